@@ -1,0 +1,134 @@
+"""Where the arithmetic runs: one module per backend, all of one surface.
+
+A backend is a file of this folder; its file name is its name. ``reference`` is the specification
+(numpy, float64, one row at a time); every other backend is tested against it, to the tolerance
+which that backend states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.csr import CSR
+from mfrank.quadratic import RowProblem
+
+__all__ = ["Backend", "Gram", "SolveOptions", "choose"]
+
+Factors = NDArray[Any]
+Solver = Literal["auto", "cholesky", "cg"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gram:
+    """What all rows of a half-step share: ``matrix`` (K, K) and ``vector`` (K,), float64."""
+
+    matrix: NDArray[np.float64]
+    vector: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SolveOptions:
+    """How rows are solved.
+
+    Attributes
+    ----------
+    solver : {"auto", "cholesky", "cg"}
+        ``cholesky`` is exact; ``cg`` warm-started preconditioned conjugate gradients; ``auto``
+        exact, but for rows so long that conjugate gradients reach ``cg_tolerance`` sooner.
+    cg_steps : int
+        Most steps of conjugate gradients a row takes.
+    cg_tolerance : float
+        They stop when the preconditioned residual has fallen to this part of the right-hand side.
+    n_threads : int
+        0 takes every core this process may use.
+    """
+
+    solver: Solver = "auto"
+    cg_steps: int = 3
+    cg_tolerance: float = 1e-4
+    n_threads: int = 0
+
+
+class Backend(Protocol):
+    """The surface of a backend module."""
+
+    TOLERANCE: dict[str, float]
+    """Relative error against ``reference`` that the backend promises, by dtype name."""
+
+    def why_unavailable(self) -> str | None:
+        """None where the backend can run, else one sentence that says what it lacks."""
+
+    def gram(self, factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
+        """F' diag(weights) F and F' weights of the (R, K) factors, accumulated in float64."""
+
+    def solve_rows(
+        self, problem: RowProblem, fixed: Factors, gram: Gram, out: Factors, options: SolveOptions
+    ) -> None:
+        """Solve every row of the half-step, with the fixed side's (S, K) factors, into ``out``.
+
+        ``out`` (R, K) is the warm start on entry. Where a system is singular its minimum-norm
+        solution is taken.
+        """
+
+    def observed_value(
+        self, problem: RowProblem, row_factors: Factors, fixed: Factors, n_threads: int = 0
+    ) -> float:
+        """Sum over the problem's entries of c s^2 - 2 d s + k, in float64."""
+
+    def top_k(
+        self,
+        queries: Factors,
+        items: Factors,
+        k: int,
+        *,
+        item_bias: NDArray[Any] | None = None,
+        exclude: CSR | None = None,
+        exclude_all: NDArray[np.int32] | None = None,
+        candidates: CSR | None = None,
+        n_threads: int = 0,
+    ) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Exact best ``k`` items of each query row: ids int32 and scores, shape (n_queries, k).
+
+        Sorted by score, descending, ties by lower id; padded with id -1 and score NaN.
+
+        Parameters
+        ----------
+        queries, items : shape (U, K) and (N, K), one dtype
+            Scores are ``queries @ items.T + item_bias``.
+        exclude : CSR with U rows and N columns, optional
+            Items a row must not get.
+        exclude_all : int32, sorted and unique, optional
+            Items no row may get.
+        candidates : CSR with U rows, or with one row that serves all, and N columns, optional
+            The only items a row may get. Exclusions still hold.
+        """
+
+
+_PREFERENCE = ("cpu", "reference")
+
+
+def choose(name: str = "auto") -> Backend:
+    """Return the backend of that name; ``"auto"`` takes the fastest that can run here.
+
+    Raises
+    ------
+    ValueError
+        No such backend, or it cannot run here; the message says why.
+    """
+    if name == "auto":
+        return next(b for b in map(_load, _PREFERENCE) if b.why_unavailable() is None)
+    if name not in _PREFERENCE:
+        raise ValueError(f"backend must be one of auto, {', '.join(_PREFERENCE)}; got {name!r}")
+    backend = _load(name)
+    if reason := backend.why_unavailable():
+        raise ValueError(f"backend {name!r} cannot run here: {reason}")
+    return backend
+
+
+def _load(name: str) -> Backend:
+    return cast(Backend, import_module(f"{__name__}.{name}"))

@@ -1,0 +1,66 @@
+"""Sparse rows as the kernels read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["CSR"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CSR:
+    """Rows of a sparse matrix: 64-bit offsets, 32-bit columns, values of the factors' dtype.
+
+    scipy keeps ``indptr`` and ``indices`` in one dtype, so beyond 2^31 entries its columns
+    take twice the memory they need. Kernels never meet that case: they read this structure.
+
+    Attributes
+    ----------
+    indptr : int64, shape (n_rows + 1,)
+        Row r holds the entries ``indptr[r]:indptr[r + 1]``; ``indptr[0]`` is 0.
+    indices : int32, shape (nnz,)
+        Columns, ascending within a row.
+    data : float32 or float64, shape (nnz,), or None
+        Values; None where the reader needs none, every stored value then counts as 1.
+    n_columns : int
+        Width of the matrix.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[Any] | None
+    n_columns: int
+
+    @classmethod
+    def from_scipy(cls, matrix: sp.csr_array, dtype: DTypeLike | None = np.float32) -> CSR:
+        """View a canonical scipy CSR (sorted, no duplicates); copies only what has another dtype.
+
+        ``dtype=None`` leaves the values out.
+        """
+        data = None if dtype is None else np.ascontiguousarray(matrix.data, dtype=dtype)
+        return cls(
+            np.ascontiguousarray(matrix.indptr, dtype=np.int64),
+            np.ascontiguousarray(matrix.indices, dtype=np.int32),
+            data,
+            int(matrix.shape[1]),
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.indptr) - 1
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Entries of each row, int64, shape (n_rows,)."""
+        return np.diff(self.indptr)
+
+    def row(self, r: int) -> tuple[NDArray[np.int32], NDArray[Any] | None]:
+        """Columns and values of row ``r``."""
+        part = slice(self.indptr[r], self.indptr[r + 1])
+        return self.indices[part], None if self.data is None else self.data[part]
