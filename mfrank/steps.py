@@ -1,0 +1,37 @@
+"""What an engine yields after each epoch; bars, early stopping and checkpoints consume it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+__all__ = ["Step"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """State after a complete epoch.
+
+    Attributes
+    ----------
+    epoch : int
+        Complete epochs of this fit, from 1.
+    seconds : float
+        Wall-clock seconds the epoch took, the objective's evaluation not counted.
+    objective : float or None
+        Value of the training objective, None where it was not asked for.
+    user_factors, item_factors : shape (n_users, factors) and (n_items, factors)
+        The factors; the engine does not touch them again.
+    """
+
+    epoch: int
+    seconds: float
+    objective: float | None
+    user_factors: NDArray[Any]
+    item_factors: NDArray[Any]
+
+    def record(self) -> dict[str, float | int | None]:
+        """The step without its factors, as kept in a history."""
+        return {"epoch": self.epoch, "seconds": self.seconds, "objective": self.objective}

@@ -1,0 +1,143 @@
+"""The ALS engine: monotone, interruptible, and nothing but its half-steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from problems import OBJECTIVES, toy
+
+import mfrank
+from mfrank.als import HalfSteps, als, initial_factors, refuse_dislikes
+from mfrank.backends import SolveOptions, choose, reference
+from mfrank.csr import CSR
+from mfrank.quadratic import Counts, QuadraticObjective
+from mfrank.steps import Step
+
+
+def run(
+    objective: QuadraticObjective,
+    matrix: sp.csr_array,
+    iterations: int = 4,
+    backend: object = reference,
+    dtype: str = "float64",
+    **options: object,
+) -> Iterator[Step]:
+    users, items = matrix.shape
+    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=items))
+    steps = HalfSteps(objective, counts, backend, SolveOptions(**options))  # type: ignore[arg-type]
+    rng = np.random.default_rng(0)
+    return als(
+        CSR.from_scipy(matrix, dtype),
+        CSR.from_scipy(sp.csr_array(matrix.T), dtype),
+        steps,
+        initial_factors((users, 4), rng, dtype),
+        initial_factors((items, 4), rng, dtype),
+        iterations=iterations,
+        track_objective=True,
+    )
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_objective_never_rises(name: str) -> None:
+    values = [step.objective for step in run(OBJECTIVES[name], toy(20, 15), iterations=6)]
+    assert all(b <= a + 1e-9 * abs(a) for a, b in pairwise(values))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("solver", ["auto", "cholesky", "cg"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_default_backend_follows_the_reference(name: str, solver: str, dtype: str) -> None:
+    matrix = toy(20, 15)
+    exact = list(run(OBJECTIVES[name], matrix))
+    options = {"solver": solver, "cg_steps": 50, "cg_tolerance": 1e-10}
+    fast = list(run(OBJECTIVES[name], matrix, backend=choose(), dtype=dtype, **options))
+    tolerance = 1e-3 if dtype == "float32" else 1e-7
+    for a, b in zip(exact, fast, strict=True):
+        assert b.objective == pytest.approx(a.objective, rel=tolerance)
+        assert b.user_factors.dtype == dtype
+        np.testing.assert_allclose(
+            b.user_factors @ b.item_factors.T, a.user_factors @ a.item_factors.T, atol=tolerance
+        )
+
+
+def test_user_factors_answer_the_item_factors_beside_them() -> None:
+    matrix = toy()
+    objective = mfrank.RG2()
+    *_, last = run(objective, matrix)
+    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=7))
+    steps = HalfSteps(objective, counts, reference, SolveOptions())  # type: ignore[arg-type]
+    again = np.zeros_like(last.user_factors)
+    problem = objective.user_problem(CSR.from_scipy(matrix, "f8"), counts)
+    steps.solve_users(problem, last.item_factors, again)
+    np.testing.assert_array_equal(again, last.user_factors)
+
+
+def test_an_exception_leaves_the_last_complete_epoch() -> None:
+    calls = 0
+
+    def interrupted(*arguments: object) -> None:
+        nonlocal calls
+        calls += 1
+        reference.solve_rows(*arguments)  # type: ignore[arg-type]
+        if calls == 6:  # the user step of the third epoch has written its output
+            raise KeyboardInterrupt
+
+    backend = SimpleNamespace(
+        gram=reference.gram, solve_rows=interrupted, observed_value=reference.observed_value
+    )
+    undisturbed = list(run(mfrank.IALS(), toy(), iterations=2))
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        seen.extend(run(mfrank.IALS(), toy(), backend=backend))
+    # extend() keeps what it got before the exception.
+    assert [step.epoch for step in seen] == [1, 2]
+    for a, b in zip(seen, undisturbed, strict=True):
+        np.testing.assert_array_equal(a.user_factors, b.user_factors)
+        np.testing.assert_array_equal(a.item_factors, b.item_factors)
+
+
+def test_start_is_not_written_to() -> None:
+    matrix = toy()
+    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=7))
+    steps = HalfSteps(mfrank.WRMF(), counts, reference, SolveOptions())  # type: ignore[arg-type]
+    start = np.ones((9, 2)), np.ones((7, 2))
+    csr, csc = CSR.from_scipy(matrix, "f8"), CSR.from_scipy(sp.csr_array(matrix.T), "f8")
+    for _ in als(csr, csc, steps, *start, iterations=2):
+        pass
+    assert all((factors == 1).all() for factors in start)
+
+
+def test_empty_users_get_zero_factors() -> None:
+    *_, last = run(mfrank.RG2(), toy())
+    assert not last.user_factors[9 // 2].any()
+    *_, last = run(mfrank.WRMF(), toy())
+    assert not last.user_factors[9 // 2].any()
+    assert not last.item_factors[7 // 3].any()
+
+
+def test_unseen_items_are_pushed_to_the_background_target_by_rg2() -> None:
+    """A zero vector would score 0, above nearly every unobserved cell, whose target is -1."""
+    *_, last = run(mfrank.RG2(alpha=0.0, regularization=1e-3), toy(), iterations=10)
+    scores = last.user_factors @ last.item_factors.T
+    seen_users = toy().toarray().any(1)
+    assert (scores[seen_users, 7 // 3] < -0.5).all()
+
+
+def test_dislikes_are_refused_where_they_mean_nothing() -> None:
+    values = toy(values="dislikes").data
+    refuse_dislikes(mfrank.WRMF(), values)
+    with pytest.raises(ValueError, match=r"negative values.*RG2 knows none"):
+        refuse_dislikes(mfrank.RG2(), values)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_initial_factors_are_seeded_and_scaled(dtype: str) -> None:
+    a, b = (initial_factors((500, 64), np.random.default_rng(3), dtype) for _ in range(2))
+    assert a.dtype == dtype
+    np.testing.assert_array_equal(a, b)
+    assert np.linalg.norm(a, axis=1).mean() == pytest.approx(0.1, rel=0.05)
