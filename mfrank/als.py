@@ -59,12 +59,21 @@ class HalfSteps:
         weights = self.objective.user_weights(self.counts.users, len(self.counts.items))
         return self.backend.gram(user_factors, weights, self.options.n_threads)
 
+    def shared_by_users(self, item_gram: Gram) -> Gram:
+        """What users' systems share: G - kappa m m' and z m."""
+        m = item_gram.vector
+        centred = item_gram.matrix - self._kappa * np.outer(m, m)
+        return Gram(centred, self.objective.target * m)
+
+    def shared_by_items(self, user_gram: Gram, item_sum: NDArray[np.float64]) -> Gram:
+        """What items' systems share: H and z h + kappa H t, for t = sum_y w_y q_y."""
+        pull = self.objective.target * user_gram.vector
+        return Gram(user_gram.matrix, pull + self._kappa * user_gram.matrix @ item_sum)
+
     def solve_users(self, problem: RowProblem, item_factors: Factors, out: Factors) -> Gram:
-        """Solve users' rows into ``out``, their warm start; return the items' Gram matrix."""
+        """Solve all users' rows into ``out``, their warm start; return the items' Gram matrix."""
         gram = self.item_gram(item_factors)
-        kappa = self.objective.interaction(len(self.counts.items))
-        centred = gram.matrix - kappa * np.outer(gram.vector, gram.vector)
-        shared = Gram(centred, self.objective.target * gram.vector)
+        shared = self.shared_by_users(gram)
         self.backend.solve_rows(problem, item_factors, shared, out, self.options)
         return gram
 
@@ -72,29 +81,19 @@ class HalfSteps:
         self, problem: RowProblem, user_factors: Factors, user_gram: Gram, out: Factors
     ) -> None:
         """Solve all items' rows into ``out``, their warm start."""
-        kappa = self.objective.interaction(len(self.counts.items))
         item_sum = np.zeros(out.shape[1])
-        if kappa:
-            alone = Gram(user_gram.matrix, self.objective.target * user_gram.vector)
+        if self._kappa:
+            alone = self.shared_by_items(user_gram, item_sum)
             start = weighted_sum(problem.weight, out)
             item_sum = coupled_sum(
-                problem, user_factors, alone, kappa, start, out, self.backend, self.options
+                problem, user_factors, alone, self._kappa, start, out, self.backend, self.options
             )
-        self.solve_some_items(problem, user_factors, user_gram, item_sum, out)
-
-    def solve_some_items(
-        self,
-        problem: RowProblem,
-        user_factors: Factors,
-        user_gram: Gram,
-        item_sum: NDArray[np.float64],
-        out: Factors,
-    ) -> None:
-        """Solve items' rows into ``out`` for a given t = sum_y w_y q_y over all items."""
-        kappa = self.objective.interaction(len(self.counts.items))
-        vector = self.objective.target * user_gram.vector + kappa * user_gram.matrix @ item_sum
-        shared = Gram(user_gram.matrix, vector)
+        shared = self.shared_by_items(user_gram, item_sum)
         self.backend.solve_rows(problem, user_factors, shared, out, self.options)
+
+    @property
+    def _kappa(self) -> float:
+        return self.objective.interaction(len(self.counts.items))
 
     def value(
         self,
@@ -111,8 +110,7 @@ class HalfSteps:
             - 2 * z * h.vector @ g.vector
             + z**2 * users.weight.sum() * items.weight.sum()
         )
-        kappa = self.objective.interaction(len(self.counts.items))
-        interaction = kappa * g.vector @ h.matrix @ g.vector
+        interaction = self._kappa * g.vector @ h.matrix @ g.vector
         observed = self.backend.observed_value(
             users, user_factors, item_factors, self.options.n_threads
         )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.backends import Backend, Factors, Gram, SolveOptions
-from mfrank.quadratic import CellTerm, RowProblem, row_sums
+from mfrank.quadratic import CellTerm, RowProblem
 
 __all__ = ["coupled_sum", "weighted_sum"]
 
@@ -92,7 +92,7 @@ class _Preconditioner:
         rotated = user_factors @ self.basis.astype(user_factors.dtype)
         average = np.einsum("uk,uk->k", rotated, rotated, dtype=np.float64)
         average /= max(len(rotated), 1)
-        observed = row_sums(problem, problem.observed.curvature)
+        observed = problem.row_sums(problem.observed.curvature)
         spread = np.array(
             [
                 _safe_ratio(

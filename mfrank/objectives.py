@@ -183,7 +183,7 @@ class RG2(QuadraticObjective):
         return -1.0
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
-        return n / (2.0 * n_items)
+        return n / (2.0 * max(n_items, 1))
 
     def observed(self, n: NDArray[Any], n_items: int) -> Observed:
         return Observed(_same(n, self.alpha), _same(n, 0.5 + self.alpha), _same(n, self.alpha))
@@ -212,7 +212,7 @@ class RGX(RG2):
     """
 
     def interaction(self, n_items: int) -> float:
-        return 1.0 / n_items
+        return 1.0 / max(n_items, 1)
 
 
 @dataclass(frozen=True, kw_only=True)

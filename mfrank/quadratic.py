@@ -49,10 +49,6 @@ class CellTerm:
     offset: Vector
     slope: float = 0.0
 
-    def of(self, magnitudes: Vector, cell_users: NDArray[Any]) -> Vector:
-        """Coefficients of cells with the given magnitudes of r and positions in ``offset``."""
-        return np.asarray(self.offset[cell_users] + self.slope * magnitudes)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observed:
@@ -90,23 +86,39 @@ class RowProblem:
     observed: Observed
     users_are_rows: bool
 
-    def entry_users(self) -> NDArray[Any]:
-        """Position of every entry's user in the offsets of ``observed``, shape (nnz,)."""
-        if self.users_are_rows:
-            return np.repeat(np.arange(self.rows.n_rows), self.rows.counts)
-        return self.rows.indices
+    def curvature(self) -> Vector:
+        """Coefficients c of the entries, float64, shape (nnz,)."""
+        return self._coefficients(self.observed.curvature)
 
-    def magnitudes(self) -> Vector:
-        """|r| of every entry, float64, shape (nnz,)."""
-        if self.rows.data is None:
-            return np.ones(len(self.rows.indices))
-        return np.abs(self.rows.data.astype(np.float64))
+    def pull(self) -> Vector:
+        """Coefficients d of the entries, float64, shape (nnz,)."""
+        return self._coefficients(self.observed.pull) * self.likes()
 
-    def positive(self) -> NDArray[np.bool_]:
+    def constant(self) -> Vector:
+        """Coefficients k of the entries, float64, shape (nnz,)."""
+        return self._coefficients(self.observed.constant) * self.likes()
+
+    def likes(self) -> NDArray[np.bool_]:
         """Whether an entry is a like (r > 0), bool, shape (nnz,)."""
         if self.rows.data is None:
             return np.ones(len(self.rows.indices), dtype=bool)
         return np.asarray(self.rows.data > 0)
+
+    def row_sums(self, term: CellTerm) -> Vector:
+        """Sum of a cell term over the entries of each row, float64, shape (R,)."""
+        running = np.concatenate([[0.0], np.cumsum(self._coefficients(term))])
+        return np.asarray(running[self.rows.indptr[1:]] - running[self.rows.indptr[:-1]])
+
+    def _coefficients(self, term: CellTerm) -> Vector:
+        if self.users_are_rows:
+            offsets = np.repeat(term.offset, self.rows.counts)
+        else:
+            offsets = term.offset[self.rows.indices]
+        if term.slope == 0:
+            return offsets
+        if self.rows.data is None:
+            return offsets + term.slope
+        return np.asarray(offsets + term.slope * np.abs(self.rows.data.astype(np.float64)))
 
 
 class QuadraticObjective(ABC):
@@ -176,12 +188,5 @@ class QuadraticObjective(ABC):
         """Weight of all cells of each row; ``total`` sums the other side's background weights."""
         mass = problem.weight * total
         if self.nu != 0:
-            mass += row_sums(problem, problem.observed.curvature)
+            mass += problem.row_sums(problem.observed.curvature)
         return np.maximum(mass, 0.0)
-
-
-def row_sums(problem: RowProblem, term: CellTerm) -> Vector:
-    """Sum of a cell term over the entries of each row, float64, shape (R,)."""
-    cells = term.of(problem.magnitudes(), problem.entry_users())
-    running = np.concatenate([[0.0], np.cumsum(cells)])
-    return np.asarray(running[problem.rows.indptr[1:]] - running[problem.rows.indptr[:-1]])

@@ -6,11 +6,13 @@ Slow on purpose. Each other backend is tested against this one.
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.backends import Factors, Gram, SolveOptions
+from mfrank.csr import CSR
 from mfrank.quadratic import RowProblem
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
@@ -32,7 +34,7 @@ def solve_rows(
 ) -> None:
     """Every row's minimum-norm solution, whatever the solver asked for."""
     wide = fixed.astype(np.float64)
-    curvature, pull = _coefficients(problem)
+    curvature, pull = problem.curvature(), problem.pull()
     identity = np.eye(fixed.shape[1])
     for r, (begin, end) in enumerate(pairwise(problem.rows.indptr)):
         observed = wide[problem.rows.row(r)[0]]
@@ -52,13 +54,37 @@ def observed_value(
     rows = np.repeat(np.arange(problem.rows.n_rows), problem.rows.counts)
     left = row_factors[rows].astype(np.float64)
     scores = np.einsum("ek,ek->e", left, fixed[problem.rows.indices].astype(np.float64))
-    curvature, pull = _coefficients(problem)
-    users, magnitudes = problem.entry_users(), problem.magnitudes()
-    constant = problem.observed.constant.of(magnitudes, users) * problem.positive()
-    return float((curvature * scores**2 - 2 * pull * scores + constant).sum())
+    value = problem.curvature() * scores**2 - 2 * problem.pull() * scores + problem.constant()
+    return float(value.sum())
 
 
-def _coefficients(problem: RowProblem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    users, magnitudes = problem.entry_users(), problem.magnitudes()
-    curvature = problem.observed.curvature.of(magnitudes, users)
-    return curvature, problem.observed.pull.of(magnitudes, users) * problem.positive()
+def top_k(
+    queries: Factors,
+    items: Factors,
+    k: int,
+    *,
+    item_bias: NDArray[Any] | None = None,
+    exclude: CSR | None = None,
+    exclude_all: NDArray[np.int32] | None = None,
+    candidates: CSR | None = None,
+    n_threads: int = 0,
+) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Score every item, drop what a row must not get, sort."""
+    ids = np.full((len(queries), k), -1, dtype=np.int32)
+    scores = np.full((len(queries), k), np.nan, dtype=items.dtype)
+    wide = items.astype(np.float64)
+    bias = np.float64(0) if item_bias is None else item_bias.astype(np.float64)
+    for r, query in enumerate(queries.astype(np.float64)):
+        allowed = np.ones(len(items), dtype=bool)
+        if candidates is not None:
+            allowed[:] = False
+            allowed[candidates.row(0 if candidates.n_rows == 1 else r)[0]] = True
+        if exclude_all is not None:
+            allowed[exclude_all] = False
+        if exclude is not None:
+            allowed[exclude.row(r)[0]] = False
+        row = ((wide * query).sum(axis=1) + bias).astype(items.dtype)
+        best = np.argsort(-row, kind="stable")
+        best = best[allowed[best]][:k]
+        ids[r, : len(best)], scores[r, : len(best)] = best, row[best]
+    return ids, scores

@@ -1,0 +1,111 @@
+// Views of numpy arrays at the door: dtype, shape, layout are checked, nothing is ever copied.
+#pragma once
+
+#include <pybind11/numpy.h>
+
+#include <atomic>
+#include <string>
+
+#include "parallel.h"
+#include "tasks.h"
+
+namespace mfrank {
+
+namespace py = pybind11;
+
+constexpr int64_t ANY_SIZE = -1;
+
+template <class T>
+inline py::array checked(const py::object& object, const char* name, int n_dimensions) {
+    using Element = std::remove_const_t<T>;
+    const std::string wanted = py::str(py::dtype::of<Element>());
+    if (!py::isinstance<py::array_t<Element>>(object)) {
+        std::string got = py::str(py::type::of(object).attr("__name__"));
+        if (py::isinstance<py::array>(object))
+            got = py::str(py::reinterpret_borrow<py::array>(object).dtype());
+        throw py::type_error(std::string(name) + " must be an array of " + wanted + ", got " + got);
+    }
+    auto array = py::reinterpret_borrow<py::array>(object);
+    if (array.ndim() != n_dimensions)
+        throw py::value_error(std::string(name) + " must have " + std::to_string(n_dimensions) +
+                              " dimensions, got " + std::to_string(array.ndim()));
+    const int needed = py::array::c_style | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
+    if ((array.flags() & needed) != needed)
+        throw py::value_error(std::string(name) +
+                              " must be C-contiguous; pass numpy.ascontiguousarray of it");
+    if (!std::is_const_v<T> && !array.writeable())
+        throw py::value_error(std::string(name) + " must be writable");
+    return array;
+}
+
+inline void check_size(const char* name, int64_t got, int64_t wanted, const char* axis) {
+    if (wanted != ANY_SIZE && got != wanted)
+        throw py::value_error(std::string(name) + " must have " + std::to_string(wanted) + " " +
+                              axis + ", got " + std::to_string(got));
+}
+
+// A borrowed array; the Python object that owns it outlives the call. T const: read only.
+template <class T>
+struct Vector {
+    T* data;
+    int64_t size;
+    Vector(const py::object& object, const char* name, int64_t wanted = ANY_SIZE) {
+        py::array array = checked<T>(object, name, 1);
+        data = static_cast<T*>(const_cast<void*>(array.data()));
+        size = array.shape(0);
+        check_size(name, size, wanted, "elements");
+    }
+};
+
+template <class T>
+struct Matrix {
+    T* data;
+    int64_t rows, columns;
+    Matrix(const py::object& object, const char* name, int64_t wanted_rows = ANY_SIZE,
+           int64_t wanted_columns = ANY_SIZE) {
+        py::array array = checked<T>(object, name, 2);
+        data = static_cast<T*>(const_cast<void*>(array.data()));
+        rows = array.shape(0), columns = array.shape(1);
+        check_size(name, rows, wanted_rows, "rows");
+        check_size(name, columns, wanted_columns, "columns");
+    }
+};
+
+// Every column is in range, so that no kernel reads beyond an array; one pass over the entries.
+template <class T>
+void check_columns(const Csr<T>& rows, int n_threads) {
+    constexpr int64_t BLOCK = 1 << 18;
+    const int64_t begin = rows.indptr[0], end = rows.indptr[rows.n_rows];
+    std::atomic<bool> outside{false};
+    share((end - begin + BLOCK - 1) / BLOCK, n_threads, [&](Blocks& blocks) {
+        for (int64_t block; blocks.next(block);) {
+            const int64_t first = begin + block * BLOCK, last = std::min(first + BLOCK, end);
+            uint32_t largest = 0;  // A negative column is a huge unsigned one.
+            for (int64_t e = first; e < last; ++e)
+                largest = std::max(largest, static_cast<uint32_t>(rows.indices[e]));
+            if (static_cast<int64_t>(largest) >= rows.n_columns) outside = true;
+        }
+    });
+    if (outside)
+        throw py::index_error("indices must lie in [0, " + std::to_string(rows.n_columns) +
+                              "), the rows of the other side's factors");
+}
+
+// CSR rows, checked; `data` may be None.
+template <class T>
+Csr<T> csr_view(const py::object& indptr, const py::object& indices, const py::object& data,
+                int64_t n_columns, int n_threads) {
+    const Vector<const int64_t> offsets(indptr, "indptr");
+    const Vector<const int32_t> columns(indices, "indices");
+    Csr<T> rows{offsets.size - 1, n_columns, offsets.data, columns.data, nullptr};
+    if (!data.is_none()) rows.data = Vector<const T>(data, "data", columns.size).data;
+    bool ascending = offsets.size > 0 && offsets.data[0] >= 0;
+    for (int64_t r = 0; ascending && r < rows.n_rows; ++r)
+        ascending = offsets.data[r] <= offsets.data[r + 1];
+    if (!ascending || offsets.data[rows.n_rows] > columns.size)
+        throw py::value_error("indptr must ascend from 0 or more to at most the number of indices");
+    check_columns(rows, n_threads);
+    return rows;
+}
+
+}  // namespace mfrank

@@ -1,0 +1,75 @@
+// Which instruction set the kernels run on: chosen once, from the processor or from MFRANK_ISA.
+//
+// Kernel headers are compiled once per instruction set, each time inside a namespace and under a
+// target pragma, so one binary runs everywhere and no compiler flag ties it to one machine. clang
+// ignores GCC's pragma and GCC clang's, hence both forms. Standard headers must be included before
+// any of these pragmas: their inline functions would otherwise be compiled for the wrong machine.
+#pragma once
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define MFRANK_X86 1
+#if defined(__clang__)
+#define MFRANK_BEGIN_AVX512                                                                  \
+    _Pragma("clang attribute push(__attribute__((target(\"avx512f,avx512vl,avx512dq,avx512bw," \
+            "avx2,fma\"))),apply_to=function)")
+#define MFRANK_BEGIN_AVX2 \
+    _Pragma("clang attribute push(__attribute__((target(\"avx2,fma\"))),apply_to=function)")
+#define MFRANK_END_TARGET _Pragma("clang attribute pop")
+#else
+#define MFRANK_BEGIN_AVX512    \
+    _Pragma("GCC push_options") \
+    _Pragma("GCC target(\"avx512f,avx512vl,avx512dq,avx512bw,avx2,fma\")")
+#define MFRANK_BEGIN_AVX2 _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma\")")
+#define MFRANK_END_TARGET _Pragma("GCC pop_options")
+#endif
+#endif
+
+namespace mfrank {
+
+enum class Isa { baseline, avx2, avx512 };
+
+inline const char* name_of(Isa isa) {
+    switch (isa) {
+        case Isa::avx512: return "avx512";
+        case Isa::avx2: return "avx2";
+        default: return "baseline";
+    }
+}
+
+inline bool runs_here(Isa isa) {
+#ifdef MFRANK_X86
+    __builtin_cpu_init();
+    if (isa == Isa::avx512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+    if (isa == Isa::avx2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return isa == Isa::baseline;
+}
+
+inline Isa choose_isa() {
+    const char* wish = std::getenv("MFRANK_ISA");
+    const bool forced = wish != nullptr && *wish != '\0';
+    for (Isa isa : {Isa::avx512, Isa::avx2, Isa::baseline}) {
+        if (forced && wish != std::string(name_of(isa))) continue;
+        if (runs_here(isa)) return isa;
+        if (forced)
+            throw std::invalid_argument("MFRANK_ISA=" + std::string(wish) +
+                                        ": this processor or build cannot run it; unset MFRANK_ISA");
+    }
+    throw std::invalid_argument("MFRANK_ISA must be avx512, avx2 or baseline; got '" +
+                                std::string(wish) + "'");
+}
+
+// Throws at every call, not only the first, while MFRANK_ISA names what cannot run.
+inline Isa chosen_isa() {
+    static const Isa chosen = choose_isa();
+    return chosen;
+}
+
+}  // namespace mfrank

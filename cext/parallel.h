@@ -1,0 +1,122 @@
+// Threads of one call: they draw blocks of work from one counter until none is left.
+//
+// Plain threads, started per call (tens of microseconds), instead of OpenMP: a forked child may
+// use them (GNU's OpenMP hangs there), no idle thread spins beside BLAS, and nothing is linked.
+// The calling thread works too and looks for Ctrl-C, also while it waits for the others.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+namespace mfrank {
+
+// Cores this process may use: what taskset, containers and batch systems leave it.
+inline int usable_cores() {
+#ifdef __linux__
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    if (sched_getaffinity(0, sizeof mask, &mask) == 0) return std::max(1, CPU_COUNT(&mask));
+#endif
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// The blocks 0, 1, ... that the threads of one call share.
+class Blocks {
+   public:
+    explicit Blocks(int64_t n_blocks) : n_blocks_(n_blocks), caller_(std::this_thread::get_id()) {}
+
+    // Takes the next block; false when there is none left or the call is to end.
+    bool next(int64_t& block) {
+        if (stopping()) return false;
+        block = next_.fetch_add(1, std::memory_order_relaxed);
+        return block < n_blocks_;
+    }
+
+    // Whether to give up; kernels ask within long blocks. Here the caller notices Ctrl-C.
+    bool stopping() {
+        if (std::this_thread::get_id() == caller_) look_for_signals();
+        return stop_.load(std::memory_order_relaxed);
+    }
+
+    // The first exception of any thread ends the call.
+    void fail(std::exception_ptr error) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!error_) error_ = error;
+        stop_ = true;
+    }
+
+    void rethrow() {
+        if (error_) std::rethrow_exception(error_);
+    }
+
+   private:
+    void look_for_signals() {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - last_look_ < std::chrono::milliseconds(100) || stop_) return;
+        last_look_ = now;
+        pybind11::gil_scoped_acquire gil;
+        if (PyErr_CheckSignals() != 0)
+            fail(std::make_exception_ptr(pybind11::error_already_set()));
+    }
+
+    const int64_t n_blocks_;
+    const std::thread::id caller_;
+    std::chrono::steady_clock::time_point last_look_ = std::chrono::steady_clock::now();
+    std::atomic<int64_t> next_{0};
+    std::atomic<bool> stop_{false};
+    std::mutex mutex_;
+    std::exception_ptr error_;
+};
+
+// Runs work(blocks) on up to n_threads threads (0: all usable cores), the GIL released.
+//
+// `work` draws blocks with blocks.next() until there are none; what it holds outside that loop is
+// the thread's own scratch. Its exceptions, and KeyboardInterrupt, reach the caller.
+template <class Work>
+void share(int64_t n_blocks, int n_threads, const Work& work) {
+    const int wanted = n_threads > 0 ? n_threads : usable_cores();
+    const int64_t others = std::min<int64_t>(wanted, n_blocks) - 1;
+    Blocks blocks(n_blocks);
+    std::atomic<int64_t> running{0};
+    const auto guarded = [&] {
+        try {
+            work(blocks);
+        } catch (...) {
+            blocks.fail(std::current_exception());
+        }
+    };
+    {
+        pybind11::gil_scoped_release no_gil;
+        std::vector<std::thread> threads;
+        try {
+            for (int64_t t = 0; t < others; ++t) {
+                ++running;
+                threads.emplace_back([&] { guarded(), --running; });
+            }
+        } catch (const std::system_error&) {
+            --running;  // No more threads to be had: those that started do the work.
+        }
+        guarded();
+        for (int round = 0; running > 0; ++round) {
+            blocks.stopping();
+            if (round < 256) std::this_thread::yield();
+            else std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+        for (auto& thread : threads) thread.join();
+    }
+    blocks.rethrow();
+}
+
+}  // namespace mfrank

@@ -1,0 +1,103 @@
+// What one call asks of the kernels, as plain borrowed arrays, and the table of the kernels.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace mfrank {
+
+// Rows of a sparse matrix; `data` is null where every stored value counts as 1.
+template <class T>
+struct Csr {
+    int64_t n_rows, n_columns;
+    const int64_t* indptr;
+    const int32_t* indices;
+    const T* data;
+};
+
+// A coefficient of observed cells, offset[user] + slope |r|.
+struct CellTerm {
+    const double* offset;
+    double slope;
+    double at(int64_t user, double magnitude) const { return offset[user] + slope * magnitude; }
+};
+
+// Observed cells by rows; the offsets belong to the rows or to the columns.
+template <class T>
+struct Cells {
+    Csr<T> rows;
+    bool users_are_rows;
+    CellTerm curvature, pull, constant;
+
+    int64_t user(int64_t row, int64_t entry) const {
+        return users_are_rows ? row : rows.indices[entry];
+    }
+    double value(int64_t entry) const { return rows.data ? rows.data[entry] : 1.0; }
+};
+
+enum class Solver { automatic, cholesky, conjugate_gradients };
+
+struct SolveOptions {
+    Solver solver;
+    int steps;
+    double tolerance;
+    int n_threads;
+};
+
+// The half-step of mfrank.quadratic.RowProblem, with the shared matrix as U diag(lambda) U'.
+template <class T>
+struct HalfStep {
+    Cells<T> cells;
+    const double *weight, *ridge;  // one per row
+    const T* fixed;                // (n_columns, K)
+    int64_t k;
+    const T* basis;                // (K, K), column j is the eigenvector of eigenvalue j
+    const double* eigenvalues;     // (K), ascending, those that count as zero exactly 0
+    const double* vector;          // (K), in the basis
+    T* out;                        // (n_rows, K), on entry the warm start
+    SolveOptions options;
+};
+
+template <class T>
+struct GramTask {
+    const T* factors;       // (n_rows, K)
+    const double* weights;  // (n_rows)
+    int64_t n_rows, k;
+    double *matrix, *vector;  // (K, K) and (K), written
+    int n_threads;
+};
+
+template <class T>
+struct ValueTask {
+    Cells<T> cells;
+    const T *row_factors, *fixed;  // (n_rows, K), (n_columns, K)
+    int64_t k;
+    int n_threads;
+};
+
+// Backend.top_k: the lists of every query, the places that stay empty left as they are.
+template <class T>
+struct TopKTask {
+    const T *queries, *items;  // (n_queries, K), (n_items, K)
+    int64_t n_queries, k;
+    const T* bias;          // (n_items), or null
+    Csr<T> shelves;         // the items each query may get; a single row serves all
+    const double* lengths;  // of the single shelf's items (the bias a coordinate), descending; or null
+    Csr<T> exclude;         // ascending in each row; no rows: nothing is excluded
+    int64_t count;          // length of a list
+    int32_t* ids;           // (n_queries, count), written
+    T* scores;              // (n_queries, count), written
+    int n_threads;
+};
+
+// The kernels of one instruction set and one type.
+template <class T>
+struct Kernels {
+    // Returns the rows it could not solve to the precision of T, ascending.
+    std::vector<int64_t> (*solve_rows)(const HalfStep<T>&);
+    void (*gram)(const GramTask<T>&);
+    double (*observed_value)(const ValueTask<T>&);
+    void (*top_k)(const TopKTask<T>&);
+};
+
+}  // namespace mfrank

@@ -1,0 +1,42 @@
+"""Amounts that callers ask for, checked: counts and shares."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+
+import numpy as np
+
+__all__ = ["check_count", "check_shares", "is_count", "share"]
+
+
+def is_count(value: object) -> bool:
+    """Whether the value is an integer, of Python or numpy, and no bool."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_count(name: str, value: int, least: int) -> None:
+    """Raise unless the value is an integer and at least ``least``."""
+    if not is_count(value):
+        raise TypeError(f"{name} must be an int, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def share(name: str, value: object, otherwise: str = "") -> float:
+    """The value as a share in (0, 1); ``otherwise`` tells what else might have been given."""
+    if not isinstance(value, float | np.floating):
+        raise TypeError(f"{name} must be {otherwise}a share (float), got {value!r}")
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must be {otherwise}a share in (0, 1), got {value!r}")
+    return float(value)
+
+
+def check_shares(**shares: float) -> None:
+    """Raise unless the shares are >= 0, the first > 0, and sum to 1."""
+    first = next(iter(shares))
+    if not all(value >= 0 for value in shares.values()) or shares[first] == 0:
+        raise ValueError(f"shares must be >= 0 and {first} > 0, got {shares}")
+    total = math.fsum(shares.values())
+    if not math.isclose(total, 1):
+        raise ValueError(f"{', '.join(shares)} must sum to 1, got {total:g}")

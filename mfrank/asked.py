@@ -1,0 +1,84 @@
+"""Who is asked about: row numbers, checked, and the rows of a matrix that belong to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Asked", "Rows", "check_rows"]
+
+Rows: TypeAlias = NDArray[np.int64]
+
+
+def check_rows(values: ArrayLike, n_rows: int, name: str) -> Rows:
+    """Row numbers as a 1-D int64 array.
+
+    Raises
+    ------
+    TypeError
+        They are not integers (a boolean mask is not read as row numbers).
+    ValueError
+        Not one-dimensional, or outside ``0 <= row < n_rows``.
+    """
+    rows = np.asarray(values)
+    if rows.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got an array of shape {rows.shape}")
+    if rows.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if rows.dtype.kind not in "iu":
+        remedy = "; use np.flatnonzero(mask)" if rows.dtype.kind == "b" else ""
+        raise TypeError(f"{name} must be integer row numbers, got dtype {rows.dtype}{remedy}")
+    wrong = (rows < 0) | (rows >= n_rows)
+    if wrong.any():
+        raise ValueError(f"{name} must lie in 0..{n_rows - 1}, got {rows[wrong][0]}")
+    return rows.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """The queries that lists are asked for: their rows, of how many.
+
+    Attributes
+    ----------
+    rows : int64, shape (U,), or None
+        Row of each query in the model; None where the queries are new to it.
+    n_queries : int
+        U.
+    n_rows : int
+        Rows the model has on the queries' side.
+    """
+
+    rows: Rows | None
+    n_queries: int
+    n_rows: int
+
+    @classmethod
+    def known(cls, rows: ArrayLike, n_rows: int, name: str = "users") -> Asked:
+        """Queries that are rows of the model; checks them."""
+        checked = check_rows(rows, n_rows, name)
+        return cls(checked, len(checked), n_rows)
+
+    @classmethod
+    def new(cls, n_queries: int) -> Asked:
+        """Queries that the model has no row for."""
+        return cls(None, n_queries, 0)
+
+    def pick(self, matrix: sp.csr_array, name: str) -> sp.csr_array:
+        """Each query's row of ``matrix``, which has a row per row of the model or per query.
+
+        As many rows as the model has: the whole matrix, whoever is asked. Else one row per query.
+        """
+        given = matrix.shape[0]
+        if self.rows is not None and given == self.n_rows:
+            every = self.n_queries == given and np.array_equal(self.rows, np.arange(given))
+            return matrix if every else matrix[self.rows]
+        if given == self.n_queries:
+            return matrix
+        whole = "" if self.rows is None else f"{self.n_rows} rows (the whole matrix) or "
+        raise ValueError(
+            f"{name} must have {whole}{self.n_queries} rows (one per query), got {given}"
+        )

@@ -1,0 +1,186 @@
+"""The observed cells as one canonical CSR: sorted, merged, without stored zeros."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
+
+__all__ = [
+    "Duplicates",
+    "check_shape",
+    "core",
+    "entry_rows",
+    "from_sparse",
+    "from_triples",
+    "narrow",
+    "select",
+]
+
+Duplicates = Literal["sum", "max", "last"]
+Cells = tuple[sp.csr_array, NDArray[np.int64] | None]
+
+_log = logging.getLogger("mfrank")
+
+
+def check_shape(shape: tuple[int, int]) -> None:
+    """Refuse more rows or columns than 32 bits number; the entries may be more."""
+    for name, n in zip(("users", "items"), shape, strict=True):
+        if not 0 <= n < 2**31:
+            raise ValueError(f"the number of {name} must lie in 0..2^31 - 1, got {n}")
+
+
+def from_triples(
+    users: NDArray[Any],
+    items: NDArray[Any],
+    values: NDArray[Any],
+    timestamps: NDArray[np.int64] | None,
+    *,
+    shape: tuple[int, int],
+    duplicates: Duplicates,
+    dtype: DTypeLike = np.float32,
+) -> Cells:
+    """Cells from row numbers (in range) and finite values, and their timestamps.
+
+    Values are merged in float64, then rounded to ``dtype``; a merged cell has the latest of its
+    timestamps.
+    """
+    order = _order(items, shape[1])
+    order = order[_order(users[order], shape[0])]
+    users, items, values = users[order], items[order], values[order]
+    timestamps = None if timestamps is None else timestamps[order]
+    first = np.ones(len(users), dtype=bool)
+    first[1:] = (users[1:] != users[:-1]) | (items[1:] != items[:-1])
+    starts = np.flatnonzero(first)
+    if len(starts) < len(users):
+        _log.info("%d repeated entries merged (%s)", len(users) - len(starts), duplicates)
+        values = _merge(values, timestamps, starts, duplicates)
+        timestamps = None if timestamps is None else np.maximum.reduceat(timestamps, starts)
+        users, items = users[starts], items[starts]
+    indptr = np.zeros(shape[0] + 1, dtype=np.int64)
+    np.cumsum(np.bincount(users, minlength=shape[0]), out=indptr[1:])
+    rows = sp.csr_array((_rounded(values, dtype), items, indptr), shape=shape)
+    return _without_zeros(rows, timestamps)
+
+
+def from_sparse(matrix: Any, *, duplicates: Duplicates) -> sp.csr_array:
+    """Cells of a scipy sparse matrix in any format, which stays as it is.
+
+    A canonical CSR of the right dtype without zeros is shared, not copied.
+
+    Raises
+    ------
+    ValueError
+        If it is not two-dimensional, or its index arrays are damaged.
+    TypeError
+        If its values are neither booleans, integers nor real numbers.
+    """
+    if matrix.ndim != 2:
+        raise ValueError(f"expected a matrix of users x items, got {matrix.ndim} dimension(s)")
+    if matrix.dtype.kind not in "biuf":
+        raise TypeError(f"values must be real numbers, got dtype {matrix.dtype}")
+    check_shape(matrix.shape)
+    dtype = np.float64 if matrix.dtype == np.float64 else np.float32
+    if matrix.format in ("csr", "csc"):
+        # An own object over the same arrays: its flags are computed, not believed, and setting
+        # them does not touch what was given.
+        make = sp.csr_array if matrix.format == "csr" else sp.csc_array
+        own = make((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
+        own.check_format(full_check=True)
+        matrix = own.tocsr()
+        if matrix.has_canonical_format:
+            data = _rounded(matrix.data, dtype)
+            rows = sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+            return _without_zeros(rows, None)[0]
+    triples = matrix.tocoo()
+    users, items = triples.coords
+    for name, rows, n in zip(("user", "item"), (users, items), matrix.shape, strict=True):
+        if len(rows) and not (rows.min() >= 0 and rows.max() < n):
+            raise ValueError(f"the matrix is damaged: a {name} row lies outside 0..{n - 1}")
+    return from_triples(
+        users, items, triples.data, None, shape=matrix.shape, duplicates=duplicates, dtype=dtype
+    )[0]
+
+
+def entry_rows(rows: sp.csr_array) -> NDArray[np.int32]:
+    """Row of every entry, int32, aligned with ``rows.indices``."""
+    return np.repeat(np.arange(rows.shape[0], dtype=np.int32), np.diff(rows.indptr))
+
+
+def select(rows: sp.csr_array, kept: NDArray[np.int64]) -> sp.csr_array:
+    """The same matrix with only the entries at the positions ``kept`` (ascending)."""
+    indptr = np.searchsorted(kept, rows.indptr)
+    return sp.csr_array((rows.data[kept], rows.indices[kept], indptr), shape=rows.shape)
+
+
+def narrow(
+    rows: sp.csr_array, kept_rows: NDArray[np.int64], kept_columns: NDArray[np.int64]
+) -> sp.csr_array:
+    """Renumber the rows and columns kept (ascending); all others must be empty."""
+    number = np.zeros(rows.shape[1], dtype=rows.indices.dtype)
+    number[kept_columns] = np.arange(len(kept_columns))
+    indptr = np.append(rows.indptr[kept_rows], rows.indptr[-1])
+    shape = len(kept_rows), len(kept_columns)
+    return sp.csr_array((rows.data, number[rows.indices], indptr), shape=shape)
+
+
+def core(
+    rows: sp.csr_array, row_k: int, column_k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Entries, rows and columns of the core: what remains when rows with fewer than ``row_k``
+    entries and columns with fewer than ``column_k`` are dropped until there are none.
+    """  # noqa: D205
+    of_rows, of_columns, kept = entry_rows(rows), rows.indices, np.arange(len(rows.data))
+    while True:
+        row_lives = np.bincount(of_rows, minlength=rows.shape[0]) >= row_k
+        column_lives = np.bincount(of_columns, minlength=rows.shape[1]) >= column_k
+        lives = row_lives[of_rows] & column_lives[of_columns]
+        if lives.all():
+            return kept, np.flatnonzero(row_lives), np.flatnonzero(column_lives)
+        of_rows, of_columns, kept = of_rows[lives], of_columns[lives], kept[lives]
+
+
+def _order(keys: NDArray[Any], n_keys: int) -> NDArray[Any]:
+    """Stable ascending order of keys in 0..n_keys-1, in linear time.
+
+    Transposing the matrix with a single entry (r, keys[r]) in each row r is a counting sort.
+    """
+    n = len(keys)
+    entries = (np.zeros(n, dtype=np.int8), keys, np.arange(n + 1))
+    return np.asarray(sp.csr_array(entries, shape=(n, n_keys)).tocsc().indices)
+
+
+def _merge(
+    values: NDArray[Any],
+    timestamps: NDArray[np.int64] | None,
+    starts: NDArray[np.int64],
+    duplicates: Duplicates,
+) -> NDArray[Any]:
+    """One value for each run of equal cells; runs begin at ``starts``."""
+    if duplicates == "sum":
+        return np.add.reduceat(values, starts, dtype=np.float64)
+    if duplicates == "max":
+        return np.maximum.reduceat(values, starts)
+    ends = np.append(starts[1:], len(values))
+    if timestamps is None:
+        return np.asarray(values[ends - 1])
+    latest = np.repeat(np.maximum.reduceat(timestamps, starts), ends - starts)
+    candidates = np.where(timestamps == latest, np.arange(len(values)), -1)
+    return np.asarray(values[np.maximum.reduceat(candidates, starts)])
+
+
+def _rounded(values: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
+    """Values in ``dtype``; too large ones become infinite, which the caller refuses by name."""
+    with np.errstate(over="ignore"):
+        return values.astype(dtype, copy=False)
+
+
+def _without_zeros(rows: sp.csr_array, timestamps: NDArray[np.int64] | None) -> Cells:
+    kept = np.flatnonzero(rows.data)
+    if len(kept) == len(rows.data):
+        return rows, timestamps
+    _log.info("%d of %d entries are zero and dropped", rows.nnz - len(kept), rows.nnz)
+    return select(rows, kept), None if timestamps is None else timestamps[kept]

@@ -1,0 +1,146 @@
+"""Which column is the user, the item, the value, the timestamp; and timestamps as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["ROLES", "assign", "epoch_seconds", "frame_columns", "guess"]
+
+ROLES = ("user", "item", "value", "timestamp")
+"""What a column can be, in the order they have in a file without a header."""
+
+_NAMES: Mapping[str, str] = {
+    "user": "user uid visitor customer client member account person reader viewer listener",
+    "item": "item iid product sku asin movie film show video track song artist album book isbn "
+    "article news document doc page content game business venue poi recipe",
+    "value": "rating value count plays playcount weight score strength confidence quantity "
+    "clicks views listens purchases preference stars",
+    "timestamp": "timestamp time date datetime ts unixtime unixtimestamp unixreviewtime createdat",
+}
+
+
+def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
+    """Columns whose names say that they may be in ``role``.
+
+    Case and punctuation do not matter, nor does an ending "id": ``userId``, ``USER_ID`` and
+    ``user`` are the same.
+    """
+    names = set(_NAMES[role].split())
+    return [column for column in columns if not names.isdisjoint(_spellings(column))]
+
+
+def assign(
+    columns: Sequence[Hashable], chosen: Mapping[str, Hashable | None]
+) -> dict[str, Hashable]:
+    """Role -> column: those chosen, the others by their names.
+
+    Parameters
+    ----------
+    columns : sequence
+        Names of all columns.
+    chosen : mapping of role -> column or None
+        None has the column guessed by :func:`guess`.
+
+    Raises
+    ------
+    ValueError
+        If a chosen column is not there, no column is recognised as the user or the item, or
+        several are recognised for one role.
+    """
+    taken = [column for column in chosen.values() if column is not None]
+    for column in taken:
+        if columns.count(column) != 1 or taken.count(column) != 1:
+            raise ValueError(
+                f"column {column!r} must be there once, and in one role; {_listing(columns)}"
+            )
+    free = [column for column in columns if column not in taken]
+    roles: dict[str, Hashable] = {}
+    for role in ROLES:
+        column = chosen.get(role)
+        candidates = [column] if column is not None else guess(free, role)
+        if len(candidates) > 1:
+            found = ", ".join(map(repr, candidates))
+            raise ValueError(f"several columns may be the {role}: {found}; name one with {role}=")
+        if not candidates and role in ("user", "item"):
+            raise ValueError(
+                f"no column looks like the {role}: name it with {role}=; {_listing(columns)}"
+            )
+        if candidates:
+            roles[role] = candidates[0]
+    return roles
+
+
+def frame_columns(frame: Any, chosen: Mapping[str, Hashable | None]) -> dict[str, NDArray[Any]]:
+    """Role -> values, from a pandas DataFrame."""
+    roles = assign(list(frame.columns), chosen)
+    return {role: _values(frame[column]) for role, column in roles.items()}
+
+
+def epoch_seconds(timestamps: ArrayLike) -> NDArray[np.int64]:
+    """Timestamps as int64: whole numbers as they are, dates as seconds since 1970 (UTC).
+
+    Whole numbers may count anything that grows with time. Fractions are cut off. Dates are
+    numpy or Python datetimes or ISO 8601 text; without a time zone they are taken as UTC.
+
+    Raises
+    ------
+    ValueError
+        If a timestamp is missing, infinite or no date; the message names its row.
+    """
+    times = np.asarray(timestamps)
+    kind = times.dtype.kind
+    if kind in "iu":
+        return times.astype(np.int64)
+    if kind == "f":
+        _refuse(~np.isfinite(times), times)
+        return np.asarray(np.floor(times), dtype=np.int64)
+    if kind == "M":
+        _refuse(np.isnat(times), times)
+        return times.astype("datetime64[s]").astype(np.int64)
+    if kind in "UTO":
+        seconds = (_seconds(time, row) for row, time in enumerate(times.tolist()))
+        return np.fromiter(seconds, dtype=np.int64, count=len(times))
+    raise TypeError(f"timestamps must be whole numbers or dates, got dtype {times.dtype}")
+
+
+def _spellings(column: Hashable) -> set[str]:
+    if not isinstance(column, str):
+        return set()
+    name = "".join(letter for letter in column.casefold() if letter.isalnum())
+    return {name, name.removesuffix("id")}
+
+
+def _listing(columns: Sequence[Hashable]) -> str:
+    return "columns: " + ", ".join(map(repr, columns))
+
+
+def _values(column: Any) -> NDArray[Any]:
+    """Values of a Series; dates of any time zone as UTC."""
+    if column.dtype.kind == "M":
+        return np.asarray(column, dtype="datetime64[ns]")
+    return np.asarray(column)
+
+
+def _refuse(bad: NDArray[np.bool_], times: NDArray[Any]) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"timestamps must be finite, got {times[row]} in row {row}")
+
+
+def _seconds(time: Any, row: int) -> int:
+    if isinstance(time, int):
+        return time
+    try:
+        moment = datetime.fromisoformat(time) if isinstance(time, str) else time
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() // 1)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"timestamps must be whole numbers or dates, got {time!r} in row {row}"
+        ) from error

@@ -1,0 +1,126 @@
+"""What can be an id: whole numbers, strings, other hashables.
+
+Whole numbers of any width become int64; floats that are whole count, for a column of integers
+that once had missing values has become one. Strings and other hashables stay what they are, in
+an object array, kinds mixed if so given: 1 and "1" are two ids. Missing values (None, NaN, NA,
+NaT) and booleans are no ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["RawIds", "canonical", "number", "objects"]
+
+RawIds = ArrayLike | Iterable[Hashable]
+"""What is taken as ids: an array, a column of a data frame, or any iterable of hashables."""
+
+_EXACT = 2**53  # whole numbers up to here survive a float64
+
+
+def canonical(raw: RawIds) -> NDArray[Any]:
+    """Ids as int64, or as objects that are all strings, or as other hashables; see the module."""
+    labels = _one_dimensional(raw)
+    kind = labels.dtype.kind
+    if kind == "i":
+        return labels.astype(np.int64, copy=False)
+    if kind == "u":
+        return _from_unsigned(labels)
+    if kind == "f":
+        return _from_floats(labels)
+    if kind in "USTO":
+        return _from_objects(labels.astype(object, copy=False))
+    raise TypeError(
+        f"ids must be whole numbers, strings or other hashables, got dtype {labels.dtype}"
+    )
+
+
+def number(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Distinct labels in ascending order, and the position of every label among them."""
+    if len(labels) and (span := int(labels.max()) - int(labels.min()) + 1) <= 4 * len(labels):
+        # Dense labels, the usual case, are counted rather than sorted.
+        offsets = labels - labels.min()
+        present = np.zeros(span, dtype=bool)
+        present[offsets] = True
+        return np.flatnonzero(present) + labels.min(), (np.cumsum(present) - 1)[offsets]
+    distinct = np.unique(labels)
+    return distinct, np.searchsorted(distinct, labels)
+
+
+def _one_dimensional(raw: RawIds) -> NDArray[Any]:
+    if isinstance(raw, str | bytes) or not isinstance(raw, Iterable):
+        raise TypeError(f"expected a list or array of ids, got a single {raw!r}; wrap it in a list")
+    # A plain list must not reach np.asarray: it would turn [1, "a"] into strings.
+    labels = np.asarray(raw) if hasattr(raw, "__array__") else objects(raw)
+    if labels.ndim != 1:
+        raise ValueError(f"expected ids in one dimension, got shape {labels.shape}")
+    return labels
+
+
+def objects(items: Iterable[Any]) -> NDArray[Any]:
+    """One-dimensional object array, whatever the items are (tuples stay tuples)."""
+    return np.fromiter(items, dtype=object)
+
+
+def _from_unsigned(labels: NDArray[Any]) -> NDArray[np.int64]:
+    if len(labels) and labels.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"ids must fit int64, got {labels.max()}; use strings for longer numbers")
+    return labels.astype(np.int64)
+
+
+def _from_floats(labels: NDArray[Any]) -> NDArray[np.int64]:
+    bad = ~(np.abs(labels) <= _EXACT) | (labels != np.round(labels))
+    if bad.any():
+        row = int(np.argmax(bad))
+        if np.isnan(labels[row]):
+            raise ValueError(_missing(labels[row], row))
+        raise ValueError(
+            f"ids must be whole numbers or strings, got {labels[row]} in row {row}; "
+            "use strings for ids that are not whole, or are too large for a float"
+        )
+    return labels.astype(np.int64)
+
+
+def _from_objects(labels: NDArray[Any]) -> NDArray[Any]:
+    types = set(map(type, labels))
+    if types == {str}:
+        return labels
+    for row, label in enumerate(labels):
+        if _is_missing(label):
+            raise ValueError(_missing(label, row))
+        if isinstance(label, bool | np.bool_):
+            raise TypeError(f"ids must not be booleans, got {label!r} in row {row}")
+    if all(issubclass(t, int | np.integer) for t in types):
+        return _from_integers(labels)
+    if all(issubclass(t, int | np.integer | float | np.floating) for t in types):
+        return _from_floats(labels.astype(np.float64))
+    if all(issubclass(t, str) for t in types):
+        return objects(map(str, labels))
+    try:
+        set(labels)
+    except TypeError as error:
+        raise TypeError(f"ids must be hashable: {error}") from error
+    return labels
+
+
+def _from_integers(labels: NDArray[Any]) -> NDArray[np.int64]:
+    try:
+        return labels.astype(np.int64)
+    except OverflowError as error:
+        raise ValueError("ids must fit int64; use strings for longer numbers") from error
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, NA or NaT: the values that do not equal themselves."""
+    if label is None:
+        return True
+    same = label == label
+    return not (isinstance(same, bool | np.bool_) and same)
+
+
+def _missing(label: Any, row: int) -> str:
+    return f"ids must not be missing, got {label!r} in row {row}; drop that row or name it"

@@ -1,0 +1,184 @@
+"""What a stored folder says about itself: its format, its arrays, its metadata.
+
+Everything read here may come from a stranger, so all of it is checked before use. A manifest names
+no files: a file's place follows from the name of its array, and names are plain words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "GENERATION",
+    "ArrayEntry",
+    "Contents",
+    "Format",
+    "Manifest",
+    "check_keys",
+    "check_storable",
+    "dump_json",
+    "parse_json",
+]
+
+GENERATION = re.compile(r"data-[0-9a-f]{16}")
+"""Names of the sub-folders that hold arrays."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
+_DTYPE = re.compile(r"[<>|][biuf][1248]")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Name and version of what a folder or file holds."""
+
+    name: str
+    version: int
+
+    def check(self, name: object, version: object, where: object) -> None:
+        """Refuse what is not of this name, or of a version other than this one."""
+        if name != self.name:
+            raise ValueError(f"{where} does not hold {self.name!r} but {name!r}")
+        if type(version) is not int or version < 1:
+            raise ValueError(f"{where} has no format version but {version!r}: it is damaged")
+        if version != self.version:
+            remedy = "upgrade mfrank" if version > self.version else "save it anew"
+            raise ValueError(
+                f"{where} is {self.name!r} of format version {version}; this mfrank reads "
+                f"version {self.version}: {remedy}"
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """Named arrays and JSON metadata: what a folder or a file of any format holds."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    metadata: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        for name, array in self.arrays.items():
+            check_storable(name, array)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayEntry:
+    """Shape, dtype (``numpy.dtype.str``) and SHA-256 of the whole ``.npy`` file of an array."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    sha256: str
+
+    @classmethod
+    def parse(cls, name: str, value: Any, where: object) -> ArrayEntry:
+        """Check an entry of a manifest."""
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{where}: {name!r} is no name of an array")
+        check_keys(f"{where}: array {name}", _mapping(value, where), {"shape", "dtype", "sha256"})
+        shape, dtype, sha256 = value["shape"], value["dtype"], value["sha256"]
+        if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
+            raise ValueError(f"{where}: array {name} has no shape but {shape!r}")
+        if not isinstance(dtype, str) or not _is_number(dtype):
+            raise ValueError(f"{where}: array {name} has no dtype of numbers but {dtype!r}")
+        if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+            raise ValueError(f"{where}: array {name} has no SHA-256 but {sha256!r}")
+        return cls(tuple(shape), dtype, sha256)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Manifest:
+    """One generation of a folder.
+
+    Attributes
+    ----------
+    data : str
+        The sub-folder that holds the arrays.
+    arrays : mapping of str to ArrayEntry
+    metadata : mapping
+    """
+
+    data: str
+    arrays: Mapping[str, ArrayEntry]
+    metadata: Mapping[str, Any]
+
+    def dump(self, format: Format) -> str:
+        """Write as JSON."""
+        fields = {"format": format.name, "version": format.version, **asdict(self)}
+        return dump_json(fields)
+
+    @classmethod
+    def parse(cls, text: str | bytes, format: Format, where: object) -> Manifest:
+        """Read what :meth:`dump` wrote; ``where`` names the place in errors."""
+        fields = _mapping(parse_json(text, where), where)
+        # The version comes first: a later one may well have other keys.
+        format.check(fields.get("format"), fields.get("version"), where)
+        check_keys(where, fields, {"format", "version", "data", "arrays", "metadata"})
+        data = fields["data"]
+        if not isinstance(data, str) or not GENERATION.fullmatch(data):
+            raise ValueError(f"{where}: data must name a folder data-<16 hex digits>, got {data!r}")
+        entries = _mapping(fields["arrays"], where).items()
+        arrays = {name: ArrayEntry.parse(name, entry, where) for name, entry in entries}
+        return cls(data, arrays, _mapping(fields["metadata"], where))
+
+
+def check_keys(
+    where: object, got: Collection[str], required: set[str], optional: Collection[str] = ()
+) -> None:
+    """Refuse keys that are not known, and the absence of those required."""
+    unknown = sorted(set(got) - required - set(optional))
+    if unknown:
+        raise ValueError(f"{where} has unknown keys: {', '.join(map(repr, unknown))}")
+    missing = sorted(required - set(got))
+    if missing:
+        raise ValueError(f"{where} lacks: {', '.join(map(repr, missing))}")
+
+
+def check_storable(name: str, array: NDArray[Any]) -> None:
+    """Refuse what is no C-contiguous array of numbers, or has a name that is no file name."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"an array's name must be made of a-z, 0-9 and _ and start with a letter, got {name!r}"
+        )
+    if not _is_number(array.dtype.str):
+        raise TypeError(f"{name} must hold booleans or numbers, got dtype {array.dtype}")
+    if not array.flags.c_contiguous:
+        raise ValueError(f"{name} must be C-contiguous; pass numpy.ascontiguousarray of it")
+
+
+def dump_json(value: Any) -> str:
+    """Strict JSON: NaN and infinity, which it lacks, are refused."""
+    return json.dumps(value, indent=1, allow_nan=False)
+
+
+def parse_json(text: str | bytes, where: object) -> Any:
+    """Read strict JSON; ``where`` names the place in errors."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is not readable as JSON: {error}") from None
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _mapping(value: Any, where: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} should hold a JSON object, got {type(value).__name__}")
+    return value
+
+
+def _is_number(dtype: str) -> bool:
+    if not _DTYPE.fullmatch(dtype):
+        return False
+    try:
+        return np.dtype(dtype).str == dtype
+    except TypeError:  # such as "<f1"
+        return False

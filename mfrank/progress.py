@@ -1,0 +1,41 @@
+"""A progress bar as a consumer of steps; engines know nothing of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from time import perf_counter
+
+from mfrank.steps import Step
+
+__all__ = ["follow"]
+
+
+def follow(steps: Iterable[Step], total: int, label: str = "fit") -> Iterator[Step]:
+    """Pass steps through, showing on stderr how far they are and how long the rest will take.
+
+    With tqdm (``pip install mfrank[progress]``) a bar, else a line that rewrites itself.
+    """
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        yield from _plain(steps, total, label)
+        return
+    with tqdm(total=total, desc=label, unit="epoch") as bar:
+        for step in steps:
+            if step.objective is not None:
+                bar.set_postfix_str(f"objective {step.objective:.6g}", refresh=False)
+            bar.update()
+            yield step
+
+
+def _plain(steps: Iterable[Step], total: int, label: str) -> Iterator[Step]:
+    began = perf_counter()
+    try:
+        for step in steps:
+            left = (perf_counter() - began) / step.epoch * (total - step.epoch)
+            sys.stderr.write(f"\r{label}: epoch {step.epoch}/{total}, {left:.0f} s left ")
+            sys.stderr.flush()
+            yield step
+    finally:
+        sys.stderr.write("\n")

@@ -1,0 +1,147 @@
+"""The users' side and the items' side of a store: one code for both, raw ids or row numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.asked import Asked, Rows, check_rows
+from mfrank.backends import Factors
+from mfrank.candidates import ItemFilter
+from mfrank.factors import FactorStore
+from mfrank.ids import Ids
+from mfrank.interactions import Interactions
+
+__all__ = ["Matrix", "Raw", "Side", "given_rows", "is_single", "sides"]
+
+Raw: TypeAlias = Hashable | ArrayLike
+"""One id, or many (a list, an array, a range, a Series)."""
+
+Matrix: TypeAlias = Interactions | sp.sparray | sp.spmatrix
+"""Interactions, or a scipy sparse matrix."""
+
+
+def is_single(raw: Raw) -> bool:
+    """Whether one id is meant, not many."""
+    return isinstance(raw, str | bytes) or np.ndim(raw) == 0  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """One side of a store.
+
+    Attributes
+    ----------
+    name : {"user", "item"}
+    factors : shape (n, K)
+    biases : shape (n,), or None
+    ids : Ids
+    by_row : bool
+        Whether callers speak row numbers even where the ids have labels.
+    """
+
+    name: str
+    factors: Factors
+    biases: NDArray[Any] | None
+    ids: Ids
+    by_row: bool
+
+    def rows(self, raw: Raw, argument: str) -> Rows:
+        """Row numbers of one or many ids, int64, 1-D; ValueError where one is unknown."""
+        many = [raw] if is_single(raw) else raw
+        if self._speaks_rows:
+            return check_rows(many, len(self.ids), argument)  # type: ignore[arg-type]
+        try:
+            return self.ids.rows(many)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise ValueError(f"{argument}: {error}") from None
+
+    def asked(self, raw: Raw, argument: str) -> Asked:
+        """Who is asked for; as new to the model where any id is unknown."""
+        many = [raw] if is_single(raw) else raw
+        if self._speaks_rows:
+            numbers = np.asarray(many)
+            known = bool(((numbers >= 0) & (numbers < len(self.ids))).all())
+            return Asked.known(numbers, len(self.ids)) if known else Asked.new(len(numbers))
+        rows = self.ids.rows(many, missing=-1)  # type: ignore[arg-type]
+        known = bool((rows >= 0).all())
+        return Asked.known(rows, len(self.ids)) if known else Asked.new(len(rows))
+
+    def filter(self, values: Any, asked: Asked, argument: str) -> ItemFilter:
+        """Bring a filter argument to row numbers: one list, or one for each query asked."""
+        if values is None or (self._speaks_rows and not sp.issparse(values)):
+            return values
+        if sp.issparse(values):
+            return asked.pick(_csr(values), argument)
+        if isinstance(values, Sequence) and values and not all(map(is_single, values)):
+            return [self.rows(row, argument).tolist() for row in values]
+        return self.rows(values, argument)
+
+    def answer(self, rows: NDArray[np.int32]) -> NDArray[Any]:
+        """Ids of row numbers, as callers speak them."""
+        return rows if self._speaks_rows else self.ids.raw(rows)
+
+    @property
+    def _speaks_rows(self) -> bool:
+        return self.by_row or self.ids.table is None
+
+
+def sides(store: FactorStore, *, by_row: bool = False) -> tuple[Side, Side]:
+    """Both sides of a store, users first."""
+    return (
+        Side("user", store.user_factors, store.user_biases, store.user_ids, by_row),
+        Side("item", store.item_factors, store.item_biases, store.item_ids, by_row),
+    )
+
+
+def given_rows(
+    matrix: Matrix, raw: Raw, asking: Side, answering: Side, argument: str
+) -> sp.csr_array:
+    """One row of interactions for each id asked about, its columns the answering side's rows.
+
+    Interactions are read by their ids. A sparse matrix has the rows of the asking side, all of
+    them or one for each id asked about, and the columns of the answering side. Ids need not be
+    known to the model.
+    """
+    if isinstance(matrix, Interactions):
+        return _by_ids(matrix, raw, asking, answering, argument)
+    if not sp.issparse(matrix):
+        raise TypeError(
+            f"{argument} must be Interactions or a scipy sparse matrix, got {type(matrix).__name__}"
+        )
+    picked = asking.asked(raw, argument).pick(_csr(matrix), argument)
+    if picked.shape[1] != len(answering.ids):
+        raise ValueError(
+            f"{argument} must have a column for each of the {len(answering.ids)} "
+            f"{answering.name}s, got {picked.shape[1]}"
+        )
+    return picked
+
+
+def _by_ids(
+    matrix: Interactions, raw: Raw, asking: Side, answering: Side, argument: str
+) -> sp.csr_array:
+    table, rows, columns = matrix.user_items, matrix.user_ids, matrix.item_ids
+    if asking.name == "item":
+        table, rows, columns = matrix.item_users, columns, rows
+    labels = asking.ids.raw(asking.rows(raw, argument)) if asking.by_row else raw
+    try:
+        picked = table[rows.rows([labels] if is_single(labels) else labels)]  # type: ignore[arg-type]
+        if columns == answering.ids:
+            return picked
+        used = np.unique(picked.indices)
+        place = np.zeros(len(columns), dtype=np.int64)
+        place[used] = answering.ids.rows(columns.raw(used))
+    except ValueError as error:
+        raise ValueError(f"{argument}: {error}") from None
+    shape = picked.shape[0], len(answering.ids)
+    return sp.csr_array((picked.data, place[picked.indices], picked.indptr), shape)
+
+
+def _csr(matrix: Any) -> sp.csr_array:
+    return sp.csr_array(matrix)
