@@ -1,5 +1,40 @@
 """The C++ extension; everything else about the package is in setup.cfg."""
 
-from setuptools import setup
+import sys
 
-setup()
+from pybind11 import get_include
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError
+
+FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-fvisibility=hidden", "-pthread"]
+
+NOT_BUILT = """
+mfrank: the C++ extension was not built ({reason}).
+mfrank is installed all the same and will use its numpy backend, which is many times slower.
+To get the fast one: install a C++17 compiler and Python's headers (Debian, Ubuntu:
+"apt install g++ python3-dev"; Fedora: "dnf install gcc-c++ python3-devel"; macOS:
+"xcode-select --install"), then reinstall with "pip install --force-reinstall --no-deps mfrank".
+"""
+
+
+class OptionalBuildExt(build_ext):
+    """Compiles where that is possible; where it is not, says so and lets the install go on."""
+
+    def run(self):
+        try:
+            super().run()
+        except (BaseError, OSError) as error:
+            print(NOT_BUILT.format(reason=error), file=sys.stderr)
+            self.extensions = []
+
+
+extension = Extension(
+    "mfrank._ext",
+    sources=["cext/module.cpp"],
+    include_dirs=[get_include()],
+    extra_compile_args=FLAGS,
+    extra_link_args=["-pthread"],
+    language="c++",
+)
+setup(ext_modules=[extension], cmdclass={"build_ext": OptionalBuildExt})

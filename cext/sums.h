@@ -15,16 +15,18 @@ struct GramPart {
 template <class T>
 static void pack_weighted(const GramPart<T>& part, int64_t first, int64_t n, Panels<T> rows,
                           Panels<T> weighted) {
-    const int64_t k = part.task.k;
+    const int64_t k = part.task.k, end = std::min(part.end, k);
     for (int64_t r = 0; r < n; ++r) {
         const T* row = part.task.factors + (first + r) * k;
         const double weight = part.task.weights[first + r];
-        for (int64_t j = 0; j < std::min(part.end, k); ++j) {
-            *rows.at(r, j) = row[j];
-            *weighted.at(r, j) = T(weight) * row[j];
+        for (int64_t j = 0; j < end; j += NR<T>) {
+            T *plain = rows.at(r, j), *scaled = weighted.at(r, j);
+            for (int64_t l = 0; l < std::min<int64_t>(NR<T>, end - j); ++l) {
+                plain[l] = row[j + l];
+                scaled[l] = T(weight) * row[j + l];
+            }
         }
-        for (int64_t j = part.begin; j < std::min(part.end, k); ++j)
-            part.vector[j] += weight * row[j];
+        for (int64_t j = part.begin; j < end; ++j) part.vector[j] += weight * row[j];
     }
 }
 
@@ -43,9 +45,11 @@ static void add_gram_part(const GramPart<T>& part, Buffer<T> (&scratch)[3], Bloc
         std::fill_n(sum.at(0, part.begin), Panels<T>::size(part.end, part.end - part.begin), T(0));
         rank_update(sum, weighted, rows, n, part.begin, part.end);
         for (int64_t j = part.begin; j < std::min(part.end, k); j += NR<T>)
-            for (int64_t i = 0; i < std::min(j + NR<T>, k); ++i)
-                for (int64_t l = j; l < std::min({j + NR<T>, part.end, k}); ++l)
-                    part.matrix[i * k + l] += *sum.at(i, l);
+            for (int64_t i = 0; i < std::min(j + NR<T>, k); ++i) {
+                const T* tile = sum.at(i, j);
+                for (int64_t l = 0; l < std::min<int64_t>(NR<T>, std::min(part.end, k) - j); ++l)
+                    part.matrix[i * k + j + l] += tile[l];
+            }
     }
 }
 

@@ -82,7 +82,7 @@ struct TopKTask {
     int64_t n_queries, k;
     const T* bias;          // (n_items), or null
     Csr<T> shelves;         // the items each query may get; a single row serves all
-    const double* lengths;  // of the single shelf's items (the bias a coordinate), descending; or null
+    const double* lengths;  // of the single shelf's items, bias included, descending; or null
     Csr<T> exclude;         // ascending in each row; no rows: nothing is excluded
     int64_t count;          // length of a list
     int32_t* ids;           // (n_queries, count), written

@@ -1,77 +1,24 @@
 // Exact top-K: scores in register tiles, a threshold and a heap per query; no score block exists.
 //
-// Compiled once per instruction set, after dense.h. A panel is M queries side by side, a tile NR
-// items; a group of panels shares each tile, so that packing it costs little. A bias is one more
-// coordinate, which every query has as 1. A score is one chain of multiply-adds over the
-// coordinates: it depends on its query and its item, not on where in a tile they stand.
-
-template <class T>
-struct Entry {
-    T score;
-    int32_t id;
-};
-
-template <class T>
-MFRANK_INLINE bool worse(const Entry<T>& a, const Entry<T>& b) {
-    return a.score < b.score || (a.score == b.score && a.id > b.id);
-}
-
-// The best entries offered so far: a heap with the worst of them at its root.
-template <class T>
-struct Best {
-    Entry<T>* entries;
-    int64_t capacity, size;
-    T threshold;  // a lower score cannot enter
-
-    bool wants(const Entry<T>& entry) const { return size < capacity || worse(entries[0], entry); }
-
-    void add(const Entry<T>& entry) {
-        if (size < capacity) {
-            entries[size++] = entry;
-            if (size < capacity) return;
-            heapify();
-        } else {
-            sink(0, size, entry);
-        }
-        threshold = entries[0].score;
-    }
-
-    // Best first; empties the heap.
-    void write(int32_t* ids, T* scores) {
-        if (size < capacity) heapify();
-        while (size > 0) {
-            --size;
-            ids[size] = entries[0].id, scores[size] = entries[0].score;
-            sink(0, size, entries[size]);
-        }
-    }
-
-   private:
-    void heapify() {
-        for (int64_t hole = size / 2; hole-- > 0;) sink(hole, size, entries[hole]);
-    }
-
-    void sink(int64_t hole, int64_t n, const Entry<T> entry) {
-        for (int64_t child = 2 * hole + 1; child < n; child = 2 * hole + 1) {
-            if (child + 1 < n && worse(entries[child + 1], entries[child])) ++child;
-            if (!worse(entries[child], entry)) break;
-            entries[hole] = entries[child];
-            hole = child;
-        }
-        entries[hole] = entry;
-    }
-};
+// Compiled once per instruction set, after item_tile.h. A panel is M queries side by side (MR, or
+// one alone), a tile NR items; a group of panels shares each tile, so that packing it costs little.
+// A bias is one more coordinate, which every query has as 1. A score is one chain of multiply-adds
+// over the coordinates: it depends on its query and its item, not on where they stand.
 
 template <class T, int M>
 struct Panel {
-    T* packed;         // (depth, M), zero beyond `count`
-    int64_t first;     // its queries are `first`, `first` + 1, ...
+    T* packed;        // (depth, M), zero beyond `count`
+    int64_t first;    // its queries are `first`, `first` + 1, ...
     int count;
-    double reach[M];   // no score exceeds reach times the item's length
+    double reach[M];  // no score exceeds reach times the item's length
     Best<T> best[M];
 
     // Whether an item no longer than this could still enter the list of query i.
-    bool open(int i, double length) const { return !(reach[i] * length < best[i].threshold); }
+    bool open(int i, double length) const {
+        // Scores overflow from this on, so beyond it a tie with infinity is possible.
+        const double largest = std::numeric_limits<T>::max();
+        return !(reach[i] * length < std::min<double>(best[i].threshold, largest));
+    }
 
     bool open(double length) const {
         for (int i = 0; i < count; ++i)
@@ -106,54 +53,6 @@ static void pack_queries(const TopKTask<T>& task, Panel<T, M>& panel) {
     }
 }
 
-#ifdef __clang__
-#define MFRANK_PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define MFRANK_PICK(a, b, ...) __builtin_shuffle(a, b, Places{__VA_ARGS__})
-#endif
-
-// out[c * NR + r] = rows[r][column + c] for r, c < 4; by single elements this takes thrice as long.
-template <class T>
-MFRANK_INLINE void transpose_block(const T* const (&rows)[4], int64_t column, T* out) {
-    using Int = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-    typedef T Four __attribute__((vector_size(4 * sizeof(T)), may_alias, aligned(sizeof(T))));
-    [[maybe_unused]] typedef Int Places __attribute__((vector_size(4 * sizeof(T))));
-    const Four* const from[] = {
-        reinterpret_cast<const Four*>(rows[0] + column),
-        reinterpret_cast<const Four*>(rows[1] + column),
-        reinterpret_cast<const Four*>(rows[2] + column),
-        reinterpret_cast<const Four*>(rows[3] + column)};
-    const Four a = *from[0], b = *from[1], c = *from[2], d = *from[3];
-    const Four ab01 = MFRANK_PICK(a, b, 0, 4, 1, 5), ab23 = MFRANK_PICK(a, b, 2, 6, 3, 7);
-    const Four cd01 = MFRANK_PICK(c, d, 0, 4, 1, 5), cd23 = MFRANK_PICK(c, d, 2, 6, 3, 7);
-    Four* const to[] = {
-        reinterpret_cast<Four*>(out), reinterpret_cast<Four*>(out + NR<T>),
-        reinterpret_cast<Four*>(out + 2 * NR<T>), reinterpret_cast<Four*>(out + 3 * NR<T>)};
-    *to[0] = MFRANK_PICK(ab01, cd01, 0, 1, 4, 5), *to[1] = MFRANK_PICK(ab01, cd01, 2, 3, 6, 7);
-    *to[2] = MFRANK_PICK(ab23, cd23, 0, 1, 4, 5), *to[3] = MFRANK_PICK(ab23, cd23, 2, 3, 6, 7);
-}
-
-// tile[j * NR + q] = items[ids[q]][j]; places beyond `count` repeat the last item.
-template <class T>
-static void pack_items(const TopKTask<T>& task, const int32_t* ids, int count, T* tile) {
-    const int64_t k = task.k;
-    const auto id_at = [&](int q) -> int64_t { return ids[std::min(q, count - 1)]; };
-    for (int q = 0; q < NR<T>; q += 4) {
-        const T* rows[4];
-        for (int i = 0; i < 4; ++i) {
-            rows[i] = task.items + id_at(q + i) * k;
-            const T* const later = task.items + id_at(q + 4 + i) * k;
-            for (int64_t j = 0; j < k; j += 64 / sizeof(T)) __builtin_prefetch(later + j);
-        }
-        int64_t j = 0;
-        for (; j + 4 <= k; j += 4) transpose_block(rows, j, tile + j * NR<T> + q);
-        for (; j < k; ++j)
-            for (int i = 0; i < 4; ++i) tile[j * NR<T> + q + i] = rows[i][j];
-        if (task.bias)
-            for (int i = 0; i < 4; ++i) tile[k * NR<T> + q + i] = task.bias[id_at(q + i)];
-    }
-}
-
 template <class T>
 static bool excluded(const TopKTask<T>& task, int64_t query, int32_t id) {
     if (task.exclude.n_rows == 0) return false;
@@ -175,18 +74,6 @@ static void offer(const TopKTask<T>& task, int64_t query, const T* scores, const
         const Entry<T> entry{scores[q], ids[q]};
         if (best.wants(entry) && !excluded(task, query, entry.id)) best.add(entry);
     }
-}
-
-template <class T, int M>
-static void offer_tile(const TopKTask<T>& task, const T* tile, const int32_t* ids, int count,
-                       double length, Panel<T, M>& panel) {
-    alignas(VECTOR_BYTES) T scores[M * NR<T>];
-    Vec<T> acc[M][NV] = {};
-    add_outer<1, NV>(acc, panel.packed, M, 1, tile, depth_of(task));
-    store<NV>(acc, scores, NR<T>);
-    for (int i = 0; i < panel.count; ++i)
-        if (panel.open(i, length))
-            offer(task, panel.first + i, scores + i * NR<T>, ids, count, panel.best[i]);
 }
 
 template <class T, int M>
@@ -225,7 +112,7 @@ class Group {
             panel.count = static_cast<int>(std::min<int64_t>(M, end - panel.first));
             pack_queries(task_, panel);
             for (int i = 0; i < panel.count; ++i, entries += capacity)
-                panel.best[i] = {entries, capacity, 0, -std::numeric_limits<T>::infinity()};
+                panel.best[i] = none_of(entries, capacity);
         }
     }
 
@@ -242,8 +129,30 @@ class Group {
                 if (!panels_[p].open(length)) continue;
                 if (!open) pack_items(task_, ids + i, count, tile_.get());
                 open = true;
-                offer_tile(task_, tile_.get(), ids + i, count, length, panels_[p]);
+                offer_tile(panels_[p], ids + i, count, length);
             }
+        }
+    }
+
+    void offer_tile(Panel<T, M>& panel, const int32_t* ids, int count, double length) {
+        alignas(VECTOR_BYTES) T scores[M * NR<T>];
+        score_tile(panel.packed, scores);
+        for (int i = 0; i < panel.count; ++i)
+            if (panel.open(i, length))
+                offer(task_, panel.first + i, scores + i * NR<T>, ids, count, panel.best[i]);
+    }
+
+    void score_tile(const T* queries, T* scores) {
+        const T* tile = tile_.get();
+        Vec<T> acc[M][NV] = {};
+        if constexpr (M == MR) {
+            add_outer<1, NV>(acc, queries, MR, 1, tile, depth_of(task_));
+            store<NV>(acc, scores, NR<T>);
+        } else {
+            static_assert(M == 1);
+            for (int64_t j = 0; j < depth_of(task_); ++j, tile += NR<T>)
+                for (int v = 0; v < NV; ++v) acc[0][v] += queries[j] * vec(tile + v * W<T>);
+            for (int v = 0; v < NV; ++v) vec(scores + v * W<T>) = acc[0][v];
         }
     }
 
@@ -263,12 +172,56 @@ static void serve_in_groups(const TopKTask<T>& task, int64_t size) {
     });
 }
 
+// So few queries that one panel holds them: every thread searches a part of their shelf.
+template <class T, int M>
+static void serve_in_parts(const TopKTask<T>& task, int64_t n_parts) {
+    const int64_t* const shelf = task.shelves.indptr;
+    const int64_t places = task.n_queries * task.count;
+    std::vector<int32_t> ids(n_parts * places, -1);
+    std::vector<T> scores(n_parts * places);
+    share(n_parts, task.n_threads, [&](Blocks& blocks) {
+        for (int64_t part; blocks.next(part);) {
+            const int64_t n_items = shelf[1] - shelf[0];
+            const int64_t indptr[] = {shelf[0] + n_items * part / n_parts,
+                                      shelf[0] + n_items * (part + 1) / n_parts};
+            TopKTask<T> mine = task;
+            mine.shelves.indptr = indptr;
+            mine.ids = ids.data() + part * places, mine.scores = scores.data() + part * places;
+            Group<T, M>(mine, M).serve(0, task.n_queries, blocks);
+        }
+    });
+    const int64_t capacity = std::min(task.count, shelf[1] - shelf[0]);
+    std::vector<Entry<T>> entries(capacity);
+    for (int64_t query = 0; query < task.n_queries; ++query) {
+        Best<T> best = none_of(entries.data(), capacity);
+        for (int64_t part = 0; part < n_parts; ++part)
+            for (int64_t i = 0; i < task.count; ++i) {
+                const int64_t place = part * places + query * task.count + i;
+                const Entry<T> entry{scores[place], ids[place]};
+                if (entry.id < 0 || !best.wants(entry)) break;
+                best.add(entry);
+            }
+        best.write(task.ids + query * task.count, task.scores + query * task.count);
+    }
+}
+
+template <class T, int M>
+static void serve(const TopKTask<T>& task, int64_t size, int64_t threads) {
+    constexpr int64_t WORTH_A_THREAD = int64_t{1} << 19;  // factors read, about 0.1 ms
+    const int64_t n_items = task.shelves.indptr[1];
+    const int64_t n_parts =
+        std::min({threads, n_items * depth_of(task) / WORTH_A_THREAD, n_items / task.count});
+    if (task.shelves.n_rows == 1 && task.n_queries <= M && n_parts > 1)
+        serve_in_parts<T, M>(task, n_parts);
+    else serve_in_groups<T, M>(task, size);
+}
+
 template <class T>
 static void top_k(const TopKTask<T>& task) {
-    if (task.n_queries == 1 || task.shelves.n_rows != 1) return serve_in_groups<T, 1>(task, 1);
     constexpr int64_t MOST = 256, ENTRIES = int64_t{1} << 20;
     const int64_t threads = task.n_threads > 0 ? task.n_threads : usable_cores();
+    if (task.n_queries == 1 || task.shelves.n_rows != 1) return serve<T, 1>(task, 1, threads);
     const int64_t fair = task.n_queries / (4 * threads);
     const int64_t size = std::max<int64_t>(1, std::min({MOST, fair, ENTRIES / task.count}));
-    serve_in_groups<T, MR>(task, (size + MR - 1) / MR * MR);
+    serve<T, MR>(task, (size + MR - 1) / MR * MR, threads);
 }

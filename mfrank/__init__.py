@@ -1,5 +1,6 @@
 """mfrank: matrix factorization for implicit feedback, with closed-form ranking losses."""
 
+from mfrank.comparison import compare
 from mfrank.factors import FactorStore
 from mfrank.interactions import Interactions
 from mfrank.models import ALS, load
@@ -21,6 +22,7 @@ __all__ = [
     "RGXPrinted",
     "Recommender",
     "__version__",
+    "compare",
     "load",
     "synthetic",
 ]

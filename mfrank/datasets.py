@@ -131,7 +131,9 @@ def published_split(path: str | Path, *, column: str = "split") -> Split:
         raise ValueError(f"{path} has no array {column!r}; its splits are {known}")
     codes = columns[column]
     if not np.isin(codes, _PARTS).all():
-        raise ValueError(f"{column} must hold 0 (train), 1 (valid), 2 (test); got {set(codes)}")
+        raise ValueError(
+            f"{column} must hold 0 (train), 1 (valid), 2 (test); got {np.unique(codes).tolist()}"
+        )
     train, valid, test = (_interactions(columns, codes == part) for part in _PARTS)
     return Split(train, valid, test)
 

@@ -6,6 +6,7 @@ import csv
 import itertools
 import logging
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -18,7 +19,7 @@ from mfrank.columns import ROLES, assign, guess
 
 __all__ = ["read"]
 
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_WHOLE = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 _log = logging.getLogger("mfrank")
@@ -79,17 +80,32 @@ def _rows(lines: Any, separator: str) -> Iterator[list[str]]:
 def _with_pandas(text: IO[str], layout: _Layout) -> dict[str, NDArray[Any]]:
     import pandas
 
-    frame = pandas.read_csv(
-        text,
-        sep=layout.separator,
-        header=0 if layout.has_header else None,
-        index_col=False,
-        skipinitialspace=True,
-        keep_default_na=False,  # someone may be called "NA"
-        na_values=[""],
-        low_memory=False,  # a column has one type, not one for each chunk
-    )
-    return {role: np.asarray(frame.iloc[:, field]) for role, field in layout.fields.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pandas.errors.ParserWarning)
+        try:
+            frame = pandas.read_csv(
+                text,
+                sep=layout.separator,
+                header=0 if layout.has_header else None,
+                index_col=False,
+                skipinitialspace=True,
+                keep_default_na=False,  # someone may be called "NA"
+                na_values=[""],
+                low_memory=False,  # a column has one type, not one for each chunk
+            )
+        except pandas.errors.ParserWarning as warning:  # it would drop the fields beyond
+            raise ValueError(f"rows have more than the {layout.width} fields of the first") from (
+                warning
+            )
+    columns = {role: np.asarray(frame.iloc[:, field]) for role, field in layout.fields.items()}
+    return {role: _without_long_numbers(values) for role, values in columns.items()}
+
+
+def _without_long_numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers beyond int64 as text, as :func:`_parsed` leaves them."""
+    if values.dtype == np.uint64 or any(isinstance(value, int) for value in values[:1]):
+        return values.astype(str).astype(object)
+    return values
 
 
 def _without_pandas(text: IO[str], layout: _Layout) -> dict[str, NDArray[Any]]:
@@ -105,9 +121,14 @@ def _without_pandas(text: IO[str], layout: _Layout) -> dict[str, NDArray[Any]]:
 
 
 def _parsed(fields: list[str]) -> NDArray[Any]:
-    """Whole numbers, else numbers, else text, an empty field being None."""
+    """Whole numbers, else numbers, else text, an empty field being None.
+
+    Whole numbers beyond int64 stay text: as floats they would not be the same any more.
+    """
     if all(map(_WHOLE.fullmatch, fields)):
-        return np.array(list(map(int, fields)), dtype=np.int64)
-    if all(map(_NUMBER.fullmatch, fields)):
+        numbers = list(map(int, fields))
+        if all(-(2**63) <= number < 2**63 for number in numbers):
+            return np.array(numbers, dtype=np.int64)
+    elif all(map(_NUMBER.fullmatch, fields)):
         return np.array(list(map(float, fields)))
     return np.array([field or None for field in fields], dtype=object)

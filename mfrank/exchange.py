@@ -141,7 +141,8 @@ def from_implicit(
 
     An ALS model becomes one of mfrank's ALS under the same objective, WRMF, and so can fold in
     once it is saved and loaded. The bias columns of BPR and LMF stay columns of the factors, so
-    that recommendations and neighbours are those of implicit. A ``random_state`` that was pickled is left where it is.
+    that recommendations and neighbours are those of implicit. A pickled ``random_state`` is not
+    opened.
 
     Parameters
     ----------
@@ -157,6 +158,22 @@ def from_implicit(
     TypeError, ValueError
         If the file has other keys, or pickled objects, or does not hold the factors of a model.
     """
+    model, users, items, options = _read_npz(path)
+    n_users, n_items = len(users), len(items)
+    if counts is None:
+        counts = Counts(np.zeros(n_users, dtype=np.int64), np.zeros(n_items, dtype=np.int64))
+    return FactorStore(
+        users,
+        items,
+        Ids.numbered(n_users) if user_ids is None else user_ids,
+        Ids.numbered(n_items) if item_ids is None else item_ids,
+        counts=counts,
+        fitter=_fitter(model, options, users.shape[1]),
+    )
+
+
+def _read_npz(path: StrPath) -> tuple[str, NDArray[Any], NDArray[Any], dict[str, Any]]:
+    """Model, user factors, item factors and options of one of implicit's files."""
     if not zipfile.is_zipfile(path):
         Path(path).stat()  # a missing file is another error
         raise ValueError(f"{path} is not an .npz file")
@@ -171,18 +188,7 @@ def from_implicit(
         raise ValueError(f"{path} is damaged: {error}") from None
     if np.ndim(users) != 2 or np.ndim(items) != 2:
         raise ValueError(f"{path} holds no factors: they must be matrices")
-    shape = (len(users), len(items))
-    fitter = {"name": model, "options": options}
-    if model == "implicit.als":
-        fitter = _als(options, users.shape[1])
-    return FactorStore(
-        users,
-        items,
-        Ids.numbered(shape[0]) if user_ids is None else user_ids,
-        Ids.numbered(shape[1]) if item_ids is None else item_ids,
-        counts=Counts(*(np.zeros(n, np.int64) for n in shape)) if counts is None else counts,
-        fitter=fitter,
-    )
+    return model, users, items, options
 
 
 def _option(file: Mapping[str, NDArray[Any]], name: str, path: StrPath) -> Any:
@@ -197,8 +203,10 @@ def _option(file: Mapping[str, NDArray[Any]], name: str, path: StrPath) -> Any:
     return value.item()
 
 
-def _als(options: Mapping[str, Any], factors: int) -> dict[str, Any]:
-    """mfrank's description of a model of implicit's ALS."""
+def _fitter(model: str, options: dict[str, Any], factors: int) -> dict[str, Any]:
+    """What mfrank calls a model of implicit's."""
+    if model != "implicit.als":
+        return {"name": model, "options": options}
     weights = {key: options[key] for key in ("alpha", "regularization") if key in options}
     return {"name": "ALS", "options": {"objective": describe(WRMF(**weights)), "factors": factors}}
 
@@ -208,19 +216,10 @@ def _implicit_options(store: FactorStore) -> dict[str, Any]:
     name, options = store.fitter["name"], store.fitter["options"]
     if name in _OPTIONS:
         return {k: v for k, v in options.items() if k in _OPTIONS[name] and v is not None}
-    match options:
-        case {
-            "objective": {
-                "name": "WRMF",
-                "options": {
-                    "alpha": alpha,
-                    "regularization": regularization,
-                    "nu": 0,
-                    "confidence": "alpha*r",
-                },
-            }
-        }:
-            return {"alpha": alpha, "regularization": regularization}
+    objective = options.get("objective")
+    weights = objective["options"] if objective and objective["name"] == "WRMF" else {}
+    if weights.get("confidence") == "alpha*r" and weights["nu"] == 0:
+        return {key: weights[key] for key in ("alpha", "regularization")}
     return {}
 
 

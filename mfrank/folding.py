@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -84,6 +84,10 @@ class FoldIn:
         contributions = pull * (observed @ solved)
         baseline = float(problem.weight[0] * shared.vector @ solved)
         return float(contributions.sum()) + baseline, contributions, baseline
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: what is cached is made again, and backends cannot be pickled."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @cached_property
     def _steps(self) -> HalfSteps:

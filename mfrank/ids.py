@@ -241,9 +241,8 @@ class Ids:
         return f"unknown ids: {shown}{more}; the {self.size} known ids are like {known or 'none'}"
 
 
-def _first_duplicate(labels: NDArray[Any]) -> tuple[int, int]:
-    seen: dict[Hashable, int] = {}
-    for row, label in enumerate(labels.tolist()):
-        if seen.setdefault(label, row) != row:
-            return seen[label], row
-    raise AssertionError("no duplicate")  # pragma: no cover
+def _first_duplicate(table: NDArray[Any]) -> tuple[int, int]:
+    """The two rows of the first label that repeats; one does."""
+    labels, first = table.tolist(), dict[Hashable, int]()
+    second = next(row for row, label in enumerate(labels) if first.setdefault(label, row) != row)
+    return first[labels[second]], second

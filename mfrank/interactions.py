@@ -289,6 +289,9 @@ class Interactions:
         ``k`` unless given; 0 drops none. Nothing may remain, which is logged as a warning.
         """
         least = k if user_k is None else user_k, k if item_k is None else item_k
+        for bound in least:
+            if isinstance(bound, bool) or not isinstance(bound, int | np.integer) or bound < 0:
+                raise ValueError(f"k must be a whole number, 0 or more, got {bound!r}")
         kept, rows, columns = cells.core(self.user_items, *least)
         if not len(kept):
             _log.warning("nothing remains of the %d entries in the k-core", self.nnz)

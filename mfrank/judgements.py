@@ -15,6 +15,8 @@ __all__ = ["JudgedLists", "Standings", "find", "judge", "keys", "stand"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+_FEW = 32  # to sort a row costs as much as to compare it with some 40 numbers
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedLists:
@@ -106,14 +108,13 @@ def stand(scores: NDArray[Any], relevant: CSR) -> Standings:
 
     ``scores`` (U, N) are NaN where an item is no candidate; relevant items are all candidates.
     """
-    ordered = np.sort(scores, axis=1)  # NaN goes last
     n_candidates = scores.shape[1] - np.isnan(scores).sum(axis=1)
     counts = np.empty((4, len(relevant.indices)), dtype=np.int64)
     for u in range(relevant.n_rows):
         part = slice(relevant.indptr[u], relevant.indptr[u + 1])
         own = scores[u, relevant.indices[part]]
-        counts[:2, part] = _above_and_tied(ordered[u, : n_candidates[u]], own)
-        counts[2:, part] = _above_and_tied(np.sort(own), own)
+        counts[:2, part] = _above_and_tied(scores[u], own)
+        counts[2:, part] = _above_and_tied(own, own)
     above, tied, relevant_above, relevant_tied = counts
     return Standings(
         relevant.indptr[:-1],
@@ -149,6 +150,11 @@ def _descending(relevant: CSR, values: Floats, width: int) -> Floats:
     return ideal
 
 
-def _above_and_tied(ascending: NDArray[Any], scores: NDArray[Any]) -> tuple[Ints, Ints]:
-    upper = np.searchsorted(ascending, scores, side="right")
-    return len(ascending) - upper, upper - np.searchsorted(ascending, scores, side="left")
+def _above_and_tied(scores: NDArray[Any], own: NDArray[Any]) -> tuple[Ints, Ints]:
+    """How many scores are above each of one's own, and how many equal it; NaN is neither."""
+    if len(own) <= _FEW:
+        above = np.array([np.count_nonzero(scores > score) for score in own], dtype=np.int64)
+        return above, np.array([np.count_nonzero(scores == score) for score in own], dtype=np.int64)
+    ascending = np.sort(scores[~np.isnan(scores)])
+    upper = np.searchsorted(ascending, own, side="right")
+    return len(ascending) - upper, upper - np.searchsorted(ascending, own, side="left")

@@ -41,20 +41,17 @@ class Parameters:
         ValueError
             An unknown name (the known ones are listed), or a value that the option refuses.
         """
-        known = self.get_params(deep=True)
-        if unknown := sorted(set(params) - set(known)):
-            raise ValueError(
-                f"unknown parameter {unknown[0]!r} for {type(self).__name__}; it has "
-                + ", ".join(known)
-            )
         changed = {name: value for name, value in params.items() if "__" not in name}
-        for name, value in params.items():
-            if "__" in name:
-                outer, inner = name.split("__", 1)
-                changed[outer] = replace(changed.get(outer, known[outer]), **{inner: value})
+        # Options of a nested dataclass belong to the one that is set in the same call.
         trial = copy(self)
         for name, value in changed.items():
+            trial._check_known(name)
             setattr(trial, name, value)
+        for name in params.keys() - changed.keys():
+            trial._check_known(name)
+            outer, inner = name.split("__", 1)
+            changed[outer] = replace(getattr(trial, outer), **{inner: params[name]})
+            setattr(trial, outer, changed[outer])
         trial.__post_init__()
         for name, value in changed.items():
             setattr(self, name, value)
@@ -62,6 +59,12 @@ class Parameters:
 
     def __post_init__(self) -> None:
         """Validate the options."""
+
+    def _check_known(self, name: str) -> None:
+        if name not in (known := self.get_params(deep=True)):
+            raise ValueError(
+                f"unknown parameter {name!r} for {type(self).__name__}; it has {', '.join(known)}"
+            )
 
 
 def describe(options: Any) -> dict[str, Any]:

@@ -114,15 +114,18 @@ def ranker_of(model: Any, shape: tuple[int, int], backend: Backend, n_threads: i
     ValueError
         The factors do not fit together, to ``shape`` (users, items), or are not finite.
     """
-    sides = getattr(model, "user_factors", None), getattr(model, "item_factors", None)
+    held = getattr(model, "store", model)  # an estimator's FactorStore has its biases too
+    sides = getattr(held, "user_factors", None), getattr(held, "item_factors", None)
     if sides[0] is not None and sides[1] is not None:
         users, items = (
             _floats(side, name) for side, name in zip(sides, ("user", "item"), strict=True)
         )
         _check_shapes(users, items, shape)
-        biases = getattr(model, "item_biases", None)
-        if biases is not None and np.shape(biases) != (shape[1],):
-            raise ValueError(f"item_biases must have shape ({shape[1]},), got {np.shape(biases)}")
+        biases = getattr(held, "item_biases", None)
+        if biases is not None:
+            biases = np.asarray(biases, dtype=items.dtype)
+            if biases.shape != (shape[1],) or not np.isfinite(biases).all():
+                raise ValueError(f"item_biases must be finite, of shape ({shape[1]},)")
         return _FactorRanker(users, items, biases, backend, n_threads)
     ask = getattr(model, "recommend", model)
     if callable(ask):

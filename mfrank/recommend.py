@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.amounts import check_count
 from mfrank.asked import check_rows
 from mfrank.backends import Backend, Factors, choose
 from mfrank.candidates import Candidates
-from mfrank.amounts import check_count
 
 __all__ = ["Lists", "nearest", "recommend", "score", "similar"]
 
@@ -58,8 +58,8 @@ def recommend(
     Raises
     ------
     TypeError, ValueError
-        ``n`` is no integer >= 1, ``queries`` has another shape, or ``candidates`` was made for
-        another number of queries or items.
+        ``n`` is no integer >= 1, ``queries`` or ``item_bias`` has another shape, or ``candidates``
+        was made for another number of queries or items.
     """
     check_count("n", n, 1)
     candidates = candidates or Candidates()
@@ -67,6 +67,10 @@ def recommend(
     candidates.check(len(queries), len(item_factors))
     if item_bias is not None:
         item_bias = np.ascontiguousarray(item_bias, dtype=item_factors.dtype)
+        if item_bias.shape != (len(item_factors),):
+            raise ValueError(
+                f"item_bias must have {len(item_factors)} values, got shape {item_bias.shape}"
+            )
     return (backend or choose()).top_k(
         queries,
         np.ascontiguousarray(item_factors),

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.asked import Asked
 from mfrank.backends import Factors, choose
-from mfrank.candidates import Candidates
 from mfrank.factors import FactorStore
 from mfrank.ids import Ids
-from mfrank.recommend import Lists, recommend, score, similar
-from mfrank.sides import Matrix, Raw, Side, given_rows, is_single, sides
+from mfrank.lists import Answer, Asking, Wanted, answer, best, closest
+from mfrank.recommend import score
+from mfrank.seen import pack, unpack
+from mfrank.sides import Matrix, Raw, Side, given_rows, sides
 
-__all__ = ["Answer", "NotFittedError", "Recommender"]
-
-Answer: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
-"""Ids and scores: 1-D for one id asked about, 2-D (ids asked about, N) for many."""
+__all__ = ["NotFittedError", "Recommender"]
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -49,7 +45,7 @@ class Recommender:
     def of(cls, store: FactorStore) -> Recommender:
         """Serve a store's factors: everything but fitting and folding in."""
         model = Recommender()
-        model._store = store
+        model._adopt(store)
         return model
 
     @property
@@ -98,14 +94,16 @@ class Recommender:
         ----------
         userid : id, or 1-D array-like of ids
         user_items : Interactions or scipy sparse, optional
-            What users have seen: the whole matrix, or one row per user asked for. By default the
-            interactions of the fit.
+            What users have seen. By default the interactions of the fit. Interactions are read
+            by their ids. A sparse matrix has a row for each user of the model, or else one for
+            each user asked about, in their order.
         N : int, default 10
             Length of a list, >= 1; it may exceed the number of items.
         filter_already_liked_items : bool, default True
             Leave out every item stored in the user's row of ``user_items``.
         filter_items : ids, list of lists of ids, or scipy sparse, optional
-            Items not to recommend: to anyone, or to each user (one list or row per user).
+            Items not to recommend: to anyone, or (one list or row for each) to each user asked
+            about. The entries stored in a sparse matrix count, its columns are item rows.
         recalculate_user : bool, default False
             Solve the users' factors anew from their rows of ``user_items``, which must be given;
             users then need not be known to the model.
@@ -126,19 +124,19 @@ class Recommender:
             An unknown user, a matrix of another shape, ``user_items`` missing where it is needed;
             the message names the argument.
         """
+        wanted = self._wanted(N, filter_items, items, n_threads)
         users, item_side = sides(self.store, by_row=by_row)
-        seen = None
-        if filter_already_liked_items:
-            seen = self._seen_by(userid, user_items, users, item_side)
         if recalculate_user:
             if user_items is None:
                 raise ValueError("recalculate_user=True needs the users' rows in user_items")
             factors = np.atleast_2d(self.recalculate_user(userid, user_items, by_row=by_row))
-            asking = _Asking(users.asked(userid, "userid"), factors, None)
+            asking = Asking(users.asked(userid), factors, None)
         else:
-            asking = _Asking.known(users, userid, "userid")
-        lists = self._best(asking, item_side, N, seen, (filter_items, items), n_threads)
-        return _answer(lists, item_side, userid)
+            asking = Asking.known(users, userid, "userid")
+        seen = None
+        if filter_already_liked_items:
+            seen = self._seen_by(userid, user_items, users, item_side)
+        return answer(best(asking, item_side, wanted, seen), item_side, userid)
 
     def recommend_users(
         self,
@@ -156,13 +154,13 @@ class Recommender:
 
         ``item_users`` are Interactions, or a sparse matrix with a row per item.
         """
+        wanted = self._wanted(N, filter_users, users, n_threads)
         user_side, items = sides(self.store, by_row=by_row)
+        asking = Asking.known(items, itemid, "itemid")
         seen = None
         if filter_already_liked_users:
             seen = self._seen_by(itemid, item_users, items, user_side)
-        asking = _Asking.known(items, itemid, "itemid")
-        lists = self._best(asking, user_side, N, seen, (filter_users, users), n_threads)
-        return _answer(lists, user_side, itemid)
+        return answer(best(asking, user_side, wanted, seen), user_side, itemid)
 
     def similar_items(
         self,
@@ -180,7 +178,7 @@ class Recommender:
         :meth:`recommend`.
         """
         side = sides(self.store, by_row=by_row)[1]
-        return self._similar(side, itemid, N, (filter_items, items), n_threads)
+        return closest(side, itemid, self._wanted(N, filter_items, items, n_threads))
 
     def similar_users(
         self,
@@ -194,7 +192,7 @@ class Recommender:
     ) -> Answer:
         """Users whose factors have the highest cosine, as :meth:`similar_items`."""
         side = sides(self.store, by_row=by_row)[0]
-        return self._similar(side, userid, N, (filter_users, users), n_threads)
+        return closest(side, userid, self._wanted(N, filter_users, users, n_threads))
 
     def score(self, userid: ArrayLike, itemid: ArrayLike, *, by_row: bool = False) -> NDArray[Any]:
         """Scores of pairs: user ``userid[j]`` with item ``itemid[j]``, shape (pairs,)."""
@@ -216,11 +214,8 @@ class Recommender:
         ``with_seen`` saves which items each user has (not their values) beside the factors, so
         that a loaded model filters them as this one does.
         """
-        extras = {k: v for k, v in self.store.extras.items() if k not in _SEEN}
-        if with_seen and self._seen is not None:
-            pattern = self._seen.indptr.astype(np.int64), self._seen.indices.astype(np.int32)
-            extras |= dict(zip(_SEEN, pattern, strict=True))
-        return replace(self.store, extras=extras).save(folder)
+        seen = self._seen if with_seen else None
+        return (self.store if seen is None else pack(self.store, seen)).save(folder)
 
     @classmethod
     def load(
@@ -242,48 +237,11 @@ class Recommender:
         return model
 
     def _adopt(self, store: FactorStore) -> None:
-        """Take over a loaded store, with the seen items saved in it."""
-        self._store = store
-        if set(_SEEN) <= set(store.extras):
-            indptr, indices = (store.extras[name] for name in _SEEN)
-            marks = np.ones(len(indices), dtype=bool)
-            shape = store.n_users, store.n_items
-            self._seen = sp.csr_array((marks, indices, indptr), shape)
+        """Take over a store, and the seen items saved in it."""
+        self._store, self._seen = unpack(store)
 
-    def _best(
-        self,
-        asking: _Asking,
-        answering: Side,
-        n: int,
-        seen: sp.csr_array | None,
-        filters: tuple[Any, Any],
-        n_threads: int,
-    ) -> Lists:
-        """Lists of the answering side's rows; ``filters``: those to leave out, to restrict to."""
-        ids, scores = recommend(
-            asking.factors,
-            answering.factors,
-            n=n,
-            candidates=_candidates(asking.asked, answering, filters, seen),
-            item_bias=answering.biases,
-            backend=choose(self.backend),
-            n_threads=n_threads,
-        )
-        return ids, scores if asking.biases is None else scores + asking.biases[:, None]
-
-    def _similar(
-        self, side: Side, raw: Raw, n: int, filters: tuple[Any, Any], n_threads: int
-    ) -> Answer:
-        rows = side.rows(raw, f"{side.name}id")
-        lists = similar(
-            rows,
-            side.factors,
-            n=n,
-            candidates=_candidates(Asked.known(rows, len(side.ids)), side, filters, None),
-            backend=choose(self.backend),
-            n_threads=n_threads,
-        )
-        return _answer(lists, side, raw)
+    def _wanted(self, n: int, blocked: Any, only: Any, n_threads: int) -> Wanted:
+        return Wanted(n, blocked, only, n_threads, choose(self.backend))
 
     def _seen_by(
         self, raw: Raw, matrix: Matrix | None, asking: Side, answering: Side
@@ -299,40 +257,3 @@ class Recommender:
             )
         rows = asking.rows(raw, f"{asking.name}id")
         return self._seen[rows] if asking.name == "user" else self._seen.T.tocsr()[rows]
-
-
-_SEEN = ("seen_indptr", "seen_indices")
-
-
-class _Asking(NamedTuple):
-    """Who asks, with their factors and biases."""
-
-    asked: Asked
-    factors: Factors
-    biases: NDArray[Any] | None
-
-    @classmethod
-    def known(cls, side: Side, raw: Raw, argument: str) -> _Asking:
-        rows = side.rows(raw, argument)
-        all_of_them = len(rows) == len(side.ids) and np.array_equal(rows, np.arange(len(rows)))
-        factors = side.factors if all_of_them else side.factors[rows]
-        biases = None if side.biases is None else side.biases[rows]
-        return cls(Asked.known(rows, len(side.ids)), factors, biases)
-
-
-def _candidates(
-    asked: Asked, answering: Side, filters: tuple[Any, Any], seen: sp.csr_array | None
-) -> Candidates:
-    name, (blocked, only) = f"{answering.name}s", filters
-    return Candidates.of(
-        Asked.new(asked.n_queries),  # every filter is brought to one row per query
-        len(answering.ids),
-        user_items=seen,
-        filter_items=answering.filter(blocked, asked, f"filter_{name}"),
-        items=answering.filter(only, asked, name),
-    )
-
-
-def _answer(lists: Lists, side: Side, raw: Raw) -> Answer:
-    ids, scores = side.answer(lists[0]), lists[1]
-    return (ids[0], scores[0]) if is_single(raw) else (ids, scores)

@@ -56,35 +56,46 @@ class Side:
         many = [raw] if is_single(raw) else raw
         if self._speaks_rows:
             return check_rows(many, len(self.ids), argument)  # type: ignore[arg-type]
-        try:
-            return self.ids.rows(many)  # type: ignore[arg-type]
-        except ValueError as error:
-            raise ValueError(f"{argument}: {error}") from None
+        return self._find(many, argument)
 
-    def asked(self, raw: Raw, argument: str) -> Asked:
+    def asked(self, raw: Raw) -> Asked:
         """Who is asked for; as new to the model where any id is unknown."""
         many = [raw] if is_single(raw) else raw
-        if self._speaks_rows:
-            numbers = np.asarray(many)
-            known = bool(((numbers >= 0) & (numbers < len(self.ids))).all())
-            return Asked.known(numbers, len(self.ids)) if known else Asked.new(len(numbers))
-        rows = self.ids.rows(many, missing=-1)  # type: ignore[arg-type]
-        known = bool((rows >= 0).all())
+        rows: Rows
+        if self.by_row:
+            rows = check_rows(many, 2**31, f"{self.name}id")  # type: ignore[arg-type]
+            known = bool((rows < len(self.ids)).all())
+        else:
+            rows = self._find(many, f"{self.name}id", missing=-1)
+            known = bool((rows >= 0).all())
         return Asked.known(rows, len(self.ids)) if known else Asked.new(len(rows))
 
     def filter(self, values: Any, asked: Asked, argument: str) -> ItemFilter:
         """Bring a filter argument to row numbers: one list, or one for each query asked."""
-        if values is None or (self._speaks_rows and not sp.issparse(values)):
-            return values
+        if values is None:
+            return None
         if sp.issparse(values):
-            return asked.pick(_csr(values), argument)
-        if isinstance(values, Sequence) and values and not all(map(is_single, values)):
-            return [self.rows(row, argument).tolist() for row in values]
-        return self.rows(values, argument)
+            picked = asked.pick(_csr(values), argument)
+            _check_columns(picked, self, argument)
+            return picked
+        if not _is_nested(values):
+            return self.rows(values, argument)
+        if len(values) != asked.n_queries:
+            raise ValueError(
+                f"{argument} must have a list for each of the {asked.n_queries} queries, or be one "
+                f"list for all; got {len(values)} lists"
+            )
+        return [self.rows(row, argument).tolist() for row in values]
 
     def answer(self, rows: NDArray[np.int32]) -> NDArray[Any]:
         """Ids of row numbers, as callers speak them."""
         return rows if self._speaks_rows else self.ids.raw(rows)
+
+    def _find(self, many: Any, argument: str, missing: int | None = None) -> Rows:
+        try:
+            return self.ids.rows(many, missing=missing)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{argument}: {error}") from None
 
     @property
     def _speaks_rows(self) -> bool:
@@ -114,12 +125,8 @@ def given_rows(
         raise TypeError(
             f"{argument} must be Interactions or a scipy sparse matrix, got {type(matrix).__name__}"
         )
-    picked = asking.asked(raw, argument).pick(_csr(matrix), argument)
-    if picked.shape[1] != len(answering.ids):
-        raise ValueError(
-            f"{argument} must have a column for each of the {len(answering.ids)} "
-            f"{answering.name}s, got {picked.shape[1]}"
-        )
+    picked = asking.asked(raw).pick(_csr(matrix), argument)
+    _check_columns(picked, answering, argument)
     return picked
 
 
@@ -141,6 +148,21 @@ def _by_ids(
         raise ValueError(f"{argument}: {error}") from None
     shape = picked.shape[0], len(answering.ids)
     return sp.csr_array((picked.data, place[picked.indices], picked.indptr), shape)
+
+
+def _check_columns(matrix: sp.csr_array, side: Side, argument: str) -> None:
+    if matrix.shape[1] != len(side.ids):
+        raise ValueError(
+            f"{argument} must have a column for each of the {len(side.ids)} {side.name}s, got "
+            f"{matrix.shape[1]}"
+        )
+
+
+def _is_nested(values: Any) -> bool:
+    """Whether a filter has one list for each query."""
+    if isinstance(values, np.ndarray):
+        return values.ndim > 1
+    return isinstance(values, Sequence) and not all(map(is_single, values))
 
 
 def _csr(matrix: Any) -> sp.csr_array:

@@ -14,7 +14,7 @@ from mfrank.tastes import GENRES, ItemLine, Tastes, choose
 
 __all__ = ["synthetic"]
 
-_ACTIVITY_TAIL = 3.0  # Pareto shape; MovieLens-20M's most active user, too, has 60 times the mean
+_ACTIVITY_TAIL = 3.0  # Pareto shape
 _LEAST_ACTIVITY, _MOST_ACTIVITY = 0.2, 0.4  # of the mean, of the catalogue
 _BLOCK = 1 << 20  # interactions drawn at once, about
 _START, _SPAN = 1_577_836_800, 4 * 365 * 86_400  # from 2020, four years, in seconds

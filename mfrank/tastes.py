@@ -96,7 +96,8 @@ class Tastes:
         genre = np.searchsorted(self.genres, users + rng.random(n), side="right") % n_genres
         style = (1 - _DRIFT) * self.style[users] + _DRIFT * time
         style += reach * _STYLE_NOISE * rng.standard_normal(n)
-        points: NDArray[np.floating] = genre + np.abs(np.mod(style + 1.0, 2.0) - 1.0)  # reflected at 0 and 1
+        points = np.abs((style + 1) % 2 - 1)  # reflected at 0 and 1
+        points += genre
         anywhere = rng.random(n) < 1 - (1 - _BACKGROUND) / reach
         points[anywhere] = self.line.anywhere(int(anywhere.sum()), rng)
         return self.line.at(points)

@@ -139,6 +139,22 @@ def test_a_full_disk_is_freed_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert is_clean(tmp_path / "s")
 
 
+def test_garbage_makes_room_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    garbage = tmp_path / f"data-{0:016}"
+    garbage.mkdir()
+    write_array, there = module._write_array, []
+
+    def watched(*args: Any) -> Any:
+        there.append(garbage.exists())
+        return write_array(*args)
+
+    monkeypatch.setattr(module, "_write_array", watched)
+    write(tmp_path, contents(1), FORMAT)
+    assert there == [False] * 4
+
+
 def test_a_killed_process_leaves_one_whole_store(tmp_path: Path) -> None:
     endless = f"""
 import sys
@@ -188,6 +204,22 @@ def test_savers_take_turns_and_readers_never_see_a_mixture(tmp_path: Path) -> No
     assert errors == []
     assert value_of(read(folder, FORMAT, verify=True)) in (1, 2, 3)
     assert is_clean(folder)
+
+
+def test_a_reader_overtaken_by_a_save_reads_the_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, contents(1), FORMAT)
+    calls = iter([True])
+    read_array = module._read_array
+
+    def overtaken(*args: Any, **kwargs: Any) -> Any:
+        if next(calls, False):
+            write(tmp_path, contents(2), FORMAT)
+        return read_array(*args, **kwargs)
+
+    monkeypatch.setattr(module, "_read_array", overtaken)
+    assert value_of(read(tmp_path, FORMAT)) == 2
 
 
 def test_a_map_outlives_the_save_that_replaces_it(tmp_path: Path) -> None:

@@ -96,9 +96,12 @@ def test_equals_trec_eval() -> None:
 
 
 @pytest.mark.parametrize("tied", [False, True])
-def test_equals_scikit_learn(tied: bool) -> None:
+@pytest.mark.parametrize(
+    "n_items", [25, 300]
+)  # few and many relevant items are counted differently
+def test_equals_scikit_learn(tied: bool, n_items: int) -> None:
     sklearn = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn")
-    scores, relevance = random_case(1, tied=tied)
+    scores, relevance = random_case(1, n_items=n_items, tied=tied)
     for wanted, theirs in ((AUC, sklearn.roc_auc_score), (AUPRC, sklearn.average_precision_score)):
         expected = [theirs(r > 0, s) for r, s in zip(relevance, scores, strict=True)]
         np.testing.assert_allclose(on_rankings(wanted, scores, relevance), expected)
@@ -210,12 +213,12 @@ def test_limited_auc_without_a_hit_takes_the_rest_as_mixed() -> None:
 # --- edges
 
 
-def test_items_that_are_no_candidates_do_not_count() -> None:
-    scores, relevance = random_case(5, tied=True)
-    kept = np.random.default_rng(0).random(scores.shape[1]) < 0.6
-    kept |= relevance.any(axis=0) & (np.arange(len(kept)) < 12)
+@pytest.mark.parametrize("n_items", [25, 300])
+def test_items_that_are_no_candidates_do_not_count(n_items: int) -> None:
+    scores, relevance = random_case(5, n_items=n_items, tied=True)
+    kept = np.arange(n_items) % 3 != 1
     relevance = relevance * kept
-    relevance[:, 0], kept[0] = 1, True
+    relevance[:, 0] = 1
     for one in (AUC, AUPRC):
         np.testing.assert_array_equal(
             on_rankings(one, np.where(kept, scores, np.nan), relevance),
@@ -224,7 +227,8 @@ def test_items_that_are_no_candidates_do_not_count() -> None:
 
 
 def test_short_lists_are_filled_with_misses() -> None:
-    relevant = CSR.from_scipy(sp.csr_array([[1.0, 0, 1, 0, 0], [0, 0, 0, 0, 1]]), np.float64)
+    chosen = np.array([[1.0, 0, 1, 0, 1], [0, 0, 0, 0, 1]])
+    relevant = CSR.from_scipy(sp.csr_array(chosen), np.float64)
     padded = judge(np.array([[2, -1, -1], [0, 4, -1]], dtype=np.int32), relevant, 3)
     np.testing.assert_array_equal(padded.relevance, [[1, 0, 0], [0, 1, 0]])
     for one in (Precision @ 3, Recall @ 3, MAP @ 3, NDCG @ 3, MRR @ 3, HitRate @ 3):
@@ -247,8 +251,8 @@ def test_perfect_and_worst_rankings() -> None:
     _, relevance = random_case(7)
     for one in (MRR, MAP, NDCG, NDCG(gain="linear") @ 3, Recall(capped=True) @ 3, HitRate @ 1):
         assert np.allclose(on_lists(one, relevance, relevance), 1)
-    for one in (AUC, AUPRC):
-        assert np.allclose(on_rankings(one, relevance, relevance), 1)
+    for whole in (AUC, AUPRC):
+        assert np.allclose(on_rankings(whole, relevance, relevance), 1)
     assert np.allclose(on_rankings(AUC, -(relevance > 0).astype(float), relevance), 0)
 
 

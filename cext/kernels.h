@@ -1,0 +1,15 @@
+// Every kernel, for one instruction set: module.cpp includes this once for each, in a namespace
+// that defines VECTOR_BYTES.
+#include "dense.h"
+#include "gather.h"
+#include "row_solver.h"
+#include "solve_rows.h"
+#include "sums.h"
+#include "best.h"
+#include "item_tile.h"
+#include "topk.h"
+
+template <class T>
+static Kernels<T> kernels() {
+    return {solve_rows<T>, gram<T>, observed_value<T>, top_k<T>};
+}

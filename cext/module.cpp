@@ -1,0 +1,218 @@
+// mfrank._ext: table of contents of the native code. Stateless functions on borrowed arrays.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "bind.h"
+#include "buffer.h"
+#include "isa.h"
+#include "parallel.h"
+#include "tasks.h"
+
+namespace mfrank {
+
+#ifdef MFRANK_X86
+MFRANK_BEGIN_AVX512
+namespace avx512 {
+constexpr int VECTOR_BYTES = 64;
+#include "kernels.h"
+}  // namespace avx512
+MFRANK_END_TARGET
+
+MFRANK_BEGIN_AVX2
+namespace avx2 {
+constexpr int VECTOR_BYTES = 32;
+#include "kernels.h"
+}  // namespace avx2
+MFRANK_END_TARGET
+#endif
+
+namespace baseline {
+constexpr int VECTOR_BYTES = 16;
+#include "kernels.h"
+}  // namespace baseline
+
+template <class T>
+Kernels<T> chosen_kernels() {
+#ifdef MFRANK_X86
+    if (chosen_isa() == Isa::avx512) return avx512::kernels<T>();
+    if (chosen_isa() == Isa::avx2) return avx2::kernels<T>();
+#endif
+    chosen_isa();
+    return baseline::kernels<T>();
+}
+
+// True for float64 factors, False for float32; anything else is refused.
+inline bool is_double(const py::object& factors, const char* name) {
+    if (py::isinstance<py::array_t<double>>(factors)) return true;
+    if (py::isinstance<py::array_t<float>>(factors)) return false;
+    throw py::type_error(std::string(name) + " must be an array of float32 or float64");
+}
+
+template <class T>
+Cells<T> cells_view(const py::tuple& csr, const py::tuple& observed, bool users_are_rows,
+                    int64_t n_columns, int n_threads) {
+    if (csr.size() != 3 || observed.size() != 3)
+        throw py::value_error("rows must be (indptr, indices, data), observed three terms");
+    Cells<T> cells{csr_view<T>(csr[0], csr[1], csr[2], n_columns, n_threads), users_are_rows,
+                   {}, {}, {}};
+    const int64_t n_users = users_are_rows ? cells.rows.n_rows : n_columns;
+    CellTerm* const terms[] = {&cells.curvature, &cells.pull, &cells.constant};
+    for (size_t i = 0; i < 3; ++i) {
+        const py::tuple term = observed[i];
+        terms[i]->offset = Vector<const double>(term[0], "offset", n_users).data;
+        terms[i]->slope = term[1].cast<double>();
+    }
+    return cells;
+}
+
+inline Solver solver_named(const std::string& name) {
+    if (name == "auto") return Solver::automatic;
+    if (name == "cholesky") return Solver::cholesky;
+    if (name == "cg") return Solver::conjugate_gradients;
+    throw py::value_error("solver must be auto, cholesky or cg; got '" + name + "'");
+}
+
+template <class T>
+py::array_t<int64_t> solve_rows(const py::tuple& csr, const py::tuple& observed,
+                                bool users_are_rows, const py::object& weight,
+                                const py::object& ridge, const py::object& fixed,
+                                const py::object& basis, const py::object& eigenvalues,
+                                const py::object& vector, const py::object& out,
+                                const SolveOptions& options) {
+    const Matrix<const T> factors(fixed, "fixed");
+    const int64_t k = factors.columns;
+    if (k == 0) throw py::value_error("fixed must have at least one column");
+    HalfStep<T> task{};
+    task.cells =
+        cells_view<T>(csr, observed, users_are_rows, factors.rows, options.n_threads);
+    const int64_t n_rows = task.cells.rows.n_rows;
+    task.weight = Vector<const double>(weight, "weight", n_rows).data;
+    task.ridge = Vector<const double>(ridge, "ridge", n_rows).data;
+    task.fixed = factors.data, task.k = k;
+    task.basis = Matrix<const T>(basis, "basis", k, k).data;
+    task.eigenvalues = Vector<const double>(eigenvalues, "eigenvalues", k).data;
+    task.vector = Vector<const double>(vector, "vector", k).data;
+    task.out = Matrix<T>(out, "out", n_rows, k).data;
+    task.options = options;
+    const std::vector<int64_t> failed = chosen_kernels<T>().solve_rows(task);
+    return py::array_t<int64_t>(failed.size(), failed.data());
+}
+
+template <class T>
+py::tuple gram(const py::object& factors, const py::object& weights, int n_threads) {
+    const Matrix<const T> f(factors, "factors");
+    const Vector<const double> w(weights, "weights", f.rows);
+    py::array_t<double> matrix({f.columns, f.columns}), vector(f.columns);
+    chosen_kernels<T>().gram({f.data, w.data, f.rows, f.columns, matrix.mutable_data(),
+                              vector.mutable_data(), n_threads});
+    return py::make_tuple(matrix, vector);
+}
+
+template <class T>
+double observed_value(const py::tuple& csr, const py::tuple& observed, bool users_are_rows,
+                      const py::object& row_factors, const py::object& fixed, int n_threads) {
+    const Matrix<const T> right(fixed, "fixed");
+    const auto cells = cells_view<T>(csr, observed, users_are_rows, right.rows, n_threads);
+    const Matrix<const T> left(row_factors, "row_factors", cells.rows.n_rows, right.columns);
+    return chosen_kernels<T>().observed_value(
+        {cells, left.data, right.data, right.columns, n_threads});
+}
+
+// Rows of columns, (indptr, indices).
+template <class T>
+Csr<T> lists_view(const py::object& rows, int64_t n_columns, int n_threads) {
+    const auto pair = rows.cast<py::tuple>();
+    if (pair.size() != 2) throw py::value_error("rows must be (indptr, indices)");
+    return csr_view<T>(pair[0], pair[1], py::none(), n_columns, n_threads);
+}
+
+template <class T>
+void top_k(const py::object& queries, const py::object& items, const py::object& item_bias,
+           const py::object& shelves, const py::object& lengths, const py::object& exclude,
+           const py::object& ids, const py::object& scores, int n_threads) {
+    const Matrix<const T> right(items, "items");
+    const Matrix<const T> left(queries, "queries", ANY_SIZE, right.columns);
+    const Matrix<int32_t> listed(ids, "ids", left.rows);
+    TopKTask<T> task{};
+    task.queries = left.data, task.n_queries = left.rows;
+    task.items = right.data, task.k = right.columns;
+    if (!item_bias.is_none()) task.bias = Vector<const T>(item_bias, "item_bias", right.rows).data;
+    task.shelves = lists_view<T>(shelves, right.rows, n_threads);
+    if (task.shelves.n_rows != 1 || !lengths.is_none())
+        check_size("shelves", task.shelves.n_rows, lengths.is_none() ? left.rows : 1, "rows");
+    if (!lengths.is_none())
+        task.lengths = Vector<const double>(lengths, "lengths", task.shelves.indptr[1]).data;
+    if (!exclude.is_none()) {
+        task.exclude = lists_view<T>(exclude, right.rows, n_threads);
+        check_size("exclude", task.exclude.n_rows, left.rows, "rows");
+    }
+    task.count = listed.columns, task.ids = listed.data;
+    task.scores = Matrix<T>(scores, "scores", left.rows, listed.columns).data;
+    task.n_threads = n_threads;
+    if (task.n_queries > 0 && task.count > 0) chosen_kernels<T>().top_k(task);
+}
+
+}  // namespace mfrank
+
+PYBIND11_MODULE(_ext, m) {
+    using namespace mfrank;
+    using namespace pybind11::literals;
+    m.doc() = "Native kernels of mfrank.backends.cpu; see _ext.pyi.";
+
+    m.def("isa", [] { return name_of(chosen_isa()); });
+    m.def("usable_cores", &usable_cores);
+
+    m.def(
+        "solve_rows",
+        [](const py::tuple& rows, const py::tuple& observed, bool users_are_rows,
+           const py::object& weight, const py::object& ridge, const py::object& fixed,
+           const py::object& basis, const py::object& eigenvalues, const py::object& vector,
+           const py::object& out, const std::string& solver, int cg_steps, double cg_tolerance,
+           int n_threads) {
+            const auto run = is_double(fixed, "fixed") ? solve_rows<double> : solve_rows<float>;
+            return run(rows, observed, users_are_rows, weight, ridge, fixed, basis, eigenvalues,
+                       vector, out, {solver_named(solver), cg_steps, cg_tolerance, n_threads});
+        },
+        py::kw_only(), "rows"_a, "observed"_a, "users_are_rows"_a, "weight"_a, "ridge"_a,
+        "fixed"_a, "basis"_a, "eigenvalues"_a, "vector"_a, "out"_a, "solver"_a, "cg_steps"_a,
+        "cg_tolerance"_a, "n_threads"_a);
+
+    m.def(
+        "gram",
+        [](const py::object& factors, const py::object& weights, int n_threads) {
+            return (is_double(factors, "factors") ? gram<double> : gram<float>)(factors, weights,
+                                                                                n_threads);
+        },
+        "factors"_a, "weights"_a, "n_threads"_a);
+
+    m.def(
+        "observed_value",
+        [](const py::tuple& rows, const py::tuple& observed, bool users_are_rows,
+           const py::object& row_factors, const py::object& fixed, int n_threads) {
+            const auto run =
+                is_double(fixed, "fixed") ? observed_value<double> : observed_value<float>;
+            return run(rows, observed, users_are_rows, row_factors, fixed, n_threads);
+        },
+        py::kw_only(), "rows"_a, "observed"_a, "users_are_rows"_a, "row_factors"_a, "fixed"_a,
+        "n_threads"_a);
+
+    m.def(
+        "top_k",
+        [](const py::object& queries, const py::object& items, const py::object& item_bias,
+           const py::object& shelves, const py::object& lengths, const py::object& exclude,
+           const py::object& ids, const py::object& scores, int n_threads) {
+            const auto run = is_double(items, "items") ? top_k<double> : top_k<float>;
+            run(queries, items, item_bias, shelves, lengths, exclude, ids, scores, n_threads);
+        },
+        py::kw_only(), "queries"_a, "items"_a, "item_bias"_a, "shelves"_a, "lengths"_a,
+        "exclude"_a, "ids"_a, "scores"_a, "n_threads"_a);
+}

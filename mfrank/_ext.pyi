@@ -1,0 +1,78 @@
+"""Native kernels (cext/module.cpp). Arrays are borrowed, never copied or converted.
+
+Every array must be C-contiguous and of the dtype stated, else TypeError or ValueError; ``fixed``,
+``factors`` and what goes with them are all float32 or all float64. A column out of range raises
+IndexError. ``n_threads`` 0 is every core this process may use. The GIL is released, Ctrl-C heard.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any] | None]
+"""indptr, indices, data of a CSR; the data are of the factors' dtype."""
+
+_Lists = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""indptr, indices of rows of items."""
+
+_Terms = tuple[tuple[NDArray[np.float64], float], ...]
+"""(offset, slope) of the curvature, the pull and the constant of observed cells."""
+
+def isa() -> str:
+    """Name of the instruction set in use; ValueError while MFRANK_ISA names one that cannot be."""
+
+def usable_cores() -> int: ...
+def solve_rows(
+    *,
+    rows: _Rows,
+    observed: _Terms,
+    users_are_rows: bool,
+    weight: NDArray[np.float64],
+    ridge: NDArray[np.float64],
+    fixed: NDArray[Any],
+    basis: NDArray[Any],
+    eigenvalues: NDArray[np.float64],
+    vector: NDArray[np.float64],
+    out: NDArray[Any],
+    solver: str,
+    cg_steps: int,
+    cg_tolerance: float,
+    n_threads: int,
+) -> NDArray[np.int64]:
+    """Solve a half-step into ``out``; return the rows that need more precision, left as they were.
+
+    ``basis`` holds the eigenvectors of the shared matrix as columns, ``eigenvalues`` ascend and are
+    exactly 0 where they count as zero, ``vector`` is the shared vector in that basis.
+    """
+
+def gram(
+    factors: NDArray[Any], weights: NDArray[np.float64], n_threads: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def observed_value(
+    *,
+    rows: _Rows,
+    observed: _Terms,
+    users_are_rows: bool,
+    row_factors: NDArray[Any],
+    fixed: NDArray[Any],
+    n_threads: int,
+) -> float: ...
+def top_k(
+    *,
+    queries: NDArray[Any],
+    items: NDArray[Any],
+    item_bias: NDArray[Any] | None,
+    shelves: _Lists,
+    lengths: NDArray[np.float64] | None,
+    exclude: _Lists | None,
+    ids: NDArray[np.int32],
+    scores: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """Write each query's best items into ``ids`` and ``scores``, leaving places that stay empty.
+
+    ``shelves`` holds the items a query may get, one row for all or a row per query; ``exclude``,
+    ascending, those of them it may not. ``lengths`` are those of the single shelf's items, which
+    then come longest first; a bias counts as one of an item's coordinates.
+    """

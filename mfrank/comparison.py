@@ -1,0 +1,290 @@
+"""A fair comparison of models: one split, one machine, alternating runs, one evaluation.
+
+Every model is fitted to the same matrix from a copy of its own, ``repeats`` times. The order of
+the models turns round with each repeat, so that a machine that slows down slows all of them down,
+and times are compared within a repeat before the median is taken. Memory is measured in processes
+of their own. All factors are ranked by the same code.
+"""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from time import perf_counter
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import mfrank
+from mfrank.amounts import check_count
+from mfrank.contenders import (
+    Fit,
+    default_models,
+    fit_once,
+    has_implicit,
+    is_implicit_als,
+    objective_minimised,
+    objective_name,
+    objective_value,
+    usable_cores,
+)
+from mfrank.evaluate import evaluate
+from mfrank.evaluation import Evaluation
+from mfrank.interactions import Interactions
+from mfrank.metric_kinds import Metric
+from mfrank.metrics import MAP, MRR, NDCG, Recall
+from mfrank.peak_memory import peak_memory as measure_peak_memory
+from mfrank.scoreboard import Comparison, Row
+from mfrank.seeds import Seed
+from mfrank.splits import Split
+
+__all__ = ["DEFAULT_METRICS", "compare"]
+
+DEFAULT_METRICS: tuple[Metric, ...] = (Recall @ 20, NDCG @ 20, MRR @ 20, MAP @ 20)
+
+
+def compare(
+    train: Any,
+    test: Any = None,
+    *,
+    models: Mapping[str, Any] | None = None,
+    factors: int = 64,
+    iterations: int = 15,
+    n_threads: int = 0,
+    repeats: int = 3,
+    metrics: Sequence[Metric | str] = DEFAULT_METRICS,
+    random_state: Seed = 0,
+    peak_memory: bool = True,
+    show_progress: bool = False,
+) -> Comparison:
+    """Fit models side by side and tell their time, memory, objective and ranking quality.
+
+    Parameters
+    ----------
+    train : Split, Interactions, scipy sparse (users x items) or DataFrame
+        What to fit to; a Split brings its own test part.
+    test : as train, optional
+        What to rank for; of the same users and items in the same rows.
+    models : mapping of str to model, optional
+        Unfitted models by name: mfrank's, implicit's, or anything with their ``fit``. Default
+        WRMF, IALS, RG2 and RGX of mfrank and, where it is installed, implicit's ALS (conjugate
+        gradients, its default; and exact) and BPR, all with their default hyper-parameters.
+    factors : int, default 64
+        Width of the factors of the default models.
+    iterations : int, default 15
+        Epochs of the default models.
+    n_threads : int, default 0
+        Threads of the default models and of the evaluation; 0 takes every usable core.
+    repeats : int, default 3
+        Fits of each model, in alternating order.
+    metrics : sequence of Metric or str, default Recall, NDCG, MRR and MAP at 20
+        What to evaluate.
+    random_state : int, Generator or None, default 0
+        Seed of the default models. Libraries start from different factors all the same.
+    peak_memory : bool, default True
+        Whether to fit each model once more in a process of its own, to measure its memory.
+    show_progress : bool, default False
+        Show runs and time left on stderr.
+
+    Returns
+    -------
+    Comparison
+        Ratios refer to implicit's ALS, if that takes part.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before any fit: no test data or of another shape, an unknown metric, no models.
+    """
+    check_count("repeats", repeats, 1)
+    check_count("n_threads", n_threads, 0)
+    course = _Course(*_parts(train, test), tuple(_listed(metrics)), n_threads)
+    course.check()
+    contenders = models
+    if contenders is None:
+        contenders = default_models(
+            factors=factors, iterations=iterations, n_threads=n_threads, random_state=random_state
+        )
+    if not contenders:
+        raise ValueError("models must name at least one model")
+    runs = course.alternate(contenders, repeats, show_progress=show_progress)
+    rows = [
+        course.row(name, runs[name], course.peak(model) if peak_memory else None)
+        for name, model in contenders.items()
+    ]
+    baseline = next((row for row in rows if is_implicit_als(contenders[row.model])), None)
+    settings = course.settings() | {"repeats": repeats}
+    return Comparison(
+        tuple(_with_ratios(row, runs, baseline) for row in rows),
+        baseline.model if baseline else None,
+        settings,
+        _notes(rows, baseline, settings),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Course:
+    """What all contenders run over: the data, the metrics, the threads of the evaluation."""
+
+    train: Interactions
+    test: Interactions
+    metrics: tuple[Metric | str, ...]
+    n_threads: int
+
+    def check(self) -> None:
+        """Raise where the evaluation would, by evaluating nobody."""
+        nothing = SimpleNamespace(
+            user_factors=np.zeros((self.test.n_users, 1)),
+            item_factors=np.zeros((self.test.n_items, 1)),
+        )
+        self.evaluate(nothing, users=np.empty(0, dtype=np.int64))
+        if not self.test.nnz:
+            raise ValueError("test has no entries, so there is nothing to compare by")
+
+    def evaluate(self, model: Any, **how: Any) -> Evaluation:
+        return evaluate(
+            model,
+            self.test,
+            train=self.train,
+            metrics=self.metrics,
+            n_threads=self.n_threads,
+            **how,
+        )
+
+    @property
+    def matrix(self) -> sp.csr_matrix:
+        """What is fitted: implicit reads only the older of scipy's two CSR classes."""
+        return sp.csr_matrix(self.train.user_items)
+
+    def alternate(
+        self, contenders: Mapping[str, Any], repeats: int, *, show_progress: bool
+    ) -> dict[str, list[Fit]]:
+        """Fits of each model; only the first keeps its model."""
+        runs: dict[str, list[Fit]] = {name: [] for name in contenders}
+        turns = [
+            name
+            for repeat in range(repeats)
+            for name in (list(contenders) if repeat % 2 == 0 else reversed(list(contenders)))
+        ]
+        matrix = self.matrix
+        for name in _announced(turns) if show_progress else turns:
+            fit = fit_once(contenders[name], matrix)
+            runs[name].append(replace(fit, model=None) if runs[name] else fit)
+        return runs
+
+    def peak(self, model: Any) -> int | None:
+        return measure_peak_memory(partial(fit_once, model, self.matrix))
+
+    def row(self, name: str, fits: Sequence[Fit], peak: int | None) -> Row:
+        model = fits[0].model
+        objective, value = objective_minimised(model), None
+        if objective is not None:
+            value = objective_value(objective, model, self.train, self.n_threads)
+        return Row(
+            model=name,
+            library=_library(model),
+            epoch_seconds=statistics.median(fit.epoch_seconds for fit in fits),
+            total_seconds=statistics.median(fit.total_seconds for fit in fits),
+            peak_memory=peak,
+            objective=value,
+            objective_name=objective_name(objective) if objective else "",
+            evaluation=self.evaluate(model),
+            ratios={},
+        )
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "users": self.train.n_users,
+            "items": self.train.n_items,
+            "train_entries": self.train.nnz,
+            "test_entries": self.test.nnz,
+            "threads": self.n_threads or usable_cores(),
+            "machine": platform.machine(),
+            "python": platform.python_version(),
+        }
+
+
+def _parts(train: Any, test: Any) -> tuple[Interactions, Interactions]:
+    if isinstance(train, Split):
+        if test is not None:
+            raise ValueError("a Split has its own test part; give it alone, or train and test")
+        return train.train, train.test
+    if test is None:
+        raise ValueError(
+            "test is needed: pass it, or a Split, such as mfrank.splits.by_ratio(data)"
+        )
+    return Interactions.of(train), Interactions.of(test)
+
+
+def _listed(metrics: Sequence[Metric | str] | Metric | str) -> Sequence[Metric | str]:
+    return [metrics] if isinstance(metrics, Metric | str) else metrics
+
+
+def _announced(turns: Sequence[str]) -> Iterator[str]:
+    """Say on stderr which run this is and how long the rest will take."""
+    began = perf_counter()
+    for done, name in enumerate(turns):
+        left = (
+            f", {(perf_counter() - began) / done * (len(turns) - done):.0f} s left" if done else ""
+        )
+        sys.stderr.write(f"\r\033[Kcompare: run {done + 1}/{len(turns)}, {name}{left}")
+        sys.stderr.flush()
+        yield name
+    sys.stderr.write("\r\033[K")
+
+
+def _with_ratios(row: Row, runs: Mapping[str, Sequence[Fit]], baseline: Row | None) -> Row:
+    if baseline is None:
+        return row
+    mine, theirs = runs[row.model], runs[baseline.model]
+    ratios = {
+        measure: statistics.median(
+            getattr(fit, measure) / getattr(other, measure)
+            for fit, other in zip(mine, theirs, strict=True)
+        )
+        for measure in ("epoch_seconds", "total_seconds")
+    }
+    ratios["peak_memory"] = _ratio(row.peak_memory, baseline.peak_memory)
+    for metric, score in row.evaluation.scores.items():
+        ratios[str(metric)] = _ratio(score.value, baseline.evaluation.scores[metric].value)
+    return replace(row, ratios=ratios)
+
+
+def _ratio(value: float | None, other: float | None) -> float | None:
+    return value / other if value is not None and other else None
+
+
+def _library(model: Any) -> str:
+    package = type(model).__module__.partition(".")[0]
+    if package == "mfrank":
+        return f"mfrank {mfrank.__version__}"
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:  # a script's own model
+        return package
+
+
+def _notes(
+    rows: Sequence[Row], baseline: Row | None, settings: Mapping[str, Any]
+) -> tuple[str, ...]:
+    notes = [
+        f"{settings['users']:,} users x {settings['items']:,} items, "
+        f"{settings['train_entries']:,} entries to fit to, {settings['test_entries']:,} to find; "
+        f"{settings['threads']} threads, medians over alternating runs: {settings['repeats']}"
+    ]
+    if any(row.peak_memory is not None for row in rows):
+        notes.append("peak: what a fit adds to the memory of a fresh process")
+    if baseline is not None:
+        same = [row.model for row in rows if row.objective_name == baseline.objective_name]
+        notes.append(f"objective: the same sum for {', '.join(same)}; others minimise their own")
+        notes.append(f"x: times the value of {baseline.model}, measured alike")
+    elif not has_implicit():
+        notes.append("implicit is not installed; to compare with it: pip install mfrank[compare]")
+    return tuple(notes)

@@ -1,0 +1,63 @@
+"""Where a fit starts: at random, or from the factors of another."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from mfrank.als import initial_factors
+from mfrank.backends import Factors
+from mfrank.factors import FactorStore
+from mfrank.ids import Ids
+from mfrank.interactions import Interactions
+from mfrank.seeds import Seed, generator
+
+__all__ = ["first_factors"]
+
+
+def first_factors(
+    data: Interactions,
+    width: int,
+    dtype: DTypeLike,
+    random_state: Seed,
+    start: FactorStore | None,
+) -> tuple[Factors, Factors]:
+    """User and item factors, new arrays: those of ``start`` where it has the id, random elsewhere.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``start`` is no store, has another width, fewer numbered rows, or none of the ids.
+    """
+    random = generator(random_state)
+    users = initial_factors((data.n_users, width), random, dtype)
+    items = initial_factors((data.n_items, width), random, dtype)
+    if start is None:
+        return users, items
+    if not isinstance(start, FactorStore):
+        raise TypeError(f"start must be a fitted model or its store, got {start!r}")
+    if start.factors != width:
+        raise ValueError(
+            f"start has {start.factors} factors, this model {width}; "
+            f"set_params(factors={start.factors}) makes them agree"
+        )
+    known = (
+        _carry_over("users", users, data.user_ids, start.user_factors, start.user_ids),
+        _carry_over("items", items, data.item_ids, start.item_factors, start.item_ids),
+    )
+    if not any(known):
+        raise ValueError("start knows no user and no item of the data; fit without it")
+    return users, items
+
+
+def _carry_over(side: str, new: Factors, ids: Ids, old: Factors, old_ids: Ids) -> int:
+    """Put old factors in the rows of the ids they belong to; return how many these are."""
+    if ids.table is None and old_ids.table is None and len(ids) < len(old_ids):
+        raise ValueError(
+            f"start has {len(old_ids)} {side}, the data only {len(ids)}. Rows without labels are "
+            "matched by their numbers, and may be added but not taken away; fit without start"
+        )
+    rows = old_ids.rows(ids.labels, missing=-1)
+    known = np.flatnonzero(rows >= 0)
+    new[known] = old[rows[known]]
+    return len(known)

@@ -1,0 +1,266 @@
+"""The contract of a backend's arithmetic, against the reference, for every backend that runs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import DTypeLike, NDArray
+from problems import OBJECTIVES
+
+import mfrank
+from mfrank import backends
+from mfrank.backends import Gram, SolveOptions, reference
+from mfrank.csr import CSR
+from mfrank.quadratic import CellTerm, Counts, Observed, QuadraticObjective, RowProblem
+
+DTYPES = ["float32", "float64"]
+FACTORS = st.sampled_from([1, 2, 7, 16, 17, 33, 64, 100, 130])
+FEW = settings(max_examples=12, deadline=None)
+
+
+def _others() -> list[str]:
+    names = sorted(f.stem for f in Path(backends.__file__).parent.glob("*.py"))
+    return [name for name in names if name not in ("__init__", "reference")]
+
+
+@pytest.fixture(scope="module", params=_others())
+def backend(request: pytest.FixtureRequest) -> backends.Backend:
+    if reason := import_module(f"mfrank.backends.{request.param}").why_unavailable():
+        pytest.skip(reason)
+    return backends.choose(request.param)
+
+
+class HalfStep:
+    """One half-step with random factors: what a backend is handed, and the reference's answer."""
+
+    def __init__(self, problem: RowProblem, fixed: NDArray[Any], gram: Gram) -> None:
+        self.problem, self.fixed, self.gram = problem, fixed, gram
+
+    def start(self) -> NDArray[Any]:
+        rng = np.random.default_rng(5)
+        shape = (self.problem.rows.n_rows, self.fixed.shape[1])
+        return (0.1 * rng.standard_normal(shape)).astype(self.fixed.dtype)
+
+    def solve(self, backend: Any, **options: Any) -> NDArray[Any]:
+        out = self.start()
+        backend.solve_rows(self.problem, self.fixed, self.gram, out, SolveOptions(**options))
+        return out
+
+    def error(self, got: NDArray[Any]) -> float:
+        """Largest error of a row, relative to the row's norm; nan if any value is."""
+        truth = np.zeros(got.shape)
+        reference.solve_rows(self.problem, self.fixed, self.gram, truth, SolveOptions())
+        norms = np.linalg.norm(truth, axis=1)
+        errors = np.linalg.norm(got - truth, axis=1) / np.where(norms > 1e-12, norms, 1.0)
+        return float(errors.max(initial=0.0))
+
+
+def half_step(
+    objective: QuadraticObjective,
+    matrix: sp.csr_array,
+    side: str,
+    n_factors: int,
+    dtype: DTypeLike,
+    seed: int = 0,
+) -> HalfStep:
+    """The user or the item step of the objective on the matrix."""
+    rng = np.random.default_rng(seed)
+    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=matrix.shape[1]))
+    if side == "users":
+        problem = objective.user_problem(CSR.from_scipy(matrix, dtype), counts)
+        weights = objective.item_weights(counts.items, counts)
+    else:
+        transposed = sp.csr_array(matrix.T)
+        transposed.sort_indices()
+        problem = objective.item_problem(CSR.from_scipy(transposed, dtype), counts)
+        weights = objective.user_weights(counts.users, matrix.shape[1])
+    shape = (problem.rows.n_columns, n_factors)
+    fixed = (rng.standard_normal(shape) * rng.choice([0.1, 1.0])).astype(dtype)
+    gram = reference.gram(fixed, weights)
+    return HalfStep(problem, fixed, Gram(gram.matrix, objective.target * gram.vector))
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> sp.csr_array:
+    """Up to 12 x 40, from no rows to full, each row of a density of its own, some r < 0."""
+    shape = draw(st.integers(0, 12)), draw(st.integers(3, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    density = rng.choice([0.0, 0.1, 0.5, 1.0], size=(shape[0], 1))
+    dense = rng.integers(1, 6, size=shape) * (rng.random(shape) < density)
+    return sp.csr_array(dense.astype(np.float64))
+
+
+def with_dislikes(objective: QuadraticObjective, matrix: sp.csr_array) -> sp.csr_array:
+    """The matrix with every third value negative, where the objective knows dislikes."""
+    matrix = matrix.copy()
+    if objective.accepts_dislikes:
+        matrix.data[::3] *= -1
+    return matrix
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("side", ["users", "items"])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective(backend: backends.Backend, name: str, side: str, dtype: str) -> None:
+    objective = OBJECTIVES[name]
+    rng = np.random.default_rng(3)
+    matrix = sp.random_array((25, 19), density=0.4, rng=rng, format="csr")
+    matrix.data = np.ceil(5 * matrix.data)
+    step = half_step(objective, with_dislikes(objective, matrix), side, 9, dtype)
+    assert step.error(step.solve(backend)) <= backend.TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@FEW
+@given(matrices(), FACTORS, st.sampled_from(sorted(OBJECTIVES)), st.integers(1, 3))
+def test_every_shape(
+    backend: backends.Backend, dtype: str, matrix: sp.csr_array, k: int, name: str, n_threads: int
+) -> None:
+    objective = OBJECTIVES[name]
+    step = half_step(objective, with_dislikes(objective, matrix), "users", k, dtype)
+    got = step.solve(backend, n_threads=n_threads)
+    assert step.error(got) <= backend.TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_factors", [5, 40])
+@pytest.mark.parametrize("side", ["users", "items"])
+def test_conjugate_gradients_converge(
+    backend: backends.Backend, side: str, n_factors: int, dtype: str
+) -> None:
+    rng = np.random.default_rng(8)
+    matrix = sp.random_array((30, 20), density=0.4, rng=rng, format="csr")
+    step = half_step(mfrank.WRMF(alpha=0.5), matrix, side, n_factors, dtype)
+    tolerance = 0.01 * backend.TOLERANCE[dtype]
+    got = step.solve(backend, solver="cg", cg_steps=200, cg_tolerance=tolerance)
+    assert step.error(got) <= backend.TOLERANCE[dtype]
+    one = step.solve(backend, solver="cg", cg_steps=1, cg_tolerance=0.0)
+    assert step.error(got) < step.error(one) < step.error(step.start())
+
+
+@pytest.mark.parametrize("n_factors", [600, 2048])
+def test_many_factors(backend: backends.Backend, n_factors: int) -> None:
+    rng = np.random.default_rng(4)
+    matrix = sp.csr_array((rng.random((2, 700)) < [[0.02], [0.93]]).astype(np.float64))
+    step = half_step(mfrank.IALS(), matrix, "users", n_factors, "float32")
+    got, problem = step.solve(backend).astype(np.float64), step.problem
+    for r in range(2):  # The normal equations: cheaper at this size than the reference.
+        seen = step.fixed[problem.rows.row(r)[0]].astype(np.float64)
+        left = problem.weight[r] * step.gram.matrix @ got[r] + problem.ridge[r] * got[r]
+        residual = left + seen.T @ (seen @ got[r]) - seen.sum(axis=0)
+        assert np.linalg.norm(residual) <= 1e-4 * np.linalg.norm(seen.sum(axis=0))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("confidence", [1e4, 1e6])
+def test_huge_confidences(backend: backends.Backend, confidence: float, dtype: str) -> None:
+    rng = np.random.default_rng(6)
+    matrix = sp.csr_array((rng.random((12, 30)) < 0.6).astype(np.float64))
+    objective = mfrank.WRMF(alpha=confidence, regularization=1.0)
+    step = half_step(objective, matrix, "users", 24, dtype)
+    assert step.error(step.solve(backend)) <= 10 * backend.TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("solver", ["auto", "cholesky"])
+def test_rank_deficient_without_ridge(
+    backend: backends.Backend, solver: str, dtype: str
+) -> None:
+    rng = np.random.default_rng(7)
+    matrix = sp.random_array((15, 6), density=0.5, rng=rng, format="csr")
+    objective = mfrank.WRMF(alpha=3.0, regularization=0.0, confidence="1+alpha*r")
+    step = half_step(objective, matrix, "users", 20, dtype)  # 6 items span 6 of 20 dimensions
+    assert step.error(step.solve(backend, solver=solver)) <= backend.TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_no_background_no_ridge(backend: backends.Backend, dtype: str) -> None:
+    """Plain least squares on the observed cells: singular wherever a row is short."""
+    rng = np.random.default_rng(9)
+    matrix = sp.csr_array((rng.random((10, 12)) < rng.random((10, 1))).astype(np.float64))
+    step = half_step(mfrank.IALS(alpha0=0.0, regularization=0.0), matrix, "users", 5, dtype)
+    assert step.error(step.solve(backend)) <= 10 * backend.TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nothing_at_all_gives_zero(backend: backends.Backend, dtype: str) -> None:
+    matrix = sp.csr_array(np.eye(4))
+    step = half_step(mfrank.IALS(alpha0=0.0, regularization=0.0), matrix, "users", 3, dtype)
+    step.fixed[:] = 0
+    np.testing.assert_array_equal(step.solve(backend), np.zeros((4, 3)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_centred_gram(backend: backends.Backend, dtype: str) -> None:
+    """RGx takes a direction out of the Gram matrix in which factors do have a part."""
+    matrix = sp.random_array((14, 30), density=0.3, rng=np.random.default_rng(2), format="csr")
+    step = half_step(mfrank.RGX(), matrix, "users", 6, dtype)
+    step.fixed[:, 0] = 1
+    kept = reference.gram(step.fixed, np.ones(30))
+    step.gram = Gram(kept.matrix - np.outer(kept.vector, kept.vector) / 30, -kept.vector)
+    assert step.error(step.solve(backend)) <= backend.TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_entries_without_curvature_among_others(backend: backends.Backend, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    rows = CSR.from_scipy(sp.csr_array((rng.random((8, 20)) < 0.5).astype(float)), dtype)
+    curvature = CellTerm(rng.choice([0.0, 0.0, 2.0], size=20))
+    observed = Observed(curvature, CellTerm(rng.random(20)), CellTerm(np.zeros(20)))
+    fixed = rng.standard_normal((20, 11)).astype(dtype)
+    problem = RowProblem(rows, rng.random(8), rng.random(8), observed, users_are_rows=False)
+    step = HalfStep(problem, fixed, reference.gram(fixed, rng.random(20)))
+    assert step.error(step.solve(backend)) <= backend.TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@FEW
+@given(st.integers(0, 3000), FACTORS, st.integers(0, 99))
+def test_gram(backend: backends.Backend, dtype: str, n_rows: int, k: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    factors, weights = rng.standard_normal((n_rows, k)).astype(dtype), rng.random(n_rows)
+    got, truth = backend.gram(factors, weights, 2), reference.gram(factors, weights)
+    bound = backend.TOLERANCE[dtype] * max(1.0, np.linalg.norm(truth.matrix, 2))
+    np.testing.assert_allclose(got.matrix, truth.matrix, rtol=0, atol=bound)
+    np.testing.assert_allclose(got.vector, truth.vector, rtol=0, atol=bound)
+    np.testing.assert_array_equal(got.matrix, got.matrix.T)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@FEW
+@given(matrices(), FACTORS, st.sampled_from(sorted(OBJECTIVES)))
+def test_observed_value(
+    backend: backends.Backend, dtype: str, matrix: sp.csr_array, k: int, name: str
+) -> None:
+    objective = OBJECTIVES[name]
+    for side in ("users", "items"):
+        step = half_step(objective, with_dislikes(objective, matrix), side, k, dtype)
+        left, fixed = step.start(), step.fixed
+        truth = reference.observed_value(step.problem, left, fixed)
+        size = reference.observed_value(step.problem, np.abs(left), -np.abs(fixed))
+        bound = backend.TOLERANCE[dtype] * max(1.0, abs(size))
+        assert abs(backend.observed_value(step.problem, left, fixed) - truth) <= bound
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_thread_count_changes_no_bit(backend: backends.Backend, dtype: str) -> None:
+    rng = np.random.default_rng(11)
+    matrix = sp.random_array((900, 300), density=0.05, rng=rng, format="csr")
+    matrix.data = np.ceil(5 * matrix.data)
+    step = half_step(mfrank.WRMF(alpha=2.0), matrix, "users", 20, dtype)
+    weights = rng.random(900)
+
+    def everything(n_threads: int) -> list[bytes]:
+        out = step.solve(backend, n_threads=n_threads)
+        gram = backend.gram(out, weights, n_threads)
+        value = backend.observed_value(step.problem, out, step.fixed, n_threads)
+        return [out.tobytes(), gram.matrix.tobytes(), gram.vector.tobytes(), value.hex().encode()]
+
+    assert everything(1) == everything(2) == everything(3)

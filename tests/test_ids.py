@@ -1,0 +1,196 @@
+"""Raw ids and rows: each undoes the other, whatever the ids are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mfrank.ids import Ids
+
+quick = settings(max_examples=40, deadline=None)
+whole = st.integers(-(2**63), 2**63 - 1)
+small = st.integers(-5, 30)
+text = st.text(max_size=4)
+other = st.one_of(small, text, st.tuples(small, text))
+labels = st.one_of(*(st.lists(kind, max_size=30) for kind in (whole, small, text, other)))
+
+
+@quick
+@given(labels)
+def test_factorize_is_undone_by_raw(raw):
+    ids, rows = Ids.factorize(raw)
+    assert ids.raw(rows).tolist() == raw
+    assert len(ids) == len(set(raw))
+    assert set(rows.tolist()) == set(range(len(ids)))
+    assert rows.dtype == np.int64
+
+
+@quick
+@given(st.one_of(st.lists(whole), st.lists(text)), st.randoms())
+def test_numbers_and_strings_are_numbered_in_sorted_order_whatever_the_order_of_rows(raw, random):
+    ids, _ = Ids.factorize(raw)
+    shuffled = list(raw)
+    random.shuffle(shuffled)
+    assert ids.labels.tolist() == sorted(set(raw))
+    assert Ids.factorize(shuffled)[0] == ids
+
+
+def test_other_hashables_are_numbered_by_first_appearance():
+    ids, rows = Ids.factorize([("b", 1), "z", ("a", 0), "z"])
+    assert ids.labels.tolist() == [("b", 1), "z", ("a", 0)]
+    assert rows.tolist() == [0, 1, 2, 1]
+
+
+@quick
+@given(st.one_of(*(st.lists(kind, unique=True, max_size=30) for kind in (whole, small, text))))
+def test_rows_and_raw_invert_each_other(raw):
+    ids = Ids.of(raw)
+    assert ids.rows(raw).tolist() == list(range(len(raw)))
+    assert ids.rows(raw[::-1]).tolist() == list(range(len(raw)))[::-1]
+    assert ids.raw(np.arange(len(raw))).tolist() == raw
+    assert all(label in ids for label in raw)
+    assert Ids.from_arrays(ids.to_arrays()) == ids
+    assert all(array.dtype != object for array in ids.to_arrays().values())
+
+
+@quick
+@given(st.lists(small, unique=True), st.lists(small))
+def test_unknown_ids_are_named_or_replaced(known, asked):
+    ids = Ids.of(known)
+    expected = [known.index(label) if label in known else -7 for label in asked]
+    assert ids.rows(asked, missing=-7).tolist() == expected
+    unknown = [label for label in asked if label not in known]
+    if unknown:
+        with pytest.raises(ValueError, match=f"unknown ids: {unknown[0]}"):
+            ids.rows(asked)
+
+
+def test_only_a_few_of_many_unknown_ids_are_named():
+    with pytest.raises(ValueError, match=r"unknown ids: 10, 11, 12, 13, 14 and 5 more.*0, 1, 2"):
+        Ids.numbered(3).rows(np.arange(10, 20))
+
+
+def test_numbers_and_their_digits_are_different_ids():
+    assert Ids.of([1, "1"]).rows(["1", 1]).tolist() == [1, 0]
+    assert Ids.of(["1", "2"]).rows([1, 2], missing=-1).tolist() == [-1, -1]
+    assert Ids.of([5, 7]).rows(["5"], missing=-1).tolist() == [-1]
+    assert Ids.numbered(3).rows(["0", "a"], missing=-1).tolist() == [-1, -1]
+
+
+def test_row_numbers_as_ids_are_their_own_table():
+    ids = Ids.numbered(4)
+    assert ids == Ids.of([0, 1, 2, 3]) == Ids.of(np.arange(4, dtype=np.uint8))
+    assert ids != Ids.of([3, 2, 1, 0])
+    assert ids != Ids.numbered(5)
+    assert ids.rows([3, 0]).tolist() == ids.raw([3, 0]).tolist() == [3, 0]
+    assert ids.labels.tolist() == [0, 1, 2, 3]
+    assert 3 in ids
+    assert 4 not in ids
+    assert -1 not in ids
+
+
+def test_padding_has_no_id():
+    assert Ids.of([10, 20]).raw([[1, -1], [0, 1]]).tolist() == [[20, None], [10, 20]]
+    assert Ids.of(["a", "b"]).raw([-1, 1]).tolist() == [None, "b"]
+    assert Ids.numbered(2).raw([1, -1]).tolist() == [1, -1]
+    assert Ids.of([10, 20]).raw([1]).dtype == np.int64
+
+
+@pytest.mark.parametrize("rows", [[2], [-2], [[0, 5]]])
+def test_rows_beyond_the_ids_are_refused(rows):
+    for ids in (Ids.numbered(2), Ids.of(["a", "b"])):
+        with pytest.raises(IndexError, match="rows must lie in"):
+            ids.raw(rows)
+
+
+def test_rows_must_be_whole():
+    with pytest.raises(TypeError, match="whole numbers"):
+        Ids.numbered(2).raw([0.5])
+
+
+@pytest.mark.parametrize("raw", [[3, 1, 3], ["b", "a", "b"], [(0,), "a", (0,)]])
+def test_labels_must_be_unique(raw):
+    with pytest.raises(ValueError, match="in rows 0 and 2"):
+        Ids.of(raw)
+
+
+@pytest.mark.parametrize(
+    "raw", [["a", None], [1, None], [1.0, np.nan], np.array([1, np.nan]), [("a",), float("nan")]]
+)
+@pytest.mark.parametrize("make", [Ids.of, Ids.factorize, Ids.numbered(3).rows])
+def test_missing_values_are_no_ids(make, raw):
+    with pytest.raises(ValueError, match="in row 1"):
+        make(raw)
+    assert raw[1] not in Ids.numbered(3)
+
+
+def test_missing_values_of_pandas_are_no_ids():
+    pandas = pytest.importorskip("pandas", reason="the extra pandas is not installed")
+    for column in ([1, pandas.NA], ["a", pandas.NA], ["a", pandas.NaT]):
+        with pytest.raises(ValueError, match="in row 1"):
+            Ids.of(pandas.Series(column, dtype=object))
+    with pytest.raises(ValueError, match="in row 1"):
+        Ids.of(pandas.Series([1, None], dtype="Int64"))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint32", "int64", "uint64", "float32", "float64"])
+def test_numbers_of_any_width_become_int64(dtype):
+    ids = Ids.of(np.array([7, 3, 100], dtype=dtype))
+    assert ids.labels.dtype == np.int64
+    assert ids.rows([100, 7.0]).tolist() == [2, 0]
+    assert 3.0 in ids
+
+
+@pytest.mark.parametrize(
+    "raw", [np.array([2**63], dtype=np.uint64), [2**64], [0.5], [np.inf], np.array([2.0**60])]
+)
+def test_numbers_that_are_no_int64_are_refused(raw):
+    with pytest.raises(ValueError, match="use strings"):
+        Ids.of(raw)
+
+
+@pytest.mark.parametrize("raw", [[True], np.array([True]), ["a", np.True_], "abc", 5, [[1], [2]]])
+def test_what_cannot_be_ids_is_refused(raw):
+    with pytest.raises(TypeError):
+        Ids.of(raw)
+
+
+def test_two_dimensions_are_refused():
+    with pytest.raises(ValueError, match="one dimension"):
+        Ids.of(np.zeros((2, 2), dtype=int))
+
+
+def test_numpy_strings_and_strings_are_the_same_ids():
+    assert Ids.of(np.array(["b", "aa"])) == Ids.of(["b", "aa"])
+    assert Ids.of(np.array(["b", "aa"], dtype=np.dtypes.StringDType())) == Ids.of(["b", "aa"])
+    assert Ids.of([np.str_("b")]).to_arrays()["utf8"].tobytes() == b"b"
+
+
+def test_ids_do_not_change_with_what_they_were_made_from():
+    labels = np.array([5, 6])
+    ids = Ids.of(labels)
+    labels[:] = 0
+    assert ids.labels.tolist() == [5, 6]
+
+
+def test_only_numbers_and_strings_can_be_stored():
+    with pytest.raises(ValueError, match="use str or int ids"):
+        Ids.of(["a", (1,)]).to_arrays()
+
+
+@pytest.mark.parametrize("offsets", [[0, 1, 3], [1, 2], [0, 2, 1, 2]])
+def test_damaged_arrays_are_refused(offsets):
+    with pytest.raises(ValueError, match="damaged"):
+        Ids.from_arrays({"utf8": np.zeros(2, np.uint8), "offsets": np.array(offsets)})
+
+
+def test_take_renumbers_rows():
+    assert Ids.of(["a", "b", "c"]).take(np.array([2, 0])) == Ids.of(["c", "a"])
+    assert Ids.numbered(5).take(np.array([1, 4])) == Ids.of([1, 4])
+
+
+def test_repr_tells_the_first_ids():
+    assert repr(Ids.of(list("abcdefg"))) == "Ids.of(['a', 'b', 'c', 'd', 'e', ...], 7 rows)"
+    assert repr(Ids.numbered(3)) == "Ids.numbered(3)"

@@ -1,0 +1,281 @@
+"""How the native kernels behave: instruction sets, threads, fork, Ctrl-C, and what they refuse."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mfrank.backends import SolveOptions, cpu, reference
+from mfrank.csr import CSR
+from mfrank.quadratic import CellTerm, Observed, RowProblem
+
+if reason := cpu.why_unavailable():
+    pytest.skip(reason, allow_module_level=True)
+
+from mfrank import _ext
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python program beside the tests; a hang is an error."""
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": paths} | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def problem(n_rows: int, n_columns: int, length: int, dtype: str = "float32") -> RowProblem:
+    """Rows of `length` distinct random columns, WRMF-like coefficients."""
+    rng = np.random.default_rng(0)
+    columns = np.sort(rng.permuted(np.tile(np.arange(n_columns), (n_rows, 1)), axis=1)[:, :length])
+    indptr = np.arange(n_rows + 1) * length
+    data = rng.integers(1, 6, size=indptr[-1]).astype(dtype)
+    one = CellTerm(np.ones(n_rows), 0.5)
+    rows = CSR(indptr, columns.astype(np.int32).ravel(), data, n_columns)
+    return RowProblem(rows, np.ones(n_rows), np.full(n_rows, 0.1), Observed(one, one, one), True)
+
+
+def solved(of: RowProblem, fixed: NDArray[Any], **options: Any) -> NDArray[Any]:
+    out = np.zeros((of.rows.n_rows, fixed.shape[1]), fixed.dtype)
+    gram = reference.gram(fixed, np.ones(len(fixed)))
+    cpu.solve_rows(of, fixed, gram, out, SolveOptions(**options))
+    return out
+
+
+def factors(n_rows: int, n_factors: int, dtype: str = "float32") -> NDArray[Any]:
+    return np.random.default_rng(1).standard_normal((n_rows, n_factors)).astype(dtype)
+
+
+CONTRACT = (
+    "import sys, pytest; from mfrank import _ext; print('isa', _ext.isa());"
+    "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'tests/test_backends.py',"
+    "'-k', 'cpu and not many_factors']))"
+)
+
+
+@pytest.mark.parametrize("isa", ["avx512", "avx2", "baseline"])
+def test_every_instruction_set_keeps_the_contract(isa: str) -> None:
+    asked = run("from mfrank import _ext; print(_ext.isa())", MFRANK_ISA=isa)
+    if "cannot run it" in asked.stderr:
+        pytest.skip(f"this machine has no {isa}")
+    assert asked.stdout.strip() == isa
+    result = subprocess.run(
+        [sys.executable, "-c", CONTRACT],
+        env=os.environ | {"MFRANK_ISA": isa, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert f"isa {isa}" in result.stdout
+    assert result.returncode == 0, result.stdout[-3000:]
+
+
+def test_an_unknown_instruction_set_is_an_error_not_a_fallback() -> None:
+    result = run("from mfrank.backends import choose; choose('auto')", MFRANK_ISA="sse9")
+    assert "ValueError: MFRANK_ISA must be avx512, avx2 or baseline; got 'sse9'" in result.stderr
+
+
+def test_without_the_extension_the_reason_says_how_to_get_it() -> None:
+    code = (
+        "import sys; sys.modules['mfrank._ext'] = None\n"
+        "from mfrank.backends import choose, cpu\n"
+        "print(choose('auto').__name__, cpu.why_unavailable())"
+    )
+    output = run(code).stdout
+    assert output.startswith("mfrank.backends.reference")
+    assert "compiler" in output
+
+
+FORK = """
+import os, sys, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+from test_kernels import factors, problem, solved
+work, fixed = problem(400, 90, 30), factors(90, 16)
+before = solved(work, fixed, n_threads=3)
+child = os.fork()
+if child == 0:
+    os._exit(0 if (solved(work, fixed, n_threads=3) == before).all() else 3)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_can_solve_too() -> None:
+    result = run(FORK)
+    assert result.returncode == 0, result.stderr
+
+
+INTERRUPT = """
+import os, signal, threading, time
+import numpy as np
+from mfrank import _ext
+{setup}
+def strike():
+    global struck
+    struck = time.perf_counter()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Timer(0.3, strike).start()
+try:
+    {call}
+except KeyboardInterrupt:
+    print("interrupted", time.perf_counter() - struck)
+else:
+    print("finished")
+"""
+
+# Entries may repeat a column, so a few bytes of factors serve rows of any length.
+LONG_ROWS = """
+lengths = {lengths}
+indptr = np.concatenate([[0], np.cumsum(lengths)])
+n = len(lengths)
+one = (np.ones(n), 0.0)
+arguments = dict(
+    rows=(indptr, np.zeros(indptr[-1], np.int32), None), observed=(one, one, one),
+    users_are_rows=True, weight=np.ones(n), ridge=np.ones(n), fixed=np.ones((3, 256), np.float32),
+    basis=np.eye(256, dtype=np.float32), eigenvalues=np.ones(256), vector=np.zeros(256),
+    out=np.zeros((n, 256), np.float32), cg_steps=1000000, cg_tolerance=0.0)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no os.kill with SIGINT")
+@pytest.mark.parametrize(
+    ("lengths", "call"),
+    [
+        ("[3_000_000]", "_ext.solve_rows(**arguments, solver='cholesky', n_threads=1)"),
+        ("[3_000_000]", "_ext.solve_rows(**arguments, solver='cg', n_threads=1)"),
+        ("[2_000] * 3_000", "_ext.solve_rows(**arguments, solver='cholesky', n_threads=2)"),
+        ("[3_000_000, 1]", "_ext.solve_rows(**arguments, solver='cholesky', n_threads=2)"),
+        (
+            "[1]",
+            "while True: _ext.gram(np.ones((200_000, 256), np.float32), np.ones(200_000), 2)",
+        ),
+    ],
+)
+def test_interrupt(lengths: str, call: str) -> None:
+    """Ctrl-C ends a call within a second: one long row, many rows, one thread or more."""
+    code = INTERRUPT.format(setup=LONG_ROWS.format(lengths=lengths), call=call)
+    result = run(code)
+    assert result.stdout.startswith("interrupted"), result.stdout + result.stderr
+    assert float(result.stdout.split()[1]) < 1.0
+
+
+def test_calls_from_several_python_threads_agree_with_one() -> None:
+    works = [(problem(60 + 20 * i, 80, 10 + i), factors(80, 8 + 5 * i)) for i in range(6)]
+    alone = [solved(work, fixed, n_threads=2) for work, fixed in works]
+    with ThreadPoolExecutor(6) as pool:
+        together = pool.map(lambda w: solved(*w, n_threads=2), works * 3)
+    for got, expected in zip(together, alone * 3, strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_offsets_beyond_32_bits() -> None:
+    """The rows lie beyond entry 2^31 of arrays whose other pages are never touched."""
+    small, fixed = problem(5, 9, 4), factors(9, 6)
+    start = 2**31 + 10
+    indices = np.zeros(start + 20, np.int32)
+    data = np.zeros(start + 20, np.float32)
+    indices[start:], data[start:] = small.rows.indices, small.rows.data
+    far = CSR(small.rows.indptr + start, indices, data, 9)
+    beyond = RowProblem(far, small.weight, small.ridge, small.observed, True)
+    np.testing.assert_array_equal(solved(beyond, fixed), solved(small, fixed))
+
+
+def test_a_fold_in_is_the_same_as_among_many_columns() -> None:
+    """One short row over many columns rotates only its own; the answer is the reference's."""
+    one, fixed = problem(1, 500, 7, "float64"), factors(500, 12, "float64")
+    truth = np.zeros((1, 12))
+    gram = reference.gram(fixed, np.ones(500))
+    reference.solve_rows(one, fixed, gram, truth, SolveOptions())
+    np.testing.assert_allclose(solved(one, fixed), truth, rtol=1e-9, atol=1e-12)
+
+
+def test_auto_takes_conjugate_gradients_for_very_long_rows_and_is_still_exact() -> None:
+    long, fixed = problem(1, 4000, 3900), factors(4000, 480)
+    auto = solved(long, fixed, solver="auto")
+    exact = solved(long, fixed, solver="cholesky")
+    assert not np.array_equal(auto, exact)
+    assert np.linalg.norm(auto - exact) <= 1e-4 * np.linalg.norm(exact)
+
+
+def arguments(**changes: Any) -> dict[str, Any]:
+    """Keywords of a small valid _ext.solve_rows call."""
+    one = (np.ones(2), 0.0)
+    indptr, indices = np.array([0, 2, 3]), np.array([0, 3, 1], np.int32)
+    valid: dict[str, Any] = {
+        "rows": (indptr, indices, np.ones(3, np.float32)),
+        "observed": (one, one, one),
+        "users_are_rows": True,
+        "weight": np.ones(2),
+        "ridge": np.ones(2),
+        "fixed": np.ones((4, 3), np.float32),
+        "basis": np.eye(3, dtype=np.float32),
+        "eigenvalues": np.ones(3),
+        "vector": np.zeros(3),
+        "out": np.zeros((2, 3), np.float32),
+        "solver": "auto",
+        "cg_steps": 3,
+        "cg_tolerance": 1e-4,
+        "n_threads": 1,
+    }
+    return valid | changes
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+def rows(indptr: list[int], indices: list[int], dtype: Any = np.int32) -> tuple[Any, Any, None]:
+    return np.array(indptr), np.array(indices, dtype=dtype), None
+
+
+REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = {
+    "column too large": (lambda: {"rows": rows([0, 1, 2], [0, 4])}, IndexError, r"\[0, 4\)"),
+    "column negative": (lambda: {"rows": rows([0, 1, 2], [0, -1])}, IndexError, r"\[0, 4\)"),
+    "indptr falls": (lambda: {"rows": rows([0, 2, 1], [0, 1])}, ValueError, "indptr"),
+    "indptr beyond": (lambda: {"rows": rows([0, 2, 9], [0, 1])}, ValueError, "indptr"),
+    "indptr negative": (lambda: {"rows": rows([-1, 1, 2], [0, 1])}, ValueError, "indptr"),
+    "64-bit columns": (lambda: {"rows": rows([0, 1, 2], [0, 1], int)}, TypeError, "int32"),
+    "wrong dtype": (lambda: {"out": np.zeros((2, 3))}, TypeError, "out must be .*float32"),
+    "half precision": (lambda: {"fixed": np.ones((4, 3), "f2")}, TypeError, "fixed must be"),
+    "a list": (lambda: {"weight": [1.0, 1.0]}, TypeError, "weight must be .*float64, got list"),
+    "wrong shape": (lambda: {"ridge": np.ones(3)}, ValueError, "ridge must have 2 elements, got 3"),
+    "wrong width": (lambda: {"basis": np.eye(4, dtype="f")}, ValueError, "basis must have 3 rows"),
+    "flat": (lambda: {"fixed": np.ones(4, "f")}, ValueError, "fixed must have 2 dimensions"),
+    "strided": (lambda: {"fixed": np.ones((4, 6), "f")[:, ::2]}, ValueError, "C-contiguous"),
+    "read-only": (lambda: {"out": frozen(np.zeros((2, 3), "f"))}, ValueError, "out must be writ"),
+    "solver": (lambda: {"solver": "lu"}, ValueError, "solver must be auto, cholesky or cg"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_door_refuses(name: str) -> None:
+    changes, error, message = REFUSED[name]
+    _ext.solve_rows(**arguments())
+    with pytest.raises(error, match=message):
+        _ext.solve_rows(**arguments(**changes()))
+
+
+def test_eigenvectors_have_one_sign() -> None:
+    """Whatever sign LAPACK returns, the largest part of each eigenvector is positive."""
+    gram = reference.gram(factors(30, 5, "float64"), np.ones(30))
+    _, basis = cpu._eigenbasis(gram.matrix)
+    assert (basis[np.abs(basis).argmax(axis=0), np.arange(5)] > 0).all()
