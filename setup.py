@@ -5,9 +5,17 @@ import sys
 from pybind11 import get_include
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import BaseError
+from setuptools.errors import BaseError, CCompilerError
 
-FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-fvisibility=hidden", "-pthread"]
+FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-g0",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fvisibility=hidden",
+    "-pthread",
+]
 
 NOT_BUILT = """
 mfrank: the C++ extension was not built ({reason}).
@@ -24,7 +32,7 @@ class OptionalBuildExt(build_ext):
     def run(self):
         try:
             super().run()
-        except (BaseError, OSError) as error:
+        except (BaseError, CCompilerError, OSError) as error:
             print(NOT_BUILT.format(reason=error), file=sys.stderr)
             self.extensions = []
 

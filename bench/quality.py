@@ -32,14 +32,14 @@ from mfrank.splits import Split, by_ratio
 Box = dict[str, tuple[float, float]]
 
 BOXES: dict[str, tuple[type[Any], Box]] = {
-    "WRMF": (mfrank.WRMF, {"alpha": (1.0, 60.0), "regularization": (0.01, 100.0)}),
+    "WRMF": (mfrank.WRMF, {"alpha": (1.0, 40.0), "regularization": (1.0, 1000.0)}),
     "IALS": (
         mfrank.IALS,
         {"alpha0": (0.003, 1.0), "regularization": (0.001, 0.1), "nu": (0.4, 1.0)},
     ),
     "RG2": (mfrank.RG2, {"alpha": (0.01, 0.3), "regularization": (0.01, 0.3), "nu": (0.7, 1.0)}),
     "RGX": (mfrank.RGX, {"alpha": (0.01, 0.3), "regularization": (0.01, 0.3), "nu": (0.7, 1.0)}),
-    "implicit": (ImplicitALS, {"alpha": (1.0, 60.0), "regularization": (0.01, 100.0)}),
+    "implicit": (ImplicitALS, {"alpha": (1.0, 40.0), "regularization": (1.0, 1000.0)}),
 }
 """Search box of each contender; every axis but nu is searched on a logarithmic scale."""
 

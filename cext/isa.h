@@ -12,19 +12,20 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define MFRANK_X86 1
+#define MFRANK_PRAGMA(...) _Pragma(#__VA_ARGS__)
 #if defined(__clang__)
-#define MFRANK_BEGIN_AVX512                                                                  \
-    _Pragma("clang attribute push(__attribute__((target(\"avx512f,avx512vl,avx512dq,avx512bw," \
-            "avx2,fma\"))),apply_to=function)")
-#define MFRANK_BEGIN_AVX2 \
-    _Pragma("clang attribute push(__attribute__((target(\"avx2,fma\"))),apply_to=function)")
-#define MFRANK_END_TARGET _Pragma("clang attribute pop")
-#else
 #define MFRANK_BEGIN_AVX512    \
-    _Pragma("GCC push_options") \
-    _Pragma("GCC target(\"avx512f,avx512vl,avx512dq,avx512bw,avx2,fma\")")
-#define MFRANK_BEGIN_AVX2 _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma\")")
-#define MFRANK_END_TARGET _Pragma("GCC pop_options")
+    MFRANK_PRAGMA(clang attribute push( \
+        __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw"))), apply_to = function))
+#define MFRANK_BEGIN_AVX2 \
+    MFRANK_PRAGMA(clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function))
+#define MFRANK_END_TARGET MFRANK_PRAGMA(clang attribute pop)
+#else
+#define MFRANK_BEGIN_AVX512         \
+    MFRANK_PRAGMA(GCC push_options) \
+    MFRANK_PRAGMA(GCC target("avx512f,avx512vl,avx512dq,avx512bw"))
+#define MFRANK_BEGIN_AVX2 MFRANK_PRAGMA(GCC push_options) MFRANK_PRAGMA(GCC target("avx2,fma"))
+#define MFRANK_END_TARGET MFRANK_PRAGMA(GCC pop_options)
 #endif
 #endif
 
@@ -60,7 +61,7 @@ inline Isa choose_isa() {
         if (runs_here(isa)) return isa;
         if (forced)
             throw std::invalid_argument("MFRANK_ISA=" + std::string(wish) +
-                                        ": this processor or build cannot run it; unset MFRANK_ISA");
+                                        ": this machine cannot run it; unset MFRANK_ISA");
     }
     throw std::invalid_argument("MFRANK_ISA must be avx512, avx2 or baseline; got '" +
                                 std::string(wish) + "'");

@@ -1,7 +1,10 @@
 // Every kernel, for one instruction set: module.cpp includes this once for each, in a namespace
 // that defines VECTOR_BYTES.
+#include "vectors.h"
 #include "dense.h"
+#include "cholesky.h"
 #include "gather.h"
+#include "row.h"
 #include "row_solver.h"
 #include "solve_rows.h"
 #include "sums.h"

@@ -8,39 +8,17 @@ of their own. All factors are ranked by the same code.
 
 from __future__ import annotations
 
-import platform
 import statistics
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from importlib.metadata import PackageNotFoundError, version
-from time import perf_counter
-from types import SimpleNamespace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
-import mfrank
 from mfrank.amounts import check_count
-from mfrank.contenders import (
-    Fit,
-    default_models,
-    fit_once,
-    has_implicit,
-    is_implicit_als,
-    objective_minimised,
-    objective_name,
-    objective_value,
-    usable_cores,
-)
-from mfrank.evaluate import evaluate
-from mfrank.evaluation import Evaluation
+from mfrank.contenders import Fit, default_models, has_implicit, is_implicit_als
+from mfrank.course import Course
 from mfrank.interactions import Interactions
 from mfrank.metric_kinds import Metric
 from mfrank.metrics import MAP, MRR, NDCG, Recall
-from mfrank.peak_memory import peak_memory as measure_peak_memory
 from mfrank.scoreboard import Comparison, Row
 from mfrank.seeds import Seed
 from mfrank.splits import Split
@@ -105,7 +83,7 @@ def compare(
     """
     check_count("repeats", repeats, 1)
     check_count("n_threads", n_threads, 0)
-    course = _Course(*_parts(train, test), tuple(_listed(metrics)), n_threads)
+    course = Course(*_parts(train, test), tuple(_listed(metrics)), n_threads)
     course.check()
     contenders = models
     if contenders is None:
@@ -129,88 +107,6 @@ def compare(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Course:
-    """What all contenders run over: the data, the metrics, the threads of the evaluation."""
-
-    train: Interactions
-    test: Interactions
-    metrics: tuple[Metric | str, ...]
-    n_threads: int
-
-    def check(self) -> None:
-        """Raise where the evaluation would, by evaluating nobody."""
-        nothing = SimpleNamespace(
-            user_factors=np.zeros((self.test.n_users, 1)),
-            item_factors=np.zeros((self.test.n_items, 1)),
-        )
-        self.evaluate(nothing, users=np.empty(0, dtype=np.int64))
-        if not self.test.nnz:
-            raise ValueError("test has no entries, so there is nothing to compare by")
-
-    def evaluate(self, model: Any, **how: Any) -> Evaluation:
-        return evaluate(
-            model,
-            self.test,
-            train=self.train,
-            metrics=self.metrics,
-            n_threads=self.n_threads,
-            **how,
-        )
-
-    @property
-    def matrix(self) -> sp.csr_matrix:
-        """What is fitted: implicit reads only the older of scipy's two CSR classes."""
-        return sp.csr_matrix(self.train.user_items)
-
-    def alternate(
-        self, contenders: Mapping[str, Any], repeats: int, *, show_progress: bool
-    ) -> dict[str, list[Fit]]:
-        """Fits of each model; only the first keeps its model."""
-        runs: dict[str, list[Fit]] = {name: [] for name in contenders}
-        turns = [
-            name
-            for repeat in range(repeats)
-            for name in (list(contenders) if repeat % 2 == 0 else reversed(list(contenders)))
-        ]
-        matrix = self.matrix
-        for name in _announced(turns) if show_progress else turns:
-            fit = fit_once(contenders[name], matrix)
-            runs[name].append(replace(fit, model=None) if runs[name] else fit)
-        return runs
-
-    def peak(self, model: Any) -> int | None:
-        return measure_peak_memory(partial(fit_once, model, self.matrix))
-
-    def row(self, name: str, fits: Sequence[Fit], peak: int | None) -> Row:
-        model = fits[0].model
-        objective, value = objective_minimised(model), None
-        if objective is not None:
-            value = objective_value(objective, model, self.train, self.n_threads)
-        return Row(
-            model=name,
-            library=_library(model),
-            epoch_seconds=statistics.median(fit.epoch_seconds for fit in fits),
-            total_seconds=statistics.median(fit.total_seconds for fit in fits),
-            peak_memory=peak,
-            objective=value,
-            objective_name=objective_name(objective) if objective else "",
-            evaluation=self.evaluate(model),
-            ratios={},
-        )
-
-    def settings(self) -> dict[str, Any]:
-        return {
-            "users": self.train.n_users,
-            "items": self.train.n_items,
-            "train_entries": self.train.nnz,
-            "test_entries": self.test.nnz,
-            "threads": self.n_threads or usable_cores(),
-            "machine": platform.machine(),
-            "python": platform.python_version(),
-        }
-
-
 def _parts(train: Any, test: Any) -> tuple[Interactions, Interactions]:
     if isinstance(train, Split):
         if test is not None:
@@ -220,24 +116,19 @@ def _parts(train: Any, test: Any) -> tuple[Interactions, Interactions]:
         raise ValueError(
             "test is needed: pass it, or a Split, such as mfrank.splits.by_ratio(data)"
         )
-    return Interactions.of(train), Interactions.of(test)
+    known, held_out = Interactions.of(train), Interactions.of(test)
+    for name in ("user_ids", "item_ids"):
+        mine, theirs = getattr(known, name), getattr(held_out, name)
+        if mine.table is not None and theirs.table is not None and mine != theirs:
+            raise ValueError(
+                f"train and test have other {name}, so that rows mean other things; make test with "
+                f"{name}=train.{name}"
+            )
+    return known, held_out
 
 
 def _listed(metrics: Sequence[Metric | str] | Metric | str) -> Sequence[Metric | str]:
     return [metrics] if isinstance(metrics, Metric | str) else metrics
-
-
-def _announced(turns: Sequence[str]) -> Iterator[str]:
-    """Say on stderr which run this is and how long the rest will take."""
-    began = perf_counter()
-    for done, name in enumerate(turns):
-        left = (
-            f", {(perf_counter() - began) / done * (len(turns) - done):.0f} s left" if done else ""
-        )
-        sys.stderr.write(f"\r\033[Kcompare: run {done + 1}/{len(turns)}, {name}{left}")
-        sys.stderr.flush()
-        yield name
-    sys.stderr.write("\r\033[K")
 
 
 def _with_ratios(row: Row, runs: Mapping[str, Sequence[Fit]], baseline: Row | None) -> Row:
@@ -259,16 +150,6 @@ def _with_ratios(row: Row, runs: Mapping[str, Sequence[Fit]], baseline: Row | No
 
 def _ratio(value: float | None, other: float | None) -> float | None:
     return value / other if value is not None and other else None
-
-
-def _library(model: Any) -> str:
-    package = type(model).__module__.partition(".")[0]
-    if package == "mfrank":
-        return f"mfrank {mfrank.__version__}"
-    try:
-        return f"{package} {version(package)}"
-    except PackageNotFoundError:  # a script's own model
-        return package
 
 
 def _notes(

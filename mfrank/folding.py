@@ -59,7 +59,7 @@ class FoldIn:
         """Factors of users with the given rows (R, n_items), shape (R, K), solved exactly."""
         problem = self.objective.user_problem(user_items, self._steps.counts)
         out = np.zeros((user_items.n_rows, self.store.factors), dtype=self.store.dtype)
-        steps, shared = self._steps, self._steps.shared_by_users(self._item_gram)
+        steps, shared = self._steps, self._shared_by_users
         steps.backend.solve_rows(problem, self.store.item_factors, shared, out, steps.options)
         return out
 
@@ -74,7 +74,7 @@ class FoldIn:
     def explain(self, user_items: CSR, item: int) -> tuple[float, NDArray[np.float64], float]:
         """Score, contribution of each entry of the single row, and baseline, for an item row."""
         problem = self.objective.user_problem(user_items, self._steps.counts)
-        shared = self._steps.shared_by_users(self._item_gram)
+        shared = self._shared_by_users
         observed = self.store.item_factors[user_items.indices].astype(np.float64)
         curvature, pull = problem.curvature(), problem.pull()
         matrix = problem.weight[0] * shared.matrix + (observed.T * curvature) @ observed
@@ -95,8 +95,8 @@ class FoldIn:
         return HalfSteps(self.objective, self.store.counts, choose(self.backend), options)
 
     @cached_property
-    def _item_gram(self) -> Gram:
-        return self._steps.item_gram(self.store.item_factors)
+    def _shared_by_users(self) -> Gram:
+        return self._steps.shared_by_users(self._steps.item_gram(self.store.item_factors))
 
     @cached_property
     def _shared_by_items(self) -> Gram:

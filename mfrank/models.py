@@ -98,11 +98,13 @@ class ALS(Parameters, ClosedForm):
             )
         for name, least in (("factors", 1), ("iterations", 1), ("cg_steps", 1), ("n_threads", 0)):
             check_count(name, getattr(self, name), least)
-        if self.solver not in get_args(Solver):
+        if not (isinstance(self.solver, str) and self.solver in get_args(Solver)):
             raise ValueError(f"solver must be auto, cholesky or cg; got {self.solver!r}")
         if not _is_float(self.dtype):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
         generator(self.random_state)
+        if not isinstance(self.backend, str):
+            raise TypeError(f"backend must be a name such as 'auto', got {self.backend!r}")
         choose(self.backend)
 
     def fit(
@@ -204,7 +206,7 @@ def _is_float(dtype: Any) -> bool:
     """Whether the dtype is one that factors have; None, numpy's float64, is not meant."""
     try:
         return dtype is not None and np.dtype(dtype) in (np.float32, np.float64)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # numpy parses texts as Python does
         return False
 
 

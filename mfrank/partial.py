@@ -35,7 +35,7 @@ def grown(side: Side, raw: Raw) -> tuple[Ids, Rows]:
     if side.ids.table is None or side.by_row:
         ids, rows = _continued(side, check_rows(many, _MOST_ROWS, argument), argument)  # type: ignore[arg-type]
     else:
-        rows = side.ids.rows(many, missing=-1)  # type: ignore[arg-type]
+        rows = side.find(many, argument, missing=-1)
         labels = list(dict.fromkeys(objects(many)[rows < 0]))  # type: ignore[arg-type]
         ids = Ids.of(objects([*side.ids.labels, *labels])) if labels else side.ids
         rows = ids.rows(many)  # type: ignore[arg-type]

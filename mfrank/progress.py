@@ -10,6 +10,8 @@ from mfrank.steps import Step
 
 __all__ = ["follow"]
 
+_WIDTH = 70
+
 
 def follow(steps: Iterable[Step], total: int, label: str = "fit") -> Iterator[Step]:
     """Pass steps through, showing on stderr how far they are and how long the rest will take.
@@ -34,7 +36,9 @@ def _plain(steps: Iterable[Step], total: int, label: str) -> Iterator[Step]:
     try:
         for step in steps:
             left = (perf_counter() - began) / step.epoch * (total - step.epoch)
-            sys.stderr.write(f"\r{label}: epoch {step.epoch}/{total}, {left:.0f} s left ")
+            value = "" if step.objective is None else f", objective {step.objective:.6g}"
+            line = f"{label}: epoch {step.epoch}/{total}{value}, {left:.0f} s left"
+            sys.stderr.write(f"\r{line:<{_WIDTH}}")  # hides what is left of a longer line
             sys.stderr.flush()
             yield step
     finally:

@@ -56,7 +56,14 @@ class Side:
         many = [raw] if is_single(raw) else raw
         if self._speaks_rows:
             return check_rows(many, len(self.ids), argument)  # type: ignore[arg-type]
-        return self._find(many, argument)
+        return self.find(many, argument)
+
+    def find(self, many: Any, argument: str, *, missing: int | None = None) -> Rows:
+        """Row numbers of ids, whoever speaks row numbers; ``missing`` stands for unknown ones."""
+        try:
+            return self.ids.rows(many, missing=missing)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{argument}: {error}") from None
 
     def asked(self, raw: Raw) -> Asked:
         """Who is asked for; as new to the model where any id is unknown."""
@@ -66,7 +73,7 @@ class Side:
             rows = check_rows(many, 2**31, f"{self.name}id")  # type: ignore[arg-type]
             known = bool((rows < len(self.ids)).all())
         else:
-            rows = self._find(many, f"{self.name}id", missing=-1)
+            rows = self.find(many, f"{self.name}id", missing=-1)
             known = bool((rows >= 0).all())
         return Asked.known(rows, len(self.ids)) if known else Asked.new(len(rows))
 
@@ -75,9 +82,7 @@ class Side:
         if values is None:
             return None
         if sp.issparse(values):
-            picked = asked.pick(_csr(values), argument)
-            _check_columns(picked, self, argument)
-            return picked
+            return asked.pick(_csr(values, self, argument), argument)
         if not _is_nested(values):
             return self.rows(values, argument)
         if len(values) != asked.n_queries:
@@ -90,12 +95,6 @@ class Side:
     def answer(self, rows: NDArray[np.int32]) -> NDArray[Any]:
         """Ids of row numbers, as callers speak them."""
         return rows if self._speaks_rows else self.ids.raw(rows)
-
-    def _find(self, many: Any, argument: str, missing: int | None = None) -> Rows:
-        try:
-            return self.ids.rows(many, missing=missing)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{argument}: {error}") from None
 
     @property
     def _speaks_rows(self) -> bool:
@@ -125,9 +124,7 @@ def given_rows(
         raise TypeError(
             f"{argument} must be Interactions or a scipy sparse matrix, got {type(matrix).__name__}"
         )
-    picked = asking.asked(raw).pick(_csr(matrix), argument)
-    _check_columns(picked, answering, argument)
-    return picked
+    return asking.asked(raw).pick(_csr(matrix, answering, argument), argument)
 
 
 def _by_ids(
@@ -150,14 +147,6 @@ def _by_ids(
     return sp.csr_array((picked.data, place[picked.indices], picked.indptr), shape)
 
 
-def _check_columns(matrix: sp.csr_array, side: Side, argument: str) -> None:
-    if matrix.shape[1] != len(side.ids):
-        raise ValueError(
-            f"{argument} must have a column for each of the {len(side.ids)} {side.name}s, got "
-            f"{matrix.shape[1]}"
-        )
-
-
 def _is_nested(values: Any) -> bool:
     """Whether a filter has one list for each query."""
     if isinstance(values, np.ndarray):
@@ -165,5 +154,10 @@ def _is_nested(values: Any) -> bool:
     return isinstance(values, Sequence) and not all(map(is_single, values))
 
 
-def _csr(matrix: Any) -> sp.csr_array:
+def _csr(matrix: Any, columns: Side, argument: str) -> sp.csr_array:
+    if matrix.ndim != 2 or matrix.shape[1] != len(columns.ids):
+        raise ValueError(
+            f"{argument} must have a column for each of the {len(columns.ids)} {columns.name}s, "
+            f"got shape {matrix.shape}"
+        )
     return sp.csr_array(matrix)

@@ -9,9 +9,11 @@ import scipy.sparse as sp
 from problems import toy
 
 import mfrank
+from mfrank.backends import cpu
 from mfrank.quadratic import QuadraticObjective
 
-BACKEND = "reference"
+BACKEND = "auto"
+BACKENDS = ["reference"] + ["cpu"] * (cpu.why_unavailable() is None)
 
 USERS = [f"u{row}" for row in range(9)]
 ITEMS = [f"i{row}" for row in range(7)]

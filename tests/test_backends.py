@@ -170,9 +170,7 @@ def test_huge_confidences(backend: backends.Backend, confidence: float, dtype: s
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("solver", ["auto", "cholesky"])
-def test_rank_deficient_without_ridge(
-    backend: backends.Backend, solver: str, dtype: str
-) -> None:
+def test_rank_deficient_without_ridge(backend: backends.Backend, solver: str, dtype: str) -> None:
     rng = np.random.default_rng(7)
     matrix = sp.random_array((15, 6), density=0.5, rng=rng, format="csr")
     objective = mfrank.WRMF(alpha=3.0, regularization=0.0, confidence="1+alpha*r")

@@ -222,6 +222,9 @@ def test_parts_must_be_of_one_shape(split):
     narrow = split.test.user_items[:, :10]
     with pytest.raises(ValueError, match="shape"):
         quick(split.train, narrow)
+    other = mfrank.Interactions.from_arrays(["a", "b"], ["x", "y"])
+    with pytest.raises(ValueError, match="user_ids=train"):
+        quick(mfrank.Interactions.from_arrays(["a", "c"], ["x", "y"]), other)
     with pytest.raises(ValueError, match="its own test part"):
         quick(split, split.test)
     with pytest.raises(ValueError, match="test has no entries"):

@@ -71,7 +71,7 @@ def test_nested_parameters_belong_to_the_objective_set_with_them() -> None:
     ],
 )
 def test_bad_parameters_change_nothing(params: dict[str, Any], message: str) -> None:
-    model = als()
+    model = als(mfrank.RG2())
     before = model.get_params()
     with pytest.raises((TypeError, ValueError), match=message):
         model.set_params(**params)

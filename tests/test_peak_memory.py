@@ -32,6 +32,17 @@ def test_what_is_freed_before_the_end_counts():
     assert peak_memory(partial(np.var, np.ones(40 * MIB // 8))) > 36 * MIB
 
 
+class MadeOfMuch:
+    """Becomes a small number when it is unpickled, by way of 60 MiB."""
+
+    def __reduce__(self):
+        return np.var, (np.ones(60 * MIB // 8),)
+
+
+def test_what_was_freed_before_the_work_began_does_not_count():
+    assert peak_memory(partial(math.sqrt, MadeOfMuch())) < 2 * MIB
+
+
 def test_work_without_memory_takes_none():
     assert peak_memory(partial(math.sqrt, 2.0)) < 2 * MIB
 

@@ -1,8 +1,7 @@
-"""Lists from plain arrays: filters in every accepted form, similar rows, scores of pairs."""
+"""Lists from plain arrays, similar rows, scores of pairs."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,12 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.asked import Asked, check_rows
+from mfrank.asked import Asked
 from mfrank.candidates import Candidates
 from mfrank.recommend import Lists, nearest, recommend, score, similar
 
 N_USERS, N_ITEMS, K = 12, 30, 5
+ROWS = np.array([7, 2, 2, 11])
 
 
 @pytest.fixture
@@ -47,178 +47,32 @@ def expected(scores: NDArray[Any], allowed: list[set[int]], n: int) -> list[list
     ]
 
 
-# What a list may hold.
-
-ROWS = np.array([7, 2, 2, 11])
-FORMS_OF_SEEN = {
-    "csr_array, whole": lambda m: m,
-    "csr_matrix, whole": sp.csr_matrix,
-    "coo_array, whole": sp.coo_array,
-    "Interactions": lambda m: SimpleNamespace(user_items=m),
-    "one row per query": lambda m: m[ROWS],
-    "one row per query, csc": lambda m: sp.csc_matrix(m[ROWS]),
-}
+# Lists.
 
 
-@pytest.mark.parametrize("form", FORMS_OF_SEEN)
-def test_seen_items_in_every_form(
-    form: str, users: NDArray[Any], items: NDArray[Any], seen: sp.csr_array
+def test_lists_hold_the_best_of_what_they_may(
+    users: NDArray[Any], items: NDArray[Any], seen: sp.csr_array
 ) -> None:
-    asked = Asked.known(ROWS, N_USERS)
-    candidates = Candidates.of(asked, N_ITEMS, user_items=FORMS_OF_SEEN[form](seen))
-    lists = recommend(users[ROWS], items, n=8, candidates=candidates)
-    allowed = [set(range(N_ITEMS)) - set(seen[[u]].indices.tolist()) for u in ROWS]
-    assert listed(lists) == expected(users[ROWS] @ items.T, allowed, 8)
-
-
-def test_as_many_rows_as_users_is_the_whole_matrix(seen: sp.csr_array) -> None:
-    backwards = np.arange(N_USERS)[::-1]
-    exclude = Candidates.of(Asked.known(backwards, N_USERS), N_ITEMS, user_items=seen).exclude
-    assert exclude is not None
-    for place, user in enumerate(backwards):
-        assert exclude.row(place)[0].tolist() == seen[[user]].indices.tolist()
-
-
-def test_new_users_bring_a_row_each(seen: sp.csr_array) -> None:
-    exclude = Candidates.of(Asked.new(3), N_ITEMS, user_items=seen[:3]).exclude
-    assert exclude is not None
-    assert exclude.indices.tolist() == seen[:3].indices.tolist()
-    with pytest.raises(ValueError, match="user_items must have 3 rows"):
-        Candidates.of(Asked.new(3), N_ITEMS, user_items=seen)
-
-
-def test_explicit_zeros_are_seen_and_the_matrix_is_left_alone() -> None:
-    matrix = sp.csr_array(
-        (np.array([0.0, 1.0, 2.0]), np.array([4, 1, 4]), np.array([0, 3])), shape=(1, 6)
-    )
-    before = matrix.indices.copy()
-    exclude = Candidates.of(Asked.new(1), 6, user_items=matrix).exclude
-    assert exclude is not None
-    assert exclude.indices.tolist() == [1, 4]
-    assert np.array_equal(matrix.indices, before)
-    assert matrix.nnz == 3
-
-
-PER_USER = [[3, 1], [], [29, 29, 0], [5]]
-FORMS_OF_LISTS = {
-    "lists": PER_USER,
-    "tuples": tuple(map(tuple, PER_USER)),
-    "arrays": [np.array(row, dtype=np.int32) for row in PER_USER],
-    "sparse": sp.csr_matrix(
-        (np.ones(6), [3, 1, 29, 29, 0, 5], [0, 2, 2, 5, 6]), shape=(4, N_ITEMS)
-    ),
-}
-FORMS_OF_ONE_LIST = {
-    "list": [4, 2, 2],
-    "tuple": (4, 2),
-    "array": np.array([2, 4], dtype=np.uint8),
-    "numpy integers": [np.int16(4), np.int64(2)],
-    "range": range(2, 5, 2),
-}
-
-
-@pytest.mark.parametrize("form", FORMS_OF_LISTS)
-def test_lists_per_query(
-    form: str, users: NDArray[Any], items: NDArray[Any], seen: sp.csr_array
-) -> None:
-    asked, lists = Asked.known(ROWS, N_USERS), FORMS_OF_LISTS[form]
-    scores = users[ROWS] @ items.T
-    without = Candidates.of(asked, N_ITEMS, user_items=seen, filter_items=lists)
+    asked, unwanted = Asked.known(ROWS, N_USERS), [[3, 1], [], [29, 29, 0], [5]]
+    candidates = Candidates.of(asked, N_ITEMS, user_items=seen, filter_items=unwanted)
     allowed = [
         set(range(N_ITEMS)) - set(seen[[u]].indices.tolist()) - set(row)
-        for u, row in zip(ROWS, PER_USER, strict=True)
+        for u, row in zip(ROWS, unwanted, strict=True)
     ]
-    answer = recommend(users[ROWS], items, n=N_ITEMS, candidates=without)
-    assert listed(answer) == expected(scores, allowed, N_ITEMS)
-    only = Candidates.of(asked, N_ITEMS, items=lists)
-    answer = recommend(users[ROWS], items, n=2, candidates=only)
-    assert listed(answer) == expected(scores, [set(row) for row in PER_USER], 2)
-    assert np.isnan(answer[1][1]).all()
+    for n in (1, 8, N_ITEMS):
+        lists = recommend(users[ROWS], items, n=n, candidates=candidates)
+        assert listed(lists) == expected(users[ROWS] @ items.T, allowed, n)
 
 
-@pytest.mark.parametrize("form", FORMS_OF_ONE_LIST)
-def test_one_list_for_all(form: str, users: NDArray[Any], items: NDArray[Any]) -> None:
-    asked, lists = Asked.known(range(N_USERS), N_USERS), FORMS_OF_ONE_LIST[form]
-    scores = users @ items.T
-    without = Candidates.of(asked, N_ITEMS, filter_items=lists)
-    allowed = [set(range(N_ITEMS)) - {2, 4}] * N_USERS
-    answer = recommend(users, items, n=28, candidates=without)
-    assert listed(answer) == expected(scores, allowed, 28)
-    only = Candidates.of(asked, N_ITEMS, items=lists, filter_items=[2])
-    assert listed(recommend(users, items, n=3, candidates=only)) == [[4]] * N_USERS
-
-
-def test_an_empty_allow_list_allows_nothing(users: NDArray[Any], items: NDArray[Any]) -> None:
-    candidates = Candidates.of(Asked.known([0, 1], N_USERS), N_ITEMS, items=[])
-    assert listed(recommend(users[:2], items, n=3, candidates=candidates)) == [[], []]
-
-
-SPARSE = sp.csr_array((4, N_ITEMS))
-
-
-@pytest.mark.parametrize(
-    ("filters", "error", "message"),
-    [
-        (
-            {"user_items": sp.csr_array((5, N_ITEMS))},
-            ValueError,
-            "user_items must have 12 rows .* 4",
-        ),
-        (
-            {"user_items": sp.csr_array((4, 9))},
-            ValueError,
-            "user_items must have a column for each",
-        ),
-        ({"user_items": [[1], [2], [3], [4]]}, TypeError, "user_items must be Interactions or"),
-        ({"filter_items": [[1], [2]]}, ValueError, "filter_items must have 12 rows"),
-        ({"filter_items": [1, N_ITEMS]}, ValueError, "filter_items must lie in 0..29, got 30"),
-        ({"filter_items": [-1]}, ValueError, "filter_items must lie in 0..29, got -1"),
-        ({"filter_items": 3}, ValueError, "filter_items must be one-dimensional"),
-        ({"items": [[1], [], [-2], [3]]}, ValueError, r"items\[2\] must lie in"),
-        ({"items": [0.5]}, TypeError, "items must be integer row numbers"),
-        ({"items": ["a"]}, TypeError, "items must be integer row numbers"),
-        ({"items": np.ones(N_ITEMS, bool)}, TypeError, "flatnonzero"),
-    ],
-)
-def test_filters_of_another_shape_or_content(
-    filters: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        Candidates.of(Asked.known(ROWS, N_USERS), N_ITEMS, **filters)
-
-
-@pytest.mark.parametrize(
-    ("rows", "error"),
-    [
-        ([12], ValueError),
-        ([-1], ValueError),
-        ([[1]], ValueError),
-        (3, ValueError),
-        ([1.0], TypeError),
-        ([True], TypeError),
-        ([None], TypeError),
-    ],
-)
-def test_rows_are_checked_by_name(rows: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="users must"):
-        Asked.known(rows, N_USERS)
-
-
-@pytest.mark.parametrize("rows", [[], (), range(0), np.empty(0), np.empty(0, np.int32)])
-def test_no_rows_are_fine(rows: Any, items: NDArray[Any]) -> None:
-    asked = Asked.known(rows, N_USERS)
-    assert asked.n_queries == 0
-    candidates = Candidates.of(asked, N_ITEMS, user_items=sp.csr_array((N_USERS, N_ITEMS)))
-    lists = recommend(np.empty((0, K)), items, n=4, candidates=candidates)
-    assert [a.shape for a in lists] == [(0, 4), (0, 4)]
-
-
-def test_rows_survive_every_integer_type() -> None:
-    for kind in (np.int8, np.uint16, np.int32, np.uint64):
-        assert check_rows(np.array([0, 3], dtype=kind), 4, "rows").tolist() == [0, 3]
-
-
-# Lists.
+def test_lists_from_allowed_items_only(users: NDArray[Any], items: NDArray[Any]) -> None:
+    only = [[7, 3, 1], [], [0], [5, 6]]
+    candidates = Candidates.of(Asked.new(4), N_ITEMS, items=only, filter_items=[6])
+    allowed = [set(row) - {6} for row in only]
+    ids, scores = recommend(users[:4], items, n=2, candidates=candidates)
+    assert listed((ids, scores)) == expected(users[:4] @ items.T, allowed, 2)
+    assert np.array_equal(np.isnan(scores), ids == -1)
+    candidates = Candidates.of(Asked.new(4), N_ITEMS, items=[2, 4], filter_items=[2])
+    assert listed(recommend(users[:4], items, n=3, candidates=candidates)) == [[4]] * 4
 
 
 def test_bias_and_length(users: NDArray[Any], items: NDArray[Any], rng: Any) -> None:
@@ -261,7 +115,7 @@ def test_shapes_are_checked(users: NDArray[Any], items: NDArray[Any]) -> None:
         recommend(users[0], items)
     with pytest.raises(ValueError, match="item_bias must have 30"):
         recommend(users, items, item_bias=np.zeros(29))
-    made_for_four = Candidates.of(Asked.new(4), N_ITEMS, user_items=SPARSE)
+    made_for_four = Candidates.of(Asked.new(4), N_ITEMS, user_items=sp.csr_array((4, N_ITEMS)))
     with pytest.raises(ValueError, match="candidates must be for 12 queries and 30 items, got 4"):
         recommend(users, items, candidates=made_for_four)
     with pytest.raises(ValueError, match="vectors must be finite"):

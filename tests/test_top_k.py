@@ -225,6 +225,19 @@ def test_negative_zero_ties_with_zero(backend: backends.Backend) -> None:
     assert ids.tolist() == [[0, 1, 2, 3]]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_short_list_is_the_head_of_a_long_one(backend: backends.Backend, dtype: type) -> None:
+    # Items in the queries' direction, of lengths that differ by rounding: the hardest to leave out.
+    rng = np.random.default_rng(14)
+    direction, noise = rng.standard_normal(50), rng.standard_normal((400, 50))
+    items = (direction * (1 + 2 * np.finfo(dtype).eps * noise)).astype(dtype)
+    queries = np.outer(rng.uniform(0.5, 2, 300), direction).astype(dtype)
+    ids, scores = backend.top_k(queries, items, 400)
+    head = backend.top_k(queries, items, 5)
+    assert np.array_equal(head[0], ids[:, :5])
+    assert np.array_equal(head[1], scores[:, :5])
+
+
 def test_nothing_left_to_recommend(backend: backends.Backend) -> None:
     rng = np.random.default_rng(10)
     queries, items = factors(rng, (3, 4), np.float32), factors(rng, (5, 4), np.float32)
@@ -240,18 +253,19 @@ def test_nothing_left_to_recommend(backend: backends.Backend) -> None:
         assert np.isnan(scores).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_lengths_that_under_or_overflow(backend: backends.Backend, dtype: type) -> None:
-    # Scores around 1 from factors whose squares are beyond the type's range, both ways.
+@pytest.mark.parametrize(("dtype", "exponent"), [(np.float32, 70), (np.float64, 540)])
+@pytest.mark.parametrize(("left", "right"), [(-1, 0), (0, -1), (-1, 1), (1, -1)])
+def test_squares_that_under_or_overflow(
+    backend: backends.Backend, dtype: type, exponent: int, left: int, right: int
+) -> None:
+    # Scaling by a power of two is exact, so the lists stay, though squares leave the type's range.
     rng = np.random.default_rng(11)
-    small = dtype(np.sqrt(np.finfo(dtype).tiny)) / 8
-    query = Query(
-        (rng.standard_normal((300, 3)) / small / 64).astype(dtype),
-        (rng.standard_normal((400, 3)) * rng.lognormal(0, 2, (400, 1)) * small).astype(dtype),
-        7,
-        {},
-    )
-    assert_best(query, query.ask(backend), 1e-4)
+    queries, items = factors(rng, (300, 3), dtype), factors(rng, (400, 3), dtype)
+    ids, scores = backend.top_k(queries, items, 7)
+    scaled = np.ldexp(queries, left * exponent), np.ldexp(items, right * exponent)
+    again = backend.top_k(*scaled, 7)
+    assert np.array_equal(again[0], ids)
+    assert np.array_equal(again[1], np.ldexp(scores, (left + right) * exponent))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -278,8 +292,8 @@ def test_real_catalogue(backend: backends.Backend, data_dir: Path) -> None:
     exclude = _rows_of(users, item, asked, n_items)
     rng = np.random.default_rng(12)
     popular = np.sqrt(1 + np.bincount(item, minlength=n_items))[:, None]
-    items = (rng.standard_normal((n_items, 24)) * popular).astype(np.float32)
-    queries = factors(rng, (len(asked), 24), np.float32)
+    items = (rng.standard_normal((n_items, 8)) * popular).astype(np.float32)
+    queries = factors(rng, (len(asked), 8), np.float32)
     ids, scores = backend.top_k(queries, items, 10, exclude=exclude)
     truth = queries.astype(np.float64) @ items.astype(np.float64).T
     for row in range(len(asked)):

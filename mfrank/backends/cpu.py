@@ -8,7 +8,7 @@ cannot solve to :data:`TOLERANCE` are solved again in float64.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -51,9 +51,16 @@ def solve_rows(
         every = np.arange(problem.rows.n_rows)
         problem, columns = _extract(problem, every, fixed.dtype)
         fixed = fixed[columns]
-    failed = _solve(problem, fixed, gram, out, options)
-    if len(failed):
-        _solve_precisely(problem, failed, fixed, gram, out, options)
+    shared = _Eigenbasis.of(gram)
+    failed = _solve(problem, fixed, shared, out, options)
+    if not len(failed):
+        return
+    part, columns = _extract(problem, failed, np.float64)
+    wide, solution = fixed[columns].astype(np.float64), out[failed].astype(np.float64)
+    exact = replace(options, solver="cholesky")
+    for r in _solve(part, wide, shared, solution, exact):
+        solution[r] = _minimum_norm(part, int(r), wide, gram)
+    out[failed] = solution
 
 
 def observed_value(
@@ -137,14 +144,30 @@ def _terms(problem: RowProblem) -> tuple[tuple[NDArray[np.float64], float], ...]
     return tuple((term.offset, term.slope) for term in terms)
 
 
+class _Eigenbasis(NamedTuple):
+    """U and lambda with M = U diag(lambda) U', noise set to 0 in it, and v in that basis."""
+
+    basis: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]
+    vector: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, gram: Gram) -> Self:
+        """Eigenvalues ascend; an eigenvector's largest part is positive, on every LAPACK."""
+        eigenvalues, basis = np.linalg.eigh(gram.matrix)
+        noise = len(basis) * np.finfo(np.float64).eps * max(eigenvalues[-1], 0.0)
+        eigenvalues[eigenvalues <= noise] = 0.0
+        largest = basis[np.abs(basis).argmax(axis=0), np.arange(len(basis))]
+        basis = basis * np.where(largest < 0, -1.0, 1.0)
+        vector = basis.T @ gram.vector
+        vector[(eigenvalues == 0) & (np.abs(vector) <= 1e-8 * np.linalg.norm(vector))] = 0.0
+        return cls(basis, eigenvalues, vector)
+
+
 def _solve(
-    problem: RowProblem, fixed: Factors, gram: Gram, out: Factors, options: SolveOptions
+    problem: RowProblem, fixed: Factors, shared: _Eigenbasis, out: Factors, options: SolveOptions
 ) -> NDArray[np.int64]:
     """Solve in the dtype of the factors; return the rows that it is not precise enough for."""
-    eigenvalues, basis = _eigenbasis(gram.matrix)
-    vector = basis.T @ gram.vector
-    # The parts of the vector that rounding put where the matrix has nothing.
-    vector[(eigenvalues == 0) & (np.abs(vector) <= 1e-8 * np.linalg.norm(vector))] = 0.0
     return _ext.solve_rows(
         rows=_rows(problem),
         observed=_terms(problem),
@@ -152,41 +175,15 @@ def _solve(
         weight=problem.weight,
         ridge=problem.ridge,
         fixed=fixed,
-        basis=np.ascontiguousarray(basis, dtype=fixed.dtype),
-        eigenvalues=eigenvalues,
-        vector=vector,
+        basis=np.ascontiguousarray(shared.basis, dtype=fixed.dtype),
+        eigenvalues=shared.eigenvalues,
+        vector=shared.vector,
         out=out,
         solver=options.solver,
         cg_steps=options.cg_steps,
         cg_tolerance=options.cg_tolerance,
         n_threads=options.n_threads,
     )
-
-
-def _eigenbasis(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Eigenvalues, ascending, with rounding noise set to 0, and eigenvectors of one sign."""
-    eigenvalues, basis = np.linalg.eigh(matrix)
-    noise = len(matrix) * np.finfo(np.float64).eps * max(eigenvalues[-1], 0.0)
-    eigenvalues[eigenvalues <= noise] = 0.0
-    largest = basis[np.abs(basis).argmax(axis=0), np.arange(len(matrix))]
-    return eigenvalues, basis * np.where(largest < 0, -1.0, 1.0)
-
-
-def _solve_precisely(
-    problem: RowProblem,
-    rows: NDArray[np.int64],
-    fixed: Factors,
-    gram: Gram,
-    out: Factors,
-    options: SolveOptions,
-) -> None:
-    """Solve the given rows exactly in float64, the singular ones by least squares."""
-    part, columns = _extract(problem, rows, np.float64)
-    wide, solution = fixed[columns].astype(np.float64), out[rows].astype(np.float64)
-    exact = replace(options, solver="cholesky")
-    for r in _solve(part, wide, gram, solution, exact):
-        solution[r] = _minimum_norm(part, int(r), wide, gram)
-    out[rows] = solution
 
 
 def _extract(

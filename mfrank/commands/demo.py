@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from mfrank.backends import choose
 from mfrank.comparison import compare
 from mfrank.interactions import Interactions
 from mfrank.listing import listing
@@ -25,8 +27,22 @@ EXAMPLES = """\
   mfrank demo --output somewhere --random-state 7
 """
 
-SIZE = (3_000, 1_500, 120_000)  # users, items, interactions
-_FACTORS, _ITERATIONS = 32, 10
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much the demo does."""
+
+    users: int
+    items: int
+    interactions: int
+    factors: int
+    iterations: int
+    repeats: int
+
+
+FULL = Scale(3_000, 1_500, 120_000, factors=32, iterations=10, repeats=3)
+SMALL = Scale(600, 300, 15_000, factors=16, iterations=5, repeats=1)
+"""For numpy alone, which is many times slower than the C++ extension."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +66,8 @@ def run(args: argparse.Namespace) -> None:
     """Make data, compare, fit, recommend."""
     folder, seed = Path(args.output), args.random_state
     folder.mkdir(parents=True, exist_ok=True)
-    data = synthetic(*SIZE, names=True, random_state=seed)
+    scale = SMALL if choose() is choose("reference") else FULL
+    data = synthetic(scale.users, scale.items, scale.interactions, names=True, random_state=seed)
     users, items = data.entry_users, data.user_items.indices
     pairs = {"user": data.user_ids.raw(users), "item": data.item_ids.raw(items)}
     write_table(folder / "interactions.csv", pairs)
@@ -59,8 +76,9 @@ def run(args: argparse.Namespace) -> None:
     split = by_ratio(data, train=0.8, valid=0.0, test=0.2, random_state=seed)
     comparison = compare(
         split,
-        factors=_FACTORS,
-        iterations=_ITERATIONS,
+        factors=scale.factors,
+        iterations=scale.iterations,
+        repeats=scale.repeats,
         random_state=seed,
         show_progress=sys.stderr.isatty(),
     )
@@ -68,7 +86,9 @@ def run(args: argparse.Namespace) -> None:
     comparison.to_json(folder / "comparison.json")
     print(f"{comparison}\n")
 
-    model = ALS(RG2(), factors=_FACTORS, iterations=_ITERATIONS, random_state=seed).fit(data)
+    model = ALS(RG2(), factors=scale.factors, iterations=scale.iterations, random_state=seed).fit(
+        data
+    )
     model.save(folder / "model")
     write_table(folder / "recommendations.csv", listing(model, model.user_ids.labels))
     _show_someone(model, data)

@@ -33,7 +33,6 @@ def run(args: argparse.Namespace) -> None:
     """Fit and save."""
     model = ALS(**given(args, ALS) | {"objective": objective_of(args)})
     data = read_table(args, args.interactions)
-    print(f"fitting {model.objective} to {data}", file=sys.stderr)
     try:
         model.fit(data, show_progress=sys.stderr.isatty())
     except KeyboardInterrupt:
@@ -41,6 +40,7 @@ def run(args: argparse.Namespace) -> None:
         raise
     model.save(args.model)
     seconds = sum(float(epoch["seconds"] or 0) for epoch in model.store.history)
+    print(f"fitted {model.objective} to {data}")
     print(f"{len(model.store.history)} epochs in {seconds:.2f} s; saved to {args.model}")
 
 

@@ -1,0 +1,110 @@
+// The system of one row in the eigenbasis of the shared matrix: its diagonal part D, the right-hand
+// side that all rows share, and the coefficients of its entries.
+
+constexpr int64_t CHUNK = 256;  // Entries of a long row that are packed at a time.
+
+// The half-step in the eigenbasis; all vectors padded to `fixed.stride`.
+template <class T>
+struct Rotated {
+    const HalfStep<T>& task;
+    Table<T> fixed;
+    const T *eigenvalues, *vector;
+    bool has_vector;    // It is not 0.
+    int64_t untouched;  // Leading directions where every fixed factor is 0.
+};
+
+// Where the rounding of T would show in a solution, the row is left to a wider type: when the
+// largest and smallest of D are further apart than this.
+template <class T>
+constexpr double MOST_SPREAD = sizeof(T) == 4 ? 1e7 : 1e13;
+
+template <class T>
+class Row {
+   public:
+    // Coefficients of some consecutive entries.
+    struct Part {
+        const int32_t* columns;
+        const T *curvature, *pull;
+        int64_t n;
+    };
+
+    explicit Row(const Rotated<T>& step)
+        : k(step.fixed.stride), step_(step), task_(step.task), capacity_(std::max(CHUNK, k)) {
+        for (Buffer<T>* vector : {&diagonal_, &inverse_, &scale_, &right_}) vector->at_least(k);
+        for (Buffer<T>* vector : {&curvature_, &pull_}) vector->at_least(capacity_);
+        diagonal = diagonal_.get(), inverse = inverse_.get(), scale = scale_.get();
+        right = right_.get();
+    }
+
+    // Takes up a row. False where T cannot tell D's small values from 0 in a direction that
+    // entries have a part in.
+    bool take(int64_t row, double most_spread) {
+        row_ = row;
+        begin_ = task_.cells.rows.indptr[row];
+        n = task_.cells.rows.indptr[row + 1] - begin_;
+        const bool sound = set_diagonal(most_spread);
+        set_right();
+        classify();
+        return n == 0 || sound;
+    }
+
+    // The entries from `at` on, all of them or as many as fit.
+    Part part(int64_t at) {
+        const bool fits = n <= capacity_;
+        const int64_t count = fits ? n : std::min(CHUNK, n - at);
+        if (!fits || !loaded_)
+            load_cells(task_.cells, row_, begin_ + at, count, curvature_.get(), pull_.get());
+        loaded_ = true;
+        return {task_.cells.rows.indices + begin_ + at, curvature_.get(), pull_.get(), count};
+    }
+
+    // Puts w v back into `right`.
+    void set_right() {
+        const T weight = T(task_.weight[row_]);
+        for (int64_t j = 0; j < k; ++j) right[j] = weight * step_.vector[j];
+        has_right = step_.has_vector && weight != 0;
+    }
+
+    const int64_t k;  // padded
+    int64_t n = 0;    // entries
+    // D, 1/D (0 where D is), its root, and w v, to which solvers add the entries' pulls.
+    T *diagonal, *inverse, *scale, *right;
+    bool curved = false, negative = false;  // Some c_e is not 0, some is below.
+    bool has_right = false;                 // `right` is not 0.
+
+   private:
+    bool set_diagonal(double most_spread) {
+        const double weight = task_.weight[row_], ridge = task_.ridge[row_];
+        const double largest = weight * task_.eigenvalues[task_.k - 1] + ridge;
+        const double smallest =
+            weight * task_.eigenvalues[std::min(step_.untouched, task_.k - 1)] + ridge;
+        const T floor = T(largest * task_.k * std::numeric_limits<double>::epsilon());
+        for (int64_t j = 0; j < k; ++j) {
+            diagonal[j] = T(weight) * step_.eigenvalues[j] + T(ridge);
+            inverse[j] = diagonal[j] > floor ? 1 / diagonal[j] : T(0);
+            scale[j] = std::sqrt(inverse[j]);
+        }
+        const bool nothing_to_fit = step_.untouched == task_.k;
+        return nothing_to_fit || (largest > 0 && smallest * most_spread >= largest);
+    }
+
+    void classify() {
+        loaded_ = false;
+        curved = negative = false;
+        for (int64_t at = 0; at < n;) {
+            const Part some = part(at);
+            for (int64_t e = 0; e < some.n; ++e) {
+                curved |= some.curvature[e] != 0;
+                negative |= some.curvature[e] < 0;
+            }
+            at += some.n;
+        }
+    }
+
+    const Rotated<T>& step_;
+    const HalfStep<T>& task_;
+    const int64_t capacity_;
+    int64_t row_ = 0, begin_ = 0;
+    bool loaded_ = false;
+    Buffer<T> diagonal_, inverse_, scale_, right_, curvature_, pull_;
+};

@@ -1,0 +1,94 @@
+// Vectors of the instruction set in hand, by the compilers' vector extensions.
+//
+// Compiled once per instruction set (no include guard, see isa.h), with VECTOR_BYTES of it.
+
+// A register tile is MR rows by NV vectors of W lanes.
+constexpr int MR = VECTOR_BYTES == 64 ? 8 : 4;
+constexpr int NV = 2;
+template <class T>
+constexpr int W = VECTOR_BYTES / sizeof(T);
+template <class T>
+constexpr int NR = NV * W<T>;
+template <class T>
+constexpr int PAD = W<T> > MR ? W<T> : MR;
+
+template <class T>
+struct VectorOf {
+    typedef T aligned __attribute__((vector_size(VECTOR_BYTES), may_alias));
+    typedef T loose __attribute__((vector_size(VECTOR_BYTES), may_alias, aligned(sizeof(T))));
+};
+template <class T>
+using Vec = typename VectorOf<T>::aligned;
+
+#define MFRANK_INLINE static inline __attribute__((always_inline))
+
+template <class T>
+MFRANK_INLINE Vec<T>& vec(T* p) {
+    return *reinterpret_cast<Vec<T>*>(p);
+}
+template <class T>
+MFRANK_INLINE const Vec<T>& vec(const T* p) {
+    return *reinterpret_cast<const Vec<T>*>(p);
+}
+template <class T>
+MFRANK_INLINE Vec<T> loose(const T* p) {
+    return *reinterpret_cast<const typename VectorOf<T>::loose*>(p);
+}
+
+template <class T>
+static int64_t padded(int64_t n) {
+    return (n + PAD<T> - 1) / PAD<T> * PAD<T>;
+}
+
+// Lanes PICK... of a and b side by side.
+template <class T, class Lane, Lane... PICK>
+MFRANK_INLINE Vec<T> shuffle(const Vec<T>& a, const Vec<T>& b,
+                             std::integer_sequence<Lane, PICK...>) {
+#if defined(__clang__)
+    return __builtin_shufflevector(a, b, PICK...);
+#else
+    return __builtin_shuffle(a, b, Vec<Lane>{PICK...});
+#endif
+}
+
+template <class T>
+using LaneOf = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+template <class T>
+using Lanes = std::make_integer_sequence<LaneOf<T>, W<T>>;
+
+// Lane i of the result is lane i ^ STEP.
+template <int STEP, class T, class Lane, Lane... I>
+MFRANK_INLINE Vec<T> swapped(const Vec<T>& v, std::integer_sequence<Lane, I...>) {
+    return shuffle<T>(v, v, std::integer_sequence<Lane, (I ^ STEP)...>());
+}
+
+template <class T, int STEP = W<T> / 2>
+MFRANK_INLINE T sum_of(const Vec<T>& v) {
+    const Vec<T> folded = v + swapped<STEP, T>(v, Lanes<T>());
+    if constexpr (STEP == 1) return folded[0];
+    else return sum_of<T, STEP / 2>(folded);
+}
+
+// Lanes a0 b0 a1 b1 ... of the lower (FROM = 0) or upper (FROM = W / 2) halves of a and b.
+template <int FROM, class T, class Lane, Lane... I>
+MFRANK_INLINE Vec<T> interleaved(const Vec<T>& a, const Vec<T>& b,
+                                 std::integer_sequence<Lane, I...>) {
+    return shuffle<T>(a, b, std::integer_sequence<Lane, (FROM + I / 2 + I % 2 * W<T>)...>());
+}
+
+// Transposes W x W in registers: log2(W) perfect shuffles of the rows.
+template <class T>
+MFRANK_INLINE void transpose(Vec<T> (&rows)[W<T>]) {
+    constexpr int HALF = W<T> / 2;
+#pragma GCC unroll 4
+    for (int width = W<T>; width > 1; width /= 2) {
+        Vec<T> next[W<T>];
+#pragma GCC unroll 16
+        for (int i = 0; i < HALF; ++i) {
+            next[2 * i] = interleaved<0, T>(rows[i], rows[i + HALF], Lanes<T>());
+            next[2 * i + 1] = interleaved<HALF, T>(rows[i], rows[i + HALF], Lanes<T>());
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < W<T>; ++i) rows[i] = next[i];
+    }
+}

@@ -1,0 +1,184 @@
+"""What is saved is what is loaded, and what is loaded is checked."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from fits import als, labelled, same_factors
+from problems import toy
+
+import mfrank
+from mfrank.factors import FactorStore
+
+
+@pytest.mark.parametrize("data", [toy(values="dislikes"), labelled()], ids=["numbered", "labelled"])
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_loaded_model_answers_as_the_saved_one(
+    tmp_path: Path, data: Any, mmap: bool, as_text: bool
+) -> None:
+    objective = mfrank.WRMF(alpha=3.5, confidence="1+alpha*r")
+    model = als(objective, random_state=7, n_threads=2).fit(data)
+    path = tmp_path / "model"
+    folder = str(path) if as_text else path
+    assert model.save(folder) == path
+    for loaded in (mfrank.load(folder, mmap=mmap), mfrank.ALS.load(folder, mmap=mmap, verify=True)):
+        assert isinstance(loaded, mfrank.ALS)
+        assert loaded.get_params() == model.get_params()
+        assert same_factors(loaded, model)
+        everyone = range(9)
+        for a, b in zip(
+            loaded.recommend(everyone, by_row=True),
+            model.recommend(everyone, by_row=True),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(a, b)
+        assert loaded.store.history == model.store.history
+        rows = toy()
+        np.testing.assert_array_equal(
+            loaded.recalculate_user(everyone, rows, by_row=True),
+            model.recalculate_user(everyone, rows, by_row=True),
+        )
+
+
+def test_seen_items_may_be_left_out(tmp_path: Path) -> None:
+    model = als().fit(toy())
+    model.save(tmp_path / "bare", with_seen=False)
+    loaded = mfrank.load(tmp_path / "bare")
+    with pytest.raises(ValueError, match=r"user_items is needed.*filter_already_liked_items=False"):
+        loaded.recommend(0)
+    ids, _ = loaded.recommend(0, toy())
+    np.testing.assert_array_equal(ids, model.recommend(0)[0])
+    everything, _ = loaded.recommend(0, N=7, filter_already_liked_items=False)
+    assert sorted(everything) == list(range(7))
+
+
+def test_a_loaded_model_can_be_refitted_grown_and_saved_over_itself(tmp_path: Path) -> None:
+    als().fit(toy()).save(tmp_path / "m")
+    model: Any = mfrank.load(tmp_path / "m", mmap=True)
+    model.partial_fit_users([9], sp.csr_array([[1, 1, 0, 0, 0, 0, 0]]))
+    model.save(tmp_path / "m")
+    again = mfrank.load(tmp_path / "m")
+    assert again.user_factors.shape == (10, 4)
+    assert not {0, 1} & set(again.recommend(9, N=5)[0].tolist())
+    assert same_factors(model.fit(toy()), als().fit(toy()))
+
+
+def test_values_are_not_saved_and_so_not_explained(tmp_path: Path) -> None:
+    """Marks in place of values would give WRMF a wrong answer; objectives without values none."""
+    matrix = toy()
+    for objective in (mfrank.WRMF(alpha=2.0), mfrank.RG2()):
+        als(objective).fit(matrix).save(tmp_path / "m")
+        loaded: Any = mfrank.load(tmp_path / "m")
+        if objective.uses_values:
+            with pytest.raises(ValueError, match="user_items is needed"):
+                loaded.explain(0, None, 3)
+        else:
+            assert loaded.explain(0, None, 3) == loaded.explain(0, matrix, 3)
+
+
+def test_foreign_and_damaged_stores_are_refused(tmp_path: Path) -> None:
+    store = als().fit(toy()).store
+    foreign = FactorStore(
+        store.user_factors, store.item_factors, store.user_ids, store.item_ids, counts=store.counts
+    )
+    foreign.save(tmp_path / "foreign")
+    with pytest.raises(ValueError, match=r"fitted by unknown, not ALS; mfrank\.load takes any"):
+        mfrank.ALS.load(tmp_path / "foreign")
+    served = mfrank.load(tmp_path / "foreign")
+    assert type(served) is mfrank.Recommender
+    with pytest.raises(FileNotFoundError):
+        mfrank.load(tmp_path / "nowhere")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("not a model")
+    with pytest.raises(ValueError, match="other"):
+        mfrank.load(tmp_path / "other")
+    with pytest.raises(ValueError, match="notes"):
+        als().fit(toy()).save(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"factors": -3},
+        {"objective": {"name": "os.system", "options": {}}},
+        {"objective": {"name": "ALS", "options": {}}},
+        {"objective": {"name": "RG2", "options": {"alpha": "much"}}},
+        {"from_the_future": 1},
+        {"objective": 5},
+    ],
+)
+def test_options_in_a_file_are_checked_as_any_others(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    model = als().fit(toy())
+    fitter = model.store.fitter
+    changed = {"name": "ALS", "options": {**fitter["options"], **options}}
+    vars(model.store)["fitter"] = changed
+    model.save(tmp_path / "m")
+    with pytest.raises(ValueError, match="options saved with the model are damaged"):
+        mfrank.load(tmp_path / "m")
+
+
+def test_seen_items_in_a_file_are_checked(tmp_path: Path) -> None:
+    model = als().fit(toy())
+    model.save(tmp_path / "good")
+    store = FactorStore.load(tmp_path / "good")
+    extras = dict(store.extras)
+    extras["seen_indices"] = extras["seen_indices"] + 100
+    vars(store)["extras"] = extras
+    store.save(tmp_path / "bad")
+    with pytest.raises(ValueError, match="damaged"):
+        mfrank.load(tmp_path / "bad")
+
+
+def test_a_backend_that_is_not_here_does_not_stop_a_model_from_loading(tmp_path: Path) -> None:
+    model = als().fit(toy())
+    elsewhere = {**model.store.fitter["options"], "backend": "abacus"}
+    vars(model.store)["fitter"] = {"name": "ALS", "options": elsewhere}
+    model.save(tmp_path / "m")
+    assert mfrank.load(tmp_path / "m").backend == "auto"
+
+
+def test_a_generator_as_seed_does_not_hinder_saving(tmp_path: Path) -> None:
+    model = als(random_state=np.random.default_rng(0)).fit(toy())
+    model.save(tmp_path / "m")
+    loaded: Any = mfrank.load(tmp_path / "m")
+    assert loaded.random_state is None
+    assert same_factors(loaded, model)
+
+
+def test_models_are_copied_and_pickled_whole() -> None:
+    model = als(mfrank.WRMF()).fit(labelled())
+    model.recalculate_user("u0", labelled())  # fold-in keeps what rows share
+    for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert same_factors(copied, model)
+        assert copied.explain("u0", None, "i2") == model.explain("u0", None, "i2")
+
+
+def test_nothing_can_be_asked_before_a_fit(tmp_path: Path) -> None:
+    model = als()
+    asks: list[Any] = [
+        lambda: model.user_factors,
+        lambda: model.item_ids,
+        lambda: model.recommend(0),
+        lambda: model.similar_items(0),
+        lambda: model.similar_users(0),
+        lambda: model.recommend_users(0),
+        lambda: model.score([0], [0]),
+        lambda: model.recalculate_user(0, toy()),
+        lambda: model.recommend_from_items([0]),
+        lambda: model.partial_fit_items([0], toy().T),
+        lambda: model.explain(0, None, 0),
+        lambda: model.save(tmp_path / "m"),
+    ]
+    for ask in asks:
+        with pytest.raises(mfrank.NotFittedError, match=r"ALS is not fitted; call fit\(\)"):
+            ask()
+    assert not hasattr(model, "user_factors")

@@ -1,0 +1,55 @@
+"""A warm start goes on from the factors of another fit, matched by ids."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from fits import als, labelled, same_factors
+from problems import toy
+
+import mfrank
+from mfrank.starts import first_factors
+
+
+def test_a_warm_start_goes_on_where_the_other_stopped() -> None:
+    whole = als(iterations=5).fit(toy())
+    half = als(iterations=2).fit(toy())
+    for start in (half, half.store):
+        assert same_factors(als(iterations=3).fit(toy(), start=start), whole)
+    half.set_params(iterations=3).fit(toy(), start=half)
+    assert same_factors(half, whole)
+
+
+def test_a_warm_start_matches_labels_in_any_order_and_number() -> None:
+    start = als(dtype="float64").fit(labelled())
+    users, items = ["new", "u5", "u0", "u3"], ["i6", "also new", "i1"]
+    values = sp.csr_array(np.arange(12.0).reshape(4, 3) % 5)
+    data = mfrank.Interactions.from_sparse(values, user_ids=users, item_ids=items)
+    fresh_users, fresh_items = first_factors(data, 4, "float64", 3, None)
+    warm_users, warm_items = first_factors(data, 4, "float64", 3, start.store)
+    expected = start.user_factors[[5, 0, 3]]
+    np.testing.assert_array_equal(warm_users, np.vstack([fresh_users[:1], expected]))
+    np.testing.assert_array_equal(
+        warm_items, np.vstack([start.item_factors[6], fresh_items[1], start.item_factors[1]])
+    )
+
+
+def test_a_warm_start_may_add_numbered_rows_but_not_lose_them() -> None:
+    small, large = als().fit(toy()), als().fit(toy(12, 8))
+    model = als()
+    model.fit(toy(12, 8), start=small)
+    assert model.user_factors.shape == (12, 4)
+    with pytest.raises(ValueError, match="start has 12 users, the data only 9"):
+        als().fit(toy(), start=large)
+
+
+def test_a_warm_start_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="start has 4 factors, this model 5"):
+        als(factors=5).fit(toy(), start=als().fit(toy()))
+    with pytest.raises(ValueError, match="start knows no user and no item"):
+        als().fit(labelled(), start=als().fit(toy()))
+    with pytest.raises(TypeError, match="start must be a fitted model"):
+        als().fit(toy(), start=toy())  # type: ignore[arg-type]
+    with pytest.raises(mfrank.NotFittedError, match="call fit"):
+        als().fit(toy(), start=als())
