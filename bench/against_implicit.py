@@ -22,7 +22,7 @@ from subjects import ImplicitALS, load, save
 import mfrank
 from mfrank.als import HalfSteps
 from mfrank.backends import SolveOptions, choose
-from mfrank.interactions import Interactions
+from mfrank.data.interactions import Interactions
 
 CONTENDERS = {
     "mfrank auto": partial(mfrank.ALS, solver="auto"),

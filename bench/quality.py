@@ -23,11 +23,11 @@ from scipy.stats import qmc
 from subjects import ImplicitALS, load, save
 
 import mfrank
-from mfrank.evaluate import evaluate
-from mfrank.evaluation import Evaluation
-from mfrank.interactions import Interactions
-from mfrank.metrics import NDCG, Recall
-from mfrank.splits import Split, by_ratio
+from mfrank.data.interactions import Interactions
+from mfrank.data.splits import Split, by_ratio
+from mfrank.evaluation.evaluate import evaluate
+from mfrank.evaluation.metrics import NDCG, Recall
+from mfrank.evaluation.report import Evaluation
 
 Box = dict[str, tuple[float, float]]
 
@@ -124,7 +124,9 @@ def main() -> None:
                 "fit_seconds": seconds,
             }
         )
-        print(f"{name} {options}: {recall.value:.4f} / {ndcg.value:.4f}, {seconds:.1f} s", flush=True)
+        print(
+            f"{name} {options}: {recall.value:.4f} / {ndcg.value:.4f}, {seconds:.1f} s", flush=True
+        )
     save(args.folder, f"quality-{args.data}-{args.factors}", rows)
 
 

@@ -16,9 +16,9 @@ import scipy
 import scipy.sparse as sp
 
 import mfrank
-from mfrank.datasets import from_npz, published_split
-from mfrank.interactions import Interactions
-from mfrank.splits import Split
+from mfrank.data.datasets import from_npz, published_split
+from mfrank.data.interactions import Interactions
+from mfrank.data.splits import Split
 
 
 def load(name: str) -> Split:

@@ -21,7 +21,7 @@ from subjects import ImplicitALS, interactions, save
 from threadpoolctl import threadpool_limits
 
 import mfrank
-from mfrank.interactions import Interactions
+from mfrank.data.interactions import Interactions
 
 IMPLICIT_BATCH = 1000
 """Users implicit is asked for at a time; its own evaluation asks for as many."""

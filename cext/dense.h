@@ -1,6 +1,8 @@
-// Dense kernels on register tiles: rank-n update, matrix product. One tile of MR x (NV vectors) of a
-// result stays in registers while `depth` rank-one terms are added. Sizes are rounded up to MR or
-// PAD, so that tiles are whole; the padding is zero, or 1 on a diagonal.
+// Dense kernels on register tiles: rank-n update, matrix product.
+//
+// One tile of MR x (NV vectors) of a result stays in registers while `depth` rank-one terms are
+// added. Sizes are rounded up to MR or PAD, so that tiles are whole; the padding is zero, or 1 on a
+// diagonal.
 
 // A matrix stored by panels of NR columns, each panel row-major with `rows` rows: what a tile
 // reads lies on consecutive cache lines whatever the matrix's width.

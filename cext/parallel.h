@@ -100,6 +100,7 @@ void share(int64_t n_blocks, int n_threads, const Work& work) {
     {
         pybind11::gil_scoped_release no_gil;
         std::vector<std::thread> threads;
+        threads.reserve(std::max<int64_t>(others, 0));
         try {
             for (int64_t t = 0; t < others; ++t) {
                 ++running;

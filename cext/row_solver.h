@@ -58,6 +58,8 @@ class RowSolver {
     }
 
    private:
+    using Part = typename Row<T>::Part;
+
     bool solve_exactly(T* x) {
         if (row_.n <= k_ && !row_.negative) return solve_dual(x);
         const bool iterate = task_.options.solver == Solver::automatic && prefers_cg(row_.n, k_);
@@ -68,7 +70,7 @@ class RowSolver {
 
     void add_pulls(T* right) {
         for (int64_t at = 0; at < row_.n && !blocks_.stopping();) {
-            const typename Row<T>::Part some = row_.part(at);
+            const Part some = row_.part(at);
             add_rows(step_.fixed, some.columns, some.pull, some.n, right);
             at += some.n;
         }
@@ -82,7 +84,7 @@ class RowSolver {
     // Splits the entries: those with curvature into columns_, root_ (sqrt c), dual_ (d / sqrt c);
     // the pulls of the others into right_.
     int64_t gather_curved() {
-        const typename Row<T>::Part all = row_.part(0);
+        const Part all = row_.part(0);
         int64_t n = 0;
         for (int64_t e = 0; e < all.n; ++e) {
             if (all.curvature[e] > 0) {
@@ -168,7 +170,7 @@ class RowSolver {
         }
     }
 
-    void pack_primal(const typename Row<T>::Part& some, Panels<T> rows, Panels<T> weighted) {
+    void pack_primal(const Part& some, Panels<T> rows, Panels<T> weighted) {
         for (int64_t e = 0; e < some.n; ++e) {
             if (e + PREFETCH_AHEAD < some.n)
                 prefetch(step_.fixed.row(some.columns[e + PREFETCH_AHEAD]), k_);
@@ -192,10 +194,11 @@ class RowSolver {
         for (int64_t j = 0; j < k_; ++j) *a.at(j, j) = inverse[j] > 0 ? row_.diagonal[j] : T(1);
         for (int64_t at = 0; at < row_.n;) {
             if (blocks_.stopping()) return true;
-            const typename Row<T>::Part some = row_.part(at);
+            const Part some = row_.part(at);
             for (int64_t begin = 0; begin < some.n; begin += CHUNK) {
-                const typename Row<T>::Part chunk{some.columns + begin, some.curvature + begin, some.pull + begin,
-                                 std::min(CHUNK, some.n - begin)};
+                const int64_t n = std::min(CHUNK, some.n - begin);
+                const Part chunk{some.columns + begin, some.curvature + begin,
+                                 some.pull + begin, n};
                 pack_primal(chunk, rows, weighted);
                 rank_update(a, weighted, rows, chunk.n, 0, k_);
             }
@@ -212,7 +215,7 @@ class RowSolver {
     void apply(const T* x, T* y) {
         for (int64_t j = 0; j < k_; ++j) y[j] = row_.diagonal[j] * x[j];
         for (int64_t at = 0; at < row_.n && !blocks_.stopping();) {
-            const typename Row<T>::Part some = row_.part(at);
+            const Part some = row_.part(at);
             add_projections(step_.fixed, some.columns, some.curvature, some.n, x, y);
             at += some.n;
         }

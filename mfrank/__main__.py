@@ -2,6 +2,6 @@
 
 import sys
 
-from mfrank.cli import main
+from mfrank.cli.main import main
 
 sys.exit(main())

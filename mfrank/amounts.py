@@ -7,12 +7,19 @@ from numbers import Integral
 
 import numpy as np
 
-__all__ = ["check_count", "check_shares", "is_count", "share"]
+__all__ = ["check_count", "check_shares", "is_count", "is_number", "share"]
 
 
 def is_count(value: object) -> bool:
     """Whether the value is an integer, of Python or numpy, and no bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether the value is a finite real number, of Python or numpy, and no bool."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return math.isfinite(value)
 
 
 def check_count(name: str, value: int, least: int) -> None:

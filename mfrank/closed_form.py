@@ -10,16 +10,16 @@ import scipy.sparse as sp
 
 from mfrank.als import refuse_dislikes
 from mfrank.amounts import check_count
-from mfrank.asked import Asked, Rows
 from mfrank.backends import Factors, choose
 from mfrank.csr import CSR
+from mfrank.data.interactions import Interactions
 from mfrank.folding import Explanation, FoldIn
-from mfrank.interactions import Interactions
-from mfrank.lists import Answer, Asking, Wanted, best
 from mfrank.partial import grown, refit
 from mfrank.quadratic import QuadraticObjective
-from mfrank.recommender import Recommender
-from mfrank.sides import Matrix, Raw, Side, given_rows, is_single, sides
+from mfrank.retrieval.asked import Asked, Rows
+from mfrank.retrieval.lists import Answer, Asking, Wanted, best
+from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
 
 __all__ = ["ClosedForm"]
 

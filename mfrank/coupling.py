@@ -70,7 +70,10 @@ def coupled_sum(
         previous, power = power, float(residual @ improved)
         direction = improved + (power / previous) * direction
         applied = apply(direction)
-        length = power / float(direction @ applied)
+        curvature = float(direction @ applied)
+        if not curvature > 0:  # without a ridge t may not be determined along it
+            break
+        length = power / curvature
         t += length * direction
         residual -= length * applied
     return t

@@ -13,8 +13,8 @@ from mfrank.als import HalfSteps
 from mfrank.backends import Factors, Gram, SolveOptions, choose
 from mfrank.coupling import weighted_sum
 from mfrank.csr import CSR
-from mfrank.factors import FactorStore
 from mfrank.quadratic import QuadraticObjective
+from mfrank.store.factors import FactorStore
 
 __all__ = ["Explanation", "FoldIn"]
 

@@ -15,15 +15,15 @@ from mfrank.als import HalfSteps, als, refuse_dislikes
 from mfrank.amounts import check_count
 from mfrank.backends import SolveOptions, Solver, choose
 from mfrank.closed_form import ClosedForm
-from mfrank.factors import FactorStore
-from mfrank.interactions import Interactions
+from mfrank.data.interactions import Interactions
 from mfrank.objectives import RG2
 from mfrank.options import Parameters, describe, restore
 from mfrank.progress import follow
 from mfrank.quadratic import QuadraticObjective
-from mfrank.recommender import Recommender
+from mfrank.retrieval.recommender import Recommender
 from mfrank.seeds import Seed, generator
 from mfrank.starts import first_factors
+from mfrank.store.factors import FactorStore
 
 __all__ = ["ALS", "Callback", "load"]
 

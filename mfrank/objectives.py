@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.amounts import is_number
 from mfrank.quadratic import CellTerm, Counts, Observed, QuadraticObjective, RowProblem, Vector
 
 __all__ = ["EALS", "IALS", "RG2", "RGX", "WRMF", "RG2Sampled", "RGXPrinted"]
@@ -237,7 +238,7 @@ class RGXPrinted(RG2):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.beta < 1:
+        if not (is_number(self.beta) and 0 <= self.beta < 1):
             raise ValueError(f"beta must be in [0, 1), got {self.beta!r}")
 
     @property
@@ -307,11 +308,11 @@ def _same(n: NDArray[Any], value: float, slope: float = 0.0) -> CellTerm:
 
 def _at_least_zero(**parameters: float) -> None:
     for name, value in parameters.items():
-        if not (np.isfinite(value) and value >= 0):
+        if not (is_number(value) and value >= 0):
             raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
 
 
 def _one_of(choices: tuple[str, ...], **parameters: str) -> None:
     for name, value in parameters.items():
-        if value not in choices:
+        if not (isinstance(value, str) and value in choices):
             raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")

@@ -9,13 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.asked import Rows, check_rows
 from mfrank.backends import Factors
-from mfrank.factors import FactorStore
-from mfrank.ids import Ids
-from mfrank.labels import objects
+from mfrank.data.ids import Ids
+from mfrank.data.labels import objects
 from mfrank.quadratic import Counts
-from mfrank.sides import Raw, Side, is_single
+from mfrank.retrieval.asked import Rows, check_rows
+from mfrank.retrieval.sides import Raw, Side, is_single
+from mfrank.store.factors import FactorStore
 
 __all__ = ["grown", "refit"]
 

@@ -7,10 +7,10 @@ from numpy.typing import DTypeLike
 
 from mfrank.als import initial_factors
 from mfrank.backends import Factors
-from mfrank.factors import FactorStore
-from mfrank.ids import Ids
-from mfrank.interactions import Interactions
+from mfrank.data.ids import Ids
+from mfrank.data.interactions import Interactions
 from mfrank.seeds import Seed, generator
+from mfrank.store.factors import FactorStore
 
 __all__ = ["first_factors"]
 

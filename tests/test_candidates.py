@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mfrank.asked import Asked, check_rows
-from mfrank.candidates import Candidates
+from mfrank.retrieval.asked import Asked, check_rows
+from mfrank.retrieval.candidates import Candidates
 
 N_USERS, N_ITEMS = 12, 30
 ROWS = np.array([7, 2, 2, 11])

@@ -15,10 +15,10 @@ import pytest
 
 import mfrank
 from mfrank import models
-from mfrank.cli import main
-from mfrank.commands import commands, demo
-from mfrank.splits import by_ratio
-from mfrank.tables import write_table
+from mfrank.cli.commands import commands, demo
+from mfrank.cli.main import main
+from mfrank.data.splits import by_ratio
+from mfrank.data.tables import write_table
 
 FAST = ["--factors", "4", "--iterations", "2", "--n-threads", "1", "--random-state", "0"]
 
@@ -235,7 +235,7 @@ def test_help_of_every_command_has_an_example(command, capsys):
 
 @pytest.mark.parametrize("command", sorted(commands()))
 def test_examples_are_command_lines(command):
-    from mfrank.cli import _parser
+    from mfrank.cli.main import _parser
 
     for line in commands()[command].EXAMPLES.splitlines():
         _parser().parse_args(line.split()[1:])
@@ -289,7 +289,7 @@ def test_other_failures_are_exit_code_1_and_debug_shows_where(model, monkeypatch
     def broken(*_args, **_how):
         raise RuntimeError("out of\nluck")
 
-    monkeypatch.setattr("mfrank.commands.recommend.load", broken)
+    monkeypatch.setattr("mfrank.cli.commands.recommend.load", broken)
     capsys.readouterr()
     assert main(["recommend", "--model", model]) == 1
     error = capsys.readouterr().err

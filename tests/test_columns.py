@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.columns import ROLES, assign, epoch_seconds
+from mfrank.data.columns import ROLES, assign, epoch_seconds
 
 quick = settings(max_examples=40, deadline=None)
 SECOND = 1_396_861_869  # 2014-04-07 09:11:09 UTC
@@ -113,7 +113,7 @@ def test_what_is_no_time_is_refused(bad):
 
 def test_time_zones_of_pandas_are_heeded():
     pandas = pytest.importorskip("pandas", reason="the extra pandas is not installed")
-    from mfrank.interactions import Interactions
+    from mfrank.data.interactions import Interactions
 
     zoned = pandas.to_datetime(["2014-04-07 11:11:09"]).tz_localize("Etc/GMT-2")
     for dates in (zoned, zoned.tz_convert(None), zoned.strftime("%Y-%m-%dT%H:%M:%S%z")):

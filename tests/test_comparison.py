@@ -13,10 +13,10 @@ import pytest
 
 import mfrank
 from mfrank import ALS, RG2, WRMF, compare
-from mfrank.contenders import default_models, fit_once, objective_value
-from mfrank.evaluate import evaluate
-from mfrank.splits import by_ratio
-from mfrank.tables import read_columns
+from mfrank.comparison.contenders import default_models, fit_once, objective_value
+from mfrank.data.splits import by_ratio
+from mfrank.data.tables import read_columns
+from mfrank.evaluation.evaluate import evaluate
 
 quick = partial(compare, factors=4, iterations=2, repeats=2, n_threads=1, peak_memory=False)
 
@@ -133,7 +133,9 @@ def test_ratios_are_to_implicits_als(against_implicit):
 
 def test_time_ratios_are_medians_within_a_repeat(split, monkeypatch):
     seconds = {"a": iter([2.0, 30.0, 4.0]), "b": iter([1.0, 10.0, 4.0])}
-    monkeypatch.setattr("mfrank.comparison.is_implicit_als", lambda model: model.name == "b")
+    monkeypatch.setattr(
+        "mfrank.comparison.compare.is_implicit_als", lambda model: model.name == "b"
+    )
 
     class Timed(Recorder):
         def __deepcopy__(self, memo):

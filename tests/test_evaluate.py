@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from mfrank import evaluate as protocol
-from mfrank.evaluation import Evaluation, Score
-from mfrank.metric_names import definitions
-from mfrank.metrics import (
+from mfrank.evaluation import evaluate as protocol
+from mfrank.evaluation.metrics import (
     AUC,
     AUPRC,
     MAP,
@@ -32,6 +30,8 @@ from mfrank.metrics import (
     Precision,
     Recall,
 )
+from mfrank.evaluation.names import definitions
+from mfrank.evaluation.report import Evaluation, Score
 
 Dense = NDArray[np.float64]
 evaluate = partial(protocol.evaluate, backend="reference")

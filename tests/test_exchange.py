@@ -16,11 +16,11 @@ from test_factors import same, store, stores
 
 import mfrank
 from mfrank.csr import CSR
-from mfrank.exchange import from_implicit, from_safetensors, to_implicit, to_safetensors
+from mfrank.data.ids import Ids
 from mfrank.folding import FoldIn
-from mfrank.ids import Ids
 from mfrank.options import restore
 from mfrank.quadratic import Counts
+from mfrank.store.exchange import from_implicit, from_safetensors, to_implicit, to_safetensors
 
 OPTIONAL = {"user_biases": None, "item_biases": None, "item_prior": None}
 

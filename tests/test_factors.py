@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mfrank import FactorStore
-from mfrank.ids import Ids
+from mfrank.data.ids import Ids
 from mfrank.quadratic import Counts
 
 

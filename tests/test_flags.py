@@ -8,8 +8,8 @@ from dataclasses import fields
 import pytest
 
 from mfrank import ALS, IALS, RG2, RGX, WRMF, RG2Sampled
-from mfrank.docstrings import parameters, summary
-from mfrank.flags import (
+from mfrank.cli.docstrings import parameters, summary
+from mfrank.cli.flags import (
     OBJECTIVES,
     add_flags,
     add_objective_flags,

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mfrank import folder as module
-from mfrank.folder import read, write
-from mfrank.manifest import Contents, Format
+from mfrank.store import folder as module
+from mfrank.store.folder import read, write
+from mfrank.store.manifest import Contents, Format
 
 FORMAT = Format("test.things", 1)
 

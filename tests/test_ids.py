@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.ids import Ids
+from mfrank.data.ids import Ids
 
 quick = settings(max_examples=40, deadline=None)
 whole = st.integers(-(2**63), 2**63 - 1)

@@ -18,8 +18,8 @@ from fits import BACKEND, als, same_factors
 from problems import toy
 
 import mfrank
-from mfrank.evaluate import evaluate
-from mfrank.splits import leave_k_out
+from mfrank.data.splits import leave_k_out
+from mfrank.evaluation.evaluate import evaluate
 
 WORST = np.finfo(np.float32).min
 

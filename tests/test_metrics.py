@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mfrank.csr import CSR
-from mfrank.judgements import JudgedLists, judge, stand
-from mfrank.metric_kinds import CatalogueMetric, ListMetric, Metric, RankingMetric
-from mfrank.metric_names import definitions, metric
-from mfrank.metrics import (
+from mfrank.evaluation.judgements import JudgedLists, judge, stand
+from mfrank.evaluation.kinds import CatalogueMetric, ListMetric, Metric, RankingMetric
+from mfrank.evaluation.metrics import (
     ALL,
     AUC,
     AUPRC,
@@ -31,6 +30,7 @@ from mfrank.metrics import (
     Precision,
     Recall,
 )
+from mfrank.evaluation.names import definitions, metric
 
 Dense = NDArray[np.float64]
 CUTOFFS = (1, 3, 5, 10, 40)

@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.asked import Asked
-from mfrank.candidates import Candidates
-from mfrank.recommend import Lists, nearest, recommend, score, similar
+from mfrank.retrieval.asked import Asked
+from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.recommend import Lists, nearest, recommend, score, similar
 
 N_USERS, N_ITEMS, K = 12, 30, 5
 ROWS = np.array([7, 2, 2, 11])

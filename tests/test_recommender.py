@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import mfrank
-from mfrank.factors import FactorStore
-from mfrank.ids import Ids
+from mfrank.data.ids import Ids
 from mfrank.quadratic import Counts
+from mfrank.store.factors import FactorStore
 
 
 def served(

@@ -14,7 +14,7 @@ from fits import als, labelled, same_factors
 from problems import toy
 
 import mfrank
-from mfrank.factors import FactorStore
+from mfrank.store.factors import FactorStore
 
 
 @pytest.mark.parametrize("data", [toy(values="dislikes"), labelled()], ids=["numbered", "labelled"])

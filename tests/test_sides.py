@@ -12,7 +12,7 @@ from fits import BACKEND, ITEMS, USERS, als, labelled
 from problems import toy
 
 import mfrank
-from mfrank.factors import FactorStore
+from mfrank.store.factors import FactorStore
 
 
 def equal(got: Any, expected: Any) -> None:

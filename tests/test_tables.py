@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank import delimited, tables
-from mfrank.interactions import Interactions
+from mfrank.data import delimited, tables
+from mfrank.data.interactions import Interactions
 
 quick = settings(max_examples=25, deadline=None)
 WORDS = st.text(

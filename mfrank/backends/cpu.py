@@ -18,7 +18,7 @@ from mfrank.csr import CSR
 from mfrank.quadratic import CellTerm, Observed, RowProblem
 
 try:
-    from mfrank import _ext
+    import mfrank._ext as _ext
 except ImportError as error:
     _WHY_MISSING: str | None = (
         f"the C++ extension is not there ({error}); install a C++17 compiler and Python's headers "

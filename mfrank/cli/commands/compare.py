@@ -1,0 +1,122 @@
+"""Fit mfrank's objectives and implicit's models to the same data and compare them.
+
+Time, peak memory, objective and ranking quality, on one split with one evaluation. Without
+implicit (pip install mfrank[compare]) only mfrank takes part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from inspect import signature
+
+from mfrank.cli.docstrings import parameters
+from mfrank.cli.flags import OBJECTIVES, objective
+from mfrank.cli.inputs import add_table_flags, read_like, read_table
+from mfrank.comparison.compare import DEFAULT_METRICS, compare
+from mfrank.comparison.contenders import DEFAULT_OBJECTIVES, default_models
+from mfrank.data import splits
+from mfrank.data.interactions import Interactions
+from mfrank.data.splits import Split
+
+EXAMPLES = """\
+  mfrank compare ratings.csv
+  mfrank compare ratings.csv --split leave-last --factors 128 --json table.json --csv table.csv
+  mfrank compare train.csv --test test.csv --objective wrmf:alpha=10 --objective rg2:alpha=0.1
+"""
+
+_SPLITS: dict[str, Callable[[Interactions, float, int], Split]] = {
+    "ratio": lambda data, share, seed: splits.by_ratio(
+        data, train=1 - share, valid=0.0, test=share, random_state=seed
+    ),
+    "leave-last": lambda data, share, seed: splits.leave_last(data, random_state=seed),
+    "leave-out": lambda data, share, seed: splits.leave_k_out(data, random_state=seed),
+    "time": lambda data, share, seed: splits.by_time(data, test=share),
+}
+_COUNTS = ("factors", "iterations", "n_threads", "repeats", "random_state")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``mfrank compare``."""
+    parser.add_argument(
+        "interactions", metavar="FILE", help="all interactions; with --test, the training part"
+    )
+    parser.add_argument("--test", metavar="FILE", help="the test part (default: split off)")
+    parser.add_argument(
+        "--split",
+        choices=_SPLITS,
+        default="ratio",
+        help="how to split: a share of each user's interactions at random; the last, or a random "
+        "one, of each user; or the latest of all (default: ratio)",
+    )
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=0.2,
+        metavar="FLOAT",
+        help="share of the test part, for ratio and time (default: 0.2)",
+    )
+    parser.add_argument(
+        "--objective",
+        action="append",
+        type=objective,
+        metavar="NAME[:OPTION=VALUE,...]",
+        help=f"of mfrank, may be repeated: {', '.join(OBJECTIVES)}; implicit's ALS follows the "
+        "alpha and regularization of wrmf (default: "
+        f"{' '.join(type(chosen).__name__.lower() for chosen in DEFAULT_OBJECTIVES)})",
+    )
+    parser.add_argument(
+        "--metric",
+        action="append",
+        metavar="NAME@K",
+        help=f"may be repeated (default: {' '.join(map(str, DEFAULT_METRICS)).lower()})",
+    )
+    for name in _COUNTS:
+        default = signature(compare).parameters[name].default
+        parser.add_argument(
+            "--" + name.replace("_", "-"),
+            type=int,
+            default=default,
+            metavar="INT",
+            help=f"{parameters(compare)[name].text.rstrip('.')} (default: {default})",
+        )
+    parser.add_argument("--json", metavar="FILE", help="also write the table there")
+    parser.add_argument("--csv", metavar="FILE", help="also write the table there")
+    add_table_flags(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Compare, print and save."""
+    models = default_models(
+        args.objective or DEFAULT_OBJECTIVES,
+        factors=args.factors,
+        iterations=args.iterations,
+        n_threads=args.n_threads,
+        random_state=args.random_state,
+    )
+    comparison = compare(
+        *_parts(args),
+        models=models,
+        n_threads=args.n_threads,
+        repeats=args.repeats,
+        metrics=args.metric or DEFAULT_METRICS,
+        show_progress=sys.stderr.isatty(),
+    )
+    print(comparison)
+    if args.json:
+        comparison.to_json(args.json)
+    if args.csv:
+        comparison.to_csv(args.csv)
+
+
+def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions]:
+    """Training and test part: two files, or one that is split."""
+    data = read_table(args, args.interactions)
+    if args.test:
+        test, unknown = read_like(args, args.test, data.user_ids, data.item_ids)
+        if unknown:
+            print(f"mfrank: {unknown:,} test interactions have unknown ids", file=sys.stderr)
+        return data, test
+    split = _SPLITS[args.split](data, args.share, args.random_state)
+    return split.train, split.test

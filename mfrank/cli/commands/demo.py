@@ -1,0 +1,107 @@
+"""See mfrank at work on synthetic data: compare, fit, recommend. Takes less than a minute.
+
+The data have long-tailed users and items, latent tastes that drift, and readable names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mfrank.backends import choose
+from mfrank.cli.listing import listing
+from mfrank.comparison.compare import compare
+from mfrank.data.interactions import Interactions
+from mfrank.data.splits import by_ratio
+from mfrank.data.synthetic import synthetic
+from mfrank.data.tables import write_table
+from mfrank.models import ALS
+from mfrank.objectives import RG2
+
+EXAMPLES = """\
+  mfrank demo
+  mfrank demo --output somewhere --random-state 7
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much the demo does."""
+
+    users: int
+    items: int
+    interactions: int
+    factors: int
+    iterations: int
+    repeats: int
+
+
+FULL = Scale(3_000, 1_500, 120_000, factors=32, iterations=10, repeats=3)
+SMALL = Scale(600, 300, 15_000, factors=16, iterations=5, repeats=1)
+"""For numpy alone, which is many times slower than the C++ extension."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``mfrank demo``."""
+    parser.add_argument(
+        "--output",
+        default="mfrank-demo",
+        metavar="FOLDER",
+        help="where to write everything (default: mfrank-demo)",
+    )
+    parser.add_argument(
+        "--random-state",
+        type=int,
+        default=0,
+        metavar="INT",
+        help="seed of data, split and factors (default: 0)",
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Make data, compare, fit, recommend."""
+    folder, seed = Path(args.output), args.random_state
+    folder.mkdir(parents=True, exist_ok=True)
+    scale = SMALL if choose() is choose("reference") else FULL
+    data = synthetic(scale.users, scale.items, scale.interactions, names=True, random_state=seed)
+    users, items = data.entry_users, data.user_items.indices
+    pairs = {"user": data.user_ids.raw(users), "item": data.item_ids.raw(items)}
+    write_table(folder / "interactions.csv", pairs)
+    print(f"Made {data}.\n")
+
+    split = by_ratio(data, train=0.8, valid=0.0, test=0.2, random_state=seed)
+    comparison = compare(
+        split,
+        factors=scale.factors,
+        iterations=scale.iterations,
+        repeats=scale.repeats,
+        random_state=seed,
+        show_progress=sys.stderr.isatty(),
+    )
+    comparison.to_csv(folder / "comparison.csv")
+    comparison.to_json(folder / "comparison.json")
+    print(f"{comparison}\n")
+
+    model = ALS(RG2(), factors=scale.factors, iterations=scale.iterations, random_state=seed).fit(
+        data
+    )
+    model.save(folder / "model")
+    write_table(folder / "recommendations.csv", listing(model, model.user_ids.labels))
+    _show_someone(model, data)
+    print(f"\nIn {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
+    print(f"Next: mfrank recommend --model {folder / 'model'} --user {data.user_ids.labels[0]}")
+
+
+def _show_someone(model: ALS, data: Interactions) -> None:
+    """Print what one user had, in part, beside what is recommended to them."""
+    user = int(np.argsort(data.counts.users, kind="stable")[data.n_users // 2])
+    had = data.item_ids.raw(data.user_items[[user]].indices[:8])
+    best, _ = model.recommend(user, N=8, by_row=True)
+    print(f"{data.user_ids.labels[user]} had {data.counts.users[user]} items, among them")
+    print(f"  {', '.join(had)}")
+    print("and RG2, fitted to all interactions, recommends")
+    print(f"  {', '.join(data.item_ids.raw(best))}")

@@ -1,0 +1,57 @@
+"""Fit a model to a file of interactions and save it as a folder.
+
+After Ctrl-C the last complete epoch is saved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from mfrank.cli.flags import add_flags, add_objective_flags, given, objective_of
+from mfrank.cli.inputs import add_table_flags, read_table
+from mfrank.models import ALS
+from mfrank.retrieval.recommender import NotFittedError
+
+EXAMPLES = """\
+  mfrank fit ratings.csv --model model
+  mfrank fit plays.tsv --user listener --item artist --model model --objective ials --factors 128
+  mfrank fit ratings.parquet --at-least 4 --model model --objective rg2 --alpha 0.1
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``mfrank fit``."""
+    parser.add_argument("interactions", metavar="FILE", help="the interactions to fit to")
+    parser.add_argument("--model", required=True, metavar="FOLDER", help="where to save the model")
+    add_table_flags(parser)
+    add_objective_flags(parser, ALS().objective)
+    add_flags(parser.add_argument_group("fit"), ALS, leave_out=["objective"])
+
+
+def run(args: argparse.Namespace) -> None:
+    """Fit and save."""
+    model = ALS(**given(args, ALS) | {"objective": objective_of(args)})
+    data = read_table(args, args.interactions)
+    try:
+        model.fit(data, show_progress=sys.stderr.isatty())
+    except KeyboardInterrupt:
+        _save_what_there_is(model, args.model)
+        raise
+    model.save(args.model)
+    seconds = sum(float(epoch["seconds"] or 0) for epoch in model.store.history)
+    print(f"fitted {model.objective} to {data}")
+    print(f"{len(model.store.history)} epochs in {seconds:.2f} s; saved to {args.model}")
+
+
+def _save_what_there_is(model: ALS, folder: str) -> None:
+    try:
+        epochs = len(model.store.history)
+    except NotFittedError:
+        print("mfrank: no epoch was complete, nothing was saved", file=sys.stderr)
+        return
+    model.save(folder)
+    print(
+        f"mfrank: saved the model after {epochs} of {model.iterations} epochs to {folder}",
+        file=sys.stderr,
+    )

@@ -1,0 +1,76 @@
+"""Write the best items of users as a table: user, rank, item, score.
+
+Items that a user had in the fit are not recommended again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mfrank.cli.inputs import ids_in, spelled_like
+from mfrank.cli.listing import listing
+from mfrank.data.tables import write_table
+from mfrank.models import load
+from mfrank.retrieval.recommender import Recommender
+
+EXAMPLES = """\
+  mfrank recommend --model model --output recommendations.parquet
+  mfrank recommend --model model --user alice --user bob --n 5
+  mfrank recommend --model model --users users.txt --output recommendations.csv
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``mfrank recommend``."""
+    parser.add_argument("--model", required=True, metavar="FOLDER", help="a saved model")
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument(
+        "--users",
+        default="all",
+        metavar="FILE",
+        help='text file of user ids, one a line, or "all" (default: all)',
+    )
+    who.add_argument("--user", action="append", metavar="ID", help="a user; may be repeated")
+    parser.add_argument("--n", type=int, default=10, help="items a user (default: 10)")
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help=".csv, .tsv or .txt, also with .gz, or .parquet (default: CSV on the terminal)",
+    )
+    parser.add_argument(
+        "--include-seen", action="store_true", help="also recommend what users had in the fit"
+    )
+    parser.add_argument(
+        "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Recommend and write."""
+    model = load(args.model)
+    table = listing(
+        model,
+        _users(args, model),
+        args.n,
+        filter_already_liked_items=not args.include_seen,
+        n_threads=args.n_threads,
+    )
+    if args.output is None:
+        lines = csv.writer(sys.stdout, lineterminator="\n")
+        lines.writerow(table)
+        lines.writerows(zip(*table.values(), strict=True))
+        return
+    write_table(args.output, table)
+    print(f"{len(table['user']):,} rows written to {args.output}", file=sys.stderr)
+
+
+def _users(args: argparse.Namespace, model: Recommender) -> NDArray[Any]:
+    if args.user is None and args.users == "all":
+        return model.user_ids.labels
+    asked = args.user if args.user is not None else ids_in(args.users)
+    return spelled_like(asked, model.user_ids)

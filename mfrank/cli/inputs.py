@@ -1,0 +1,105 @@
+"""Interactions and ids that a command reads from files."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.data.cells import Duplicates
+from mfrank.data.columns import ROLES
+from mfrank.data.ids import Ids
+from mfrank.data.interactions import Interactions
+
+__all__ = ["add_table_flags", "ids_in", "read_like", "read_table", "spelled_like"]
+
+
+def add_table_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say how a file of interactions is to be read."""
+    group = parser.add_argument_group(
+        "reading interactions",
+        "A row for each; .csv, .tsv or .txt, also with .gz, or .parquet.",
+    )
+    for role in ROLES:
+        group.add_argument(
+            f"--{role}",
+            metavar="COLUMN",
+            help=f"name of the column of the {role} (default: recognised by its name)",
+        )
+    group.add_argument(
+        "--duplicates",
+        choices=get_args(Duplicates),
+        default="sum",
+        help="how a pair of user and item that occurs again is merged (default: sum)",
+    )
+    group.add_argument(
+        "--at-least",
+        type=float,
+        metavar="VALUE",
+        help="take only interactions of this value or more, such as ratings from 4 on",
+    )
+
+
+def read_table(args: argparse.Namespace, path: str) -> Interactions:
+    """Interactions of a file, read as the flags say."""
+    columns = {role: getattr(args, role) for role in ROLES}
+    data = Interactions.from_file(path, **columns, duplicates=args.duplicates)
+    return data if args.at_least is None else data.at_least(args.at_least)
+
+
+def read_like(
+    args: argparse.Namespace, path: str, user_ids: Ids, item_ids: Ids
+) -> tuple[Interactions, int]:
+    """Interactions of a file in the rows of the given ids, and how many had unknown ids.
+
+    Raises
+    ------
+    ValueError
+        If none of the users and items is known.
+    """
+    data = read_table(args, path)
+    users = _rows(data.user_ids, user_ids)[data.entry_users]
+    items = _rows(data.item_ids, item_ids)[data.user_items.indices]
+    known = (users >= 0) & (items >= 0)
+    if not known.any():
+        raise ValueError(
+            f"{path} has no interaction of a user and an item that the model knows; it has users "
+            f"like {data.user_ids.labels[:3].tolist()}, the model {user_ids.labels[:3].tolist()}"
+        )
+    matched = Interactions.from_arrays(
+        users[known],
+        items[known],
+        data.user_items.data[known],
+        shape=(len(user_ids), len(item_ids)),
+    )
+    return matched, int((~known).sum())
+
+
+def ids_in(path: str) -> list[str]:
+    """Ids of a text file, one a line; empty lines do not count."""
+    lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
+def spelled_like(labels: Iterable[Any], ids: Ids) -> NDArray[Any]:
+    """Labels in the type of the ids: a text file does not tell the number 7 from the text "7"."""
+    if ids.labels.dtype != np.int64:
+        return np.array([str(label) for label in labels], dtype=object)
+    spelled = [_number(label) for label in labels]
+    whole = all(isinstance(label, int) for label in spelled)
+    return np.array(spelled, dtype=np.int64 if whole else object)
+
+
+def _rows(theirs: Ids, ids: Ids) -> NDArray[np.int64]:
+    return ids.rows(spelled_like(theirs.labels.tolist(), ids), missing=-1)
+
+
+def _number(label: Any) -> Any:
+    try:
+        return int(label)
+    except ValueError:
+        return label

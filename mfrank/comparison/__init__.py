@@ -1,0 +1,1 @@
+"""Models side by side on one split, implicit among them: alternating, measured alike."""

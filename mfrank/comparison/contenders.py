@@ -1,0 +1,203 @@
+"""Who takes part in a comparison: mfrank's objectives and implicit's models, fitted alike.
+
+A contender is anything with implicit's ``fit(user_items, show_progress=, callback=)``, which is
+also mfrank's, that ends with ``user_factors`` and ``item_factors``.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from importlib.util import find_spec
+from time import perf_counter
+from typing import Any
+
+import scipy.sparse as sp
+
+from mfrank.als import HalfSteps
+from mfrank.backends import SolveOptions, choose
+from mfrank.data.interactions import Interactions
+from mfrank.models import ALS
+from mfrank.objectives import IALS, RG2, RGX, WRMF
+from mfrank.quadratic import QuadraticObjective
+from mfrank.seeds import Seed
+
+__all__ = [
+    "DEFAULT_OBJECTIVES",
+    "Fit",
+    "default_models",
+    "fit_once",
+    "has_implicit",
+    "is_implicit_als",
+    "objective_minimised",
+    "objective_name",
+    "objective_value",
+    "usable_cores",
+]
+
+DEFAULT_OBJECTIVES: tuple[QuadraticObjective, ...] = (WRMF(), IALS(), RG2(), RGX())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """One timed fit.
+
+    Attributes
+    ----------
+    model : object
+        The fitted model.
+    epoch_seconds : float
+        Median over its epochs, by the library's own clock.
+    total_seconds : float
+        The whole call of ``fit``: checks, transposing, first factors and all epochs.
+    """
+
+    model: Any
+    epoch_seconds: float
+    total_seconds: float
+
+
+def has_implicit() -> bool:
+    """Whether the package implicit is installed."""
+    return find_spec("implicit") is not None
+
+
+def usable_cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def default_models(
+    objectives: Sequence[QuadraticObjective] = DEFAULT_OBJECTIVES,
+    *,
+    factors: int = 64,
+    iterations: int = 15,
+    n_threads: int = 0,
+    random_state: Seed = 0,
+) -> dict[str, Any]:
+    """ALS of mfrank under each objective and, where it is installed, implicit's ALS and BPR.
+
+    implicit's ALS gets alpha and the ridge of the first ``WRMF`` that it can express, and then
+    minimises the same sum.
+
+    Parameters
+    ----------
+    objectives : sequence of QuadraticObjective
+    factors, iterations, n_threads, random_state
+        The same for every model.
+
+    Returns
+    -------
+    dict
+        Name -> unfitted model.
+    """
+    mine: dict[str, Any] = {}
+    for objective in objectives:
+        name = f"mfrank {type(objective).__name__}"
+        if name in mine:
+            name = f"mfrank {objective_name(objective)}"
+        mine[name] = ALS(
+            objective,
+            factors=factors,
+            iterations=iterations,
+            n_threads=n_threads,
+            random_state=random_state,
+        )
+    if not has_implicit():
+        return mine
+    alike = (
+        o for o in objectives if isinstance(o, WRMF) and o.nu == 0 and o.confidence == "alpha*r"
+    )
+    shared = {
+        "factors": factors,
+        "iterations": iterations,
+        "num_threads": n_threads or usable_cores(),
+        "random_state": random_state,
+    }
+    return mine | _implicit_models(next(alike, WRMF()), shared)
+
+
+def fit_once(unfitted: Any, user_items: sp.csr_matrix) -> Fit:
+    """Fit a copy of the model and time it."""
+    model = deepcopy(unfitted)
+    epochs: list[float] = []
+    with _blas_as_it_likes(model):
+        began = perf_counter()
+        model.fit(user_items, show_progress=False, callback=lambda *step: epochs.append(step[1]))
+        total = perf_counter() - began
+    return Fit(model, statistics.median(epochs or [total]), total)
+
+
+def is_implicit_als(model: Any) -> bool:
+    """Whether this is an ``AlternatingLeastSquares`` of implicit."""
+    return type(model).__module__.startswith("implicit.") and hasattr(model, "alpha")
+
+
+def objective_minimised(model: Any) -> QuadraticObjective | None:
+    """Objective that the model minimises, None where it is not one of mfrank's."""
+    if isinstance(model, ALS):
+        return model.objective
+    if is_implicit_als(model):
+        return WRMF(alpha=model.alpha, regularization=model.regularization)
+    return None
+
+
+def objective_name(objective: QuadraticObjective) -> str:
+    """Name and options without spaces, as the command line reads them."""
+    options = ",".join(
+        f"{name}={value if isinstance(value, str) else format(value, 'g')}"
+        for name, value in vars(objective).items()
+    )
+    return f"{type(objective).__name__.lower()}:{options}"
+
+
+def objective_value(
+    objective: QuadraticObjective, model: Any, train: Interactions, n_threads: int
+) -> float:
+    """Value of the objective at a model's factors, whichever library they come from."""
+    users, items = model.user_factors, model.item_factors
+    halves = HalfSteps(objective, train.counts, choose(), SolveOptions(n_threads=n_threads))
+    return halves.value(
+        objective.user_problem(train.user_rows(users.dtype), train.counts),
+        objective.item_problem(train.item_rows(items.dtype), train.counts),
+        users,
+        items,
+        (halves.user_gram(users), halves.item_gram(items)),
+    )
+
+
+def _implicit_models(objective: WRMF, shared: Mapping[str, Any]) -> dict[str, Any]:
+    from implicit.cpu.als import AlternatingLeastSquares
+    from implicit.cpu.bpr import BayesianPersonalizedRanking
+
+    als = {**shared, "alpha": objective.alpha, "regularization": objective.regularization}
+    with _one_blas_thread():  # their constructors warn of more
+        return {
+            "implicit ALS": AlternatingLeastSquares(**als),
+            "implicit ALS exact": AlternatingLeastSquares(**als, use_cg=False),
+            "implicit BPR": BayesianPersonalizedRanking(**shared),
+        }
+
+
+@contextmanager
+def _blas_as_it_likes(model: Any) -> Iterator[None]:
+    """One BLAS thread for implicit, which more would slow down; others are left as they are."""
+    if not type(model).__module__.startswith("implicit."):
+        yield
+        return
+    with _one_blas_thread():
+        yield
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    import threadpoolctl  # implicit depends on it
+
+    with threadpoolctl.threadpool_limits(1, "blas"):
+        yield

@@ -1,0 +1,147 @@
+"""What all models of a comparison run over, one after the other."""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from time import perf_counter
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mfrank.comparison.contenders import (
+    Fit,
+    fit_once,
+    objective_minimised,
+    objective_name,
+    objective_value,
+    usable_cores,
+)
+from mfrank.comparison.peak_memory import peak_memory
+from mfrank.comparison.scoreboard import Row
+from mfrank.data.interactions import Interactions
+from mfrank.evaluation.evaluate import evaluate
+from mfrank.evaluation.kinds import Metric
+from mfrank.evaluation.report import Evaluation
+from mfrank.retrieval.recommender import Recommender
+
+__all__ = ["Course"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """What all contenders run over: the data, the metrics, the threads of the evaluation."""
+
+    train: Interactions
+    test: Interactions
+    metrics: tuple[Metric | str, ...]
+    n_threads: int
+
+    def check(self) -> None:
+        """Raise where the evaluation would, by evaluating nobody."""
+        nothing = SimpleNamespace(
+            user_factors=np.zeros((self.test.n_users, 1)),
+            item_factors=np.zeros((self.test.n_items, 1)),
+        )
+        self.evaluate(nothing, users=np.empty(0, dtype=np.int64))
+        if not self.test.nnz:
+            raise ValueError("test has no entries, so there is nothing to compare by")
+
+    def evaluate(self, model: Any, **how: Any) -> Evaluation:
+        """Rank for all users, or as ``how`` says, with what :func:`mfrank.evaluate` takes."""
+        return evaluate(
+            model,
+            self.test,
+            train=self.train,
+            metrics=self.metrics,
+            n_threads=self.n_threads,
+            **how,
+        )
+
+    @property
+    def matrix(self) -> sp.csr_matrix:
+        """What is fitted: implicit reads only the older of scipy's two CSR classes."""
+        return sp.csr_matrix(self.train.user_items)
+
+    def alternate(
+        self, contenders: Mapping[str, Any], repeats: int, *, show_progress: bool
+    ) -> dict[str, list[Fit]]:
+        """Fits of each model; only the first keeps its model."""
+        runs: dict[str, list[Fit]] = {name: [] for name in contenders}
+        turns = [
+            name
+            for repeat in range(repeats)
+            for name in (list(contenders) if repeat % 2 == 0 else reversed(list(contenders)))
+        ]
+        matrix = self.matrix
+        with closing(_announced(turns) if show_progress else (name for name in turns)) as running:
+            for name in running:
+                fit = fit_once(contenders[name], matrix)
+                runs[name].append(replace(fit, model=None) if runs[name] else fit)
+        return runs
+
+    def peak(self, model: Any) -> int | None:
+        """Peak memory of one more fit, in bytes, in a process of its own."""
+        return peak_memory(partial(fit_once, model, self.matrix))
+
+    def row(self, name: str, fits: Sequence[Fit], peak: int | None) -> Row:
+        """All that is told of a model, but for the ratios."""
+        model = fits[0].model
+        objective, value = objective_minimised(model), None
+        if objective is not None:
+            value = objective_value(objective, model, self.train, self.n_threads)
+        return Row(
+            model=name,
+            library=_library(model),
+            epoch_seconds=statistics.median(fit.epoch_seconds for fit in fits),
+            total_seconds=statistics.median(fit.total_seconds for fit in fits),
+            peak_memory=peak,
+            objective=value,
+            objective_name=objective_name(objective) if objective else "",
+            evaluation=self.evaluate(model),
+            ratios={},
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Sizes and machine, for the record."""
+        return {
+            "users": self.train.n_users,
+            "items": self.train.n_items,
+            "train_entries": self.train.nnz,
+            "test_entries": self.test.nnz,
+            "threads": self.n_threads or usable_cores(),
+            "machine": platform.machine(),
+            "python": platform.python_version(),
+        }
+
+
+def _announced(turns: Sequence[str]) -> Generator[str]:
+    """Say on stderr which run this is and how long the rest will take."""
+    began = perf_counter()
+    try:
+        for done, name in enumerate(turns):
+            spent = perf_counter() - began
+            left = f", {spent / done * (len(turns) - done):.0f} s left" if done else ""
+            sys.stderr.write(f"\r\033[Kcompare: run {done + 1}/{len(turns)}, {name}{left}")
+            sys.stderr.flush()
+            yield name
+    finally:
+        sys.stderr.write("\r\033[K")
+
+
+def _library(model: Any) -> str:
+    if isinstance(model, Recommender):
+        return f"mfrank {model.store.versions['mfrank']}"
+    package = type(model).__module__.partition(".")[0]
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:  # a script's own model
+        return package

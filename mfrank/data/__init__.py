@@ -1,0 +1,1 @@
+"""The data a fit starts from: interactions and their ids, files, splits, synthetic data."""

@@ -1,0 +1,209 @@
+"""Readers of public data sets as they are distributed; nothing is downloaded."""
+
+from __future__ import annotations
+
+import io
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.data.interactions import Interactions
+from mfrank.data.splits import Split
+
+__all__ = ["from_npz", "movielens", "published_split"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a release of MovieLens writes a line of user, item, rating, timestamp."""
+
+    releases: str
+    file: str
+    delimiter: str
+    columns: tuple[int, int, int, int] = (0, 1, 2, 3)
+    header: str = ""
+
+
+_LAYOUTS = (
+    _Layout("100K", "u.data", "\t"),
+    # numpy takes one character: "1::2::5::0" has empty fields between single colons.
+    _Layout("1M, 10M", "ratings.dat", ":", columns=(0, 2, 4, 6)),
+    _Layout("20M, 25M, 32M", "ratings.csv", ",", header="userId,movieId,rating,timestamp"),
+)
+_WHERE = (
+    "MovieLens is at grouplens.org/datasets/movielens; give its zip file, the folder, or one of "
+    + ", ".join(f"{layout.file} ({layout.releases})" for layout in _LAYOUTS)
+)
+_RATING = np.dtype(
+    [("user", np.int32), ("item", np.int32), ("rating", np.float32), ("timestamp", np.int64)]
+)
+_PARTS = (0, 1, 2)  # codes of train, valid and test in a column of splits
+
+
+def movielens(path: str | Path, *, min_rating: float | None = None) -> Interactions:
+    """Read a MovieLens release: 100K, 1M, 10M, 20M, 25M or 32M, told apart by their files.
+
+    Parameters
+    ----------
+    path : str or Path
+        The zip file as distributed, the folder it unpacks to (or the one that holds it), or the
+        file of ratings: ``u.data``, ``ratings.dat`` or ``ratings.csv``.
+    min_rating : float or None, default None
+        Keep ratings at or above it; users and items left without any are not in the result. A
+        common protocol for implicit feedback keeps 4 and above. None keeps all.
+
+    Returns
+    -------
+    Interactions
+        Values are the ratings, 0.5 to 5; timestamps are seconds since 1970 (UTC); ids are the
+        release's own integers.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such path, or no file of ratings in it.
+    ValueError
+        If the file of ratings is not in its release's layout, no rating reaches ``min_rating``,
+        or the path holds several releases.
+    """
+    with _ratings_file(Path(path)) as (layout, lines):
+        ratings = _read(layout, lines, path)
+    if min_rating is not None:
+        ratings = ratings[ratings["rating"] >= min_rating]
+    if not len(ratings):
+        raise ValueError(f"{path} has no ratings" + f" >= {min_rating}" * (min_rating is not None))
+    user, item, rating, timestamp = (ratings[name] for name in _RATING.names or ())
+    return Interactions.from_arrays(user, item, rating, timestamp)
+
+
+def from_npz(path: str | Path) -> Interactions:
+    """Read the arrays ``user``, ``item`` and, if there, ``rating`` and ``timestamp``.
+
+    Parameters
+    ----------
+    path : str or Path
+        The ``.npz`` file, or the folder of an ``interactions.npz``. ``user`` and ``item`` are row
+        numbers from 0.
+
+    Returns
+    -------
+    Interactions
+        Values are the ratings, or 1; rows of the same user and item are added up.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If an array is missing or negative, or the file needs pickle.
+    """
+    columns = _columns(path)
+    return _interactions(columns, slice(None))
+
+
+def published_split(path: str | Path, *, column: str = "split") -> Split:
+    """Read a published split, stored as the part of each row: 0 train, 1 valid, 2 test.
+
+    Parameters
+    ----------
+    path : str or Path
+        As in :func:`from_npz`. All rows together make the shape, so that the parts share it.
+    column : str, default "split"
+        The array that tells the parts.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If an array is missing, or the column holds other codes.
+    """
+    columns = _columns(path)
+    if column not in columns:
+        known = [name for name in columns if name.startswith("split")]
+        raise ValueError(f"{path} has no array {column!r}; its splits are {known}")
+    codes = columns[column]
+    if not np.isin(codes, _PARTS).all():
+        raise ValueError(
+            f"{column} must hold 0 (train), 1 (valid), 2 (test); got {np.unique(codes).tolist()}"
+        )
+    train, valid, test = (_interactions(columns, codes == part) for part in _PARTS)
+    return Split(train, valid, test)
+
+
+@contextmanager
+def _ratings_file(path: Path) -> Iterator[tuple[_Layout, io.TextIOBase]]:
+    """Layout and lines of the file of ratings at, in, or zipped in ``path``."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            layout, name = _find(archive.namelist(), path)
+            with archive.open(name) as member, io.TextIOWrapper(member, "ascii") as lines:
+                yield layout, lines
+        return
+    if not path.exists():
+        raise FileNotFoundError(f"there is no {path}. {_WHERE}")
+    candidates = [path] if path.is_file() else [*path.glob("*"), *path.glob("*/*")]
+    layout, name = _find([candidate.as_posix() for candidate in candidates], path)
+    with open(name, encoding="ascii") as lines:
+        yield layout, lines
+
+
+def _find(names: list[str], path: Path) -> tuple[_Layout, str]:
+    layouts = {layout.file: layout for layout in _LAYOUTS}
+    found = [name for name in names if PurePosixPath(name).name in layouts]
+    if not found:
+        raise FileNotFoundError(f"no file of MovieLens ratings in {path}. {_WHERE}")
+    if len(found) > 1:
+        raise ValueError(f"{path} holds {', '.join(sorted(found))}: give one of them")
+    return layouts[PurePosixPath(found[0]).name], found[0]
+
+
+def _read(layout: _Layout, lines: io.TextIOBase, path: str | Path) -> NDArray[Any]:
+    try:
+        if layout.header and lines.readline().strip() != layout.header:
+            raise ValueError(f"its first line is not {layout.header}")
+        with warnings.catch_warnings():  # of no lines; the caller tells
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data")
+            return np.loadtxt(
+                lines, _RATING, delimiter=layout.delimiter, usecols=layout.columns, ndmin=1
+            )
+    except ValueError as error:
+        raise ValueError(
+            f"{path} has no {layout.file} as MovieLens {layout.releases} writes it: {error}"
+        ) from error
+
+
+def _columns(path: str | Path) -> dict[str, NDArray[Any]]:
+    file = Path(path)
+    if file.is_dir():
+        file /= "interactions.npz"
+    with np.load(file, allow_pickle=False) as stored:
+        columns = {name: stored[name] for name in stored.files}
+    for name in ("user", "item"):
+        if name not in columns:
+            raise ValueError(f"{file} has no array {name!r}, only {', '.join(columns)}")
+    return columns
+
+
+def _interactions(
+    columns: dict[str, NDArray[Any]], rows: slice | NDArray[np.bool_]
+) -> Interactions:
+    """The chosen rows, in the shape that all of them have."""
+    users, items = columns["user"], columns["item"]
+    values, timestamps = (
+        columns[name][rows] if name in columns else None for name in ("rating", "timestamp")
+    )
+    return Interactions.from_arrays(
+        users[rows],
+        items[rows],
+        values,
+        timestamps,
+        shape=(int(users.max(initial=-1)) + 1, int(items.max(initial=-1)) + 1),
+    )

@@ -1,0 +1,210 @@
+"""Splits of interactions into training, validation and test parts.
+
+Every split is an exact partition: each entry of the input is in one part, with its value and its
+timestamp, and all parts keep the input's shape and ids, so that row numbers mean the same in each.
+The same ``random_state`` gives the same split.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.amounts import check_count, check_shares, is_count, share
+from mfrank.data.interactions import Interactions
+from mfrank.data.portions import rank_in_rows, round_at_random
+from mfrank.seeds import Seed, generator
+
+__all__ = ["Split", "by_ratio", "by_time", "leave_k_out", "leave_last"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """Training, validation and test entries of the same users and items.
+
+    Attributes
+    ----------
+    train, valid, test : Interactions
+        Disjoint parts. ``valid`` has no entries where none were asked for.
+    """
+
+    train: Interactions
+    valid: Interactions
+    test: Interactions
+
+
+def by_ratio(
+    interactions: Interactions,
+    *,
+    train: float = 0.8,
+    valid: float = 0.1,
+    test: float = 0.1,
+    random_state: Seed = 0,
+) -> Split:
+    """Split each user's entries at random in the ratio train : valid : test.
+
+    Of a user's n entries a part gets n x ratio, rounded up or down at random such that its
+    expectation is exactly n x ratio: a user of 5 entries has a test entry in every other split.
+    Only a user whose entries would all leave the training part keeps one there.
+
+    Parameters
+    ----------
+    interactions : Interactions
+        What to split.
+    train, valid, test : float, default 0.8, 0.1, 0.1
+        Shares, summing to 1; ``train`` > 0. The defaults are those of the RG paper (appendix B.1).
+    random_state : int, Generator or None, default 0
+        Seed.
+
+    Raises
+    ------
+    ValueError
+        If the shares are not shares.
+    """
+    check_shares(train=train, valid=valid, test=test)
+    rng = generator(random_state)
+    counts = interactions.counts.users
+    offset = rng.random(len(counts))
+    n_train = np.maximum(round_at_random(counts * train, offset), np.minimum(counts, 1))
+    n_fit = np.maximum(round_at_random(counts * (train + valid), offset), n_train)
+    rank = rank_in_rows(interactions.user_items.indptr, rng.random(interactions.nnz))
+    return _split_at(interactions, rank, n_train, n_fit)
+
+
+def leave_last(
+    interactions: Interactions, k: int = 1, *, valid_k: int = 0, random_state: Seed = 0
+) -> Split:
+    """Hold out each user's last ``k`` entries for test, the ``valid_k`` before them for validation.
+
+    A user with no more than ``k + valid_k`` entries keeps all of them in the training part. Entries
+    of equal timestamp are put in random order: by their row numbers would favour some items.
+
+    Parameters
+    ----------
+    interactions : Interactions
+        What to split, with timestamps.
+    k, valid_k : int, default 1 and 0
+        Entries of a user to hold out; ``k`` >= 1, ``valid_k`` >= 0.
+    random_state : int, Generator or None, default 0
+        Seed of the order of equal timestamps.
+
+    Raises
+    ------
+    ValueError
+        If there are no timestamps, or a count is out of range.
+    """
+    timestamps = _timestamps(interactions, "leave_last", "leave_k_out")
+    rng = generator(random_state)
+    return _leave_out(interactions, k, valid_k, (rng.random(interactions.nnz), timestamps))
+
+
+def leave_k_out(
+    interactions: Interactions, k: int = 1, *, valid_k: int = 0, random_state: Seed = 0
+) -> Split:
+    """Hold out ``k`` random entries of each user for test and ``valid_k`` for validation.
+
+    A user with no more than ``k + valid_k`` entries keeps all of them in the training part.
+
+    Parameters
+    ----------
+    interactions : Interactions
+        What to split.
+    k, valid_k : int, default 1 and 0
+        Entries of a user to hold out; ``k`` >= 1, ``valid_k`` >= 0.
+    random_state : int, Generator or None, default 0
+        Seed.
+
+    Raises
+    ------
+    ValueError
+        If a count is out of range.
+    """
+    rng = generator(random_state)
+    return _leave_out(interactions, k, valid_k, (rng.random(interactions.nnz),))
+
+
+def by_time(interactions: Interactions, *, test: float, valid: float | None = None) -> Split:
+    """Split at points in time, the same for all users: train before valid before test.
+
+    As in use, the test part then has users and items that the training part has not seen.
+
+    Parameters
+    ----------
+    interactions : Interactions
+        What to split, with timestamps.
+    test : int or float
+        An int is a timestamp: entries at or after it are test. A float in (0, 1) is a share of all
+        entries, the latest; entries of one timestamp stay together, so the part may be larger.
+    valid : int, float or None, default None
+        Likewise, for what comes before the test part; None for no validation part.
+
+    Raises
+    ------
+    ValueError
+        If there are no timestamps, a share is not in (0, 1), ``valid`` begins after ``test``, or
+        nothing is left to train on.
+    TypeError
+        If ``test`` or ``valid`` is not a number.
+    """
+    timestamps = _timestamps(interactions, "by_time", "by_ratio")
+    ordered = np.sort(timestamps)
+    test_from = _cutoff(ordered, test, len(ordered), "test")
+    before_test = ordered[: np.searchsorted(ordered, test_from)]
+    train_to = test_from
+    if valid is not None:
+        train_to = _cutoff(before_test, valid, len(ordered), "valid")
+    if train_to > test_from:
+        raise ValueError(f"valid must not begin after test, at {test_from}; got {valid}")
+    if len(ordered) and ordered[0] >= train_to:
+        raise ValueError(
+            f"no entry is left to train on: timestamps go from {ordered[0]} to {ordered[-1]}; "
+            f"got test={test!r}, valid={valid!r}. Give later timestamps or smaller shares"
+        )
+    return _parts(interactions, timestamps < train_to, timestamps >= test_from)
+
+
+def _leave_out(
+    interactions: Interactions, k: int, valid_k: int, keys: tuple[NDArray[np.generic], ...]
+) -> Split:
+    check_count("k", k, 1)
+    check_count("valid_k", valid_k, 0)
+    counts = interactions.counts.users
+    enough = counts > k + valid_k
+    n_fit = np.where(enough, counts - k, counts)
+    rank = rank_in_rows(interactions.user_items.indptr, *keys)
+    return _split_at(interactions, rank, n_fit - valid_k * enough, n_fit)
+
+
+def _split_at(
+    interactions: Interactions,
+    rank: NDArray[np.int64],
+    n_train: NDArray[np.int64],
+    n_fit: NDArray[np.int64],
+) -> Split:
+    """Cut each user's ranked entries before n_train (valid) and before n_fit (test)."""
+    counts = interactions.counts.users
+    return _parts(interactions, rank < np.repeat(n_train, counts), rank >= np.repeat(n_fit, counts))
+
+
+def _parts(interactions: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Split:
+    valid = ~(train | test)
+    return Split(interactions.take(train), interactions.take(valid), interactions.take(test))
+
+
+def _timestamps(interactions: Interactions, split: str, instead: str) -> NDArray[np.int64]:
+    if interactions.timestamps is None:
+        raise ValueError(
+            f"{split} needs timestamps and these interactions have none; give them to the "
+            f"constructor of Interactions, or use {instead}"
+        )
+    return interactions.timestamps
+
+
+def _cutoff(ordered: NDArray[np.int64], amount: float, n_entries: int, name: str) -> int:
+    """Timestamp that ``amount`` means: itself, or where a share of n_entries begins in ordered."""
+    if is_count(amount):
+        return int(amount)
+    wanted = max(1, round(n_entries * share(name, amount, "a timestamp (int) or ")))
+    return int(ordered[max(len(ordered) - wanted, 0)]) if len(ordered) else 0

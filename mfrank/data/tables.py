@@ -1,0 +1,144 @@
+"""Tables in files: columns read by the role they play, and tables written whole or not at all.
+
+The suffix tells the format: .csv (comma), .tsv (tab), .txt (tab, else comma, else spaces), each
+also with .gz, and .parquet. Text is UTF-8, read by pandas where that is installed and by the
+standard library where it is not; parquet needs the extra ``parquet``.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.data import delimited
+from mfrank.data.columns import assign, frame_columns
+from mfrank.data.drafts import replacing
+
+__all__ = ["read_columns", "write_table"]
+
+_SEPARATORS: Mapping[str, str | None] = {".csv": ",", ".tsv": "\t", ".txt": None}
+
+
+def read_columns(
+    path: str | os.PathLike[str], chosen: Mapping[str, str | None]
+) -> dict[str, NDArray[Any]]:
+    """Read the columns that are the user, the item, the value and the timestamp.
+
+    A text file has a header if a name of :func:`mfrank.data.columns.guess` is in its first row, if
+    columns are chosen by name, or if its first row has no number where the second has one. Else
+    its columns are user, item, value, timestamp in this order; the last two may be absent.
+
+    Parameters
+    ----------
+    path : path-like
+    chosen : mapping of role -> column name or None
+        As in :func:`mfrank.data.columns.assign`.
+
+    Returns
+    -------
+    dict
+        Role -> values, shape (n_rows,). Columns of whole numbers are int64 ("007" is 7), of
+        numbers float64, others text, in which an empty field is a missing value.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the suffix is none of these, a column cannot be told, or rows differ in length.
+    ModuleNotFoundError
+        If a parquet file is to be read without pandas and pyarrow.
+    """
+    file, kind = Path(path), _kind(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {file}")
+    if kind == ".parquet":
+        return _read_parquet(file, chosen)
+
+    def lines() -> IO[str]:
+        return _text(file, "r", compressed=file.suffix.lower() == ".gz")
+
+    try:
+        return delimited.read(lines, _SEPARATORS[kind], chosen)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
+    """Write columns of equal length, with a header; the file appears whole or not at all.
+
+    In text a missing value (None) is an empty field, and floats have the fewest digits that read
+    back the same.
+
+    Raises
+    ------
+    ValueError
+        If the suffix is no known one, or the columns differ in length.
+    ModuleNotFoundError
+        If a parquet file is to be written without pyarrow.
+    OSError
+        If writing fails; an earlier file of that name is then still there.
+    """
+    file, kind = Path(path), _kind(path)
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    if len({array.shape for array in arrays.values()}) > 1:
+        lengths = {name: array.shape for name, array in arrays.items()}
+        raise ValueError(f"columns must have one length, got {lengths}")
+    with replacing(file) as draft:
+        if kind == ".parquet":
+            pyarrow = _parquet_modules()
+            pyarrow.parquet.write_table(pyarrow.table(arrays), draft)
+            return
+        with _text(draft, "w", compressed=file.suffix.lower() == ".gz") as text:
+            writer = csv.writer(text, delimiter=_SEPARATORS[kind] or "\t", lineterminator="\n")
+            writer.writerow(arrays)
+            writer.writerows(zip(*map(_printable, arrays.values()), strict=True))
+
+
+def _kind(path: str | os.PathLike[str]) -> str:
+    """The suffix that tells the format, without .gz."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes[-1:] == [".gz"] and suffixes[-2:-1] != [".parquet"]:
+        suffixes.pop()
+    kind = suffixes[-1] if suffixes else ""
+    if kind not in (*_SEPARATORS, ".parquet"):
+        known = ", ".join(_SEPARATORS)
+        raise ValueError(f"{path}: expected a suffix {known} (also with .gz) or .parquet")
+    return kind
+
+
+def _text(file: Path, mode: str, *, compressed: bool) -> IO[str]:
+    encoding = "utf-8-sig" if mode == "r" else "utf-8"  # a byte order mark is no part of a name
+    opener = cast(Callable[..., IO[str]], gzip.open if compressed else open)
+    return opener(file, f"{mode}t", encoding=encoding, newline="")
+
+
+def _printable(array: NDArray[Any]) -> list[Any]:
+    """What the csv module is to print; a float32 of its own is printed as a longer float64."""
+    printable: list[Any] = (array.astype(str) if array.dtype.kind == "f" else array).tolist()
+    return printable
+
+
+def _parquet_modules() -> Any:
+    try:
+        import pandas  # noqa: F401
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "parquet files need pandas and pyarrow: pip install mfrank[parquet]"
+        ) from error
+    return pyarrow
+
+
+def _read_parquet(file: Path, chosen: Mapping[str, str | None]) -> dict[str, NDArray[Any]]:
+    parquet = _parquet_modules().parquet
+    roles = assign(parquet.read_schema(file).names, chosen)
+    frame = parquet.read_table(file, columns=list(roles.values())).to_pandas()
+    return frame_columns(frame, roles)

@@ -1,0 +1,1 @@
+"""How good rankings are: metrics as values, full-ranking evaluation, paired comparisons."""

@@ -1,0 +1,188 @@
+"""Full-ranking evaluation: every item a user has not got competes, for every user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.amounts import check_count
+from mfrank.backends import choose
+from mfrank.csr import CSR
+from mfrank.evaluation.judgements import find, judge, keys, stand
+from mfrank.evaluation.kinds import CatalogueMetric, ListMetric, Metric, RankingMetric
+from mfrank.evaluation.metrics import MRR, NDCG, Recall
+from mfrank.evaluation.names import metric as read_metric
+from mfrank.evaluation.rankers import Ranker, ranker_of
+from mfrank.evaluation.report import Evaluation, Score
+from mfrank.retrieval.asked import check_rows
+from mfrank.retrieval.candidates import HasUserItems
+
+__all__ = ["DEFAULT_METRICS", "evaluate"]
+
+Floats = NDArray[np.float64]
+UserItems: TypeAlias = HasUserItems | sp.sparray | sp.spmatrix
+
+DEFAULT_METRICS: tuple[Metric, ...] = (NDCG @ 10, Recall @ 10, MRR @ 10)
+
+_CELLS_AT_ONCE = 1 << 22
+
+
+def evaluate(
+    model: Any,
+    test: UserItems,
+    *,
+    train: UserItems | None = None,
+    metrics: Metric | str | Iterable[Metric | str] = DEFAULT_METRICS,
+    users: ArrayLike | None = None,
+    batch_size: int | None = None,
+    backend: str = "auto",
+    n_threads: int = 0,
+) -> Evaluation:
+    """Rank all items for each user and score the rankings by what ``test`` holds.
+
+    An item is relevant to a user where its test value is above 0; that value is its relevance to
+    graded metrics. What ``train`` holds of a user (every stored entry) is never ranked; a test
+    entry that train holds too is no longer relevant, and is counted. Users without a relevant item
+    are left out, and counted. Metrics of the first ranks break ties by lower item row; AUC and
+    AUPRC treat items whose scores are equal as tied.
+
+    Parameters
+    ----------
+    model
+        Anything with ``user_factors``, ``item_factors`` and perhaps ``item_biases`` (an estimator,
+        a FactorStore, another library's model): these are ranked. Or anything with
+        ``recommend(users, user_items, N=) -> (ids, scores)``, or such a function itself, of row
+        numbers: pass ``functools.partial(model.recommend, by_row=True)`` where an estimator of
+        mfrank recommends by something else than its factors.
+    test : Interactions or scipy sparse, shape (n_users, n_items)
+        What the users chose.
+    train : Interactions or scipy sparse, shape (n_users, n_items), optional
+        What not to rank; None ranks everything.
+    metrics : Metric or str, or several
+        What to compute, in one pass (``mfrank.evaluation.metrics``).
+    users : array of int, optional
+        Rows to evaluate, each once; default all.
+    batch_size : int, optional
+        Users ranked at once; default as many as keep a block near 4 million cells.
+    backend : str, default "auto"
+        Where top-K lists of factors are computed.
+    n_threads : int, default 0
+        For them; 0 takes every core this process may use.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Shapes do not fit, values are not finite, a metric is not known or lacks its cutoff.
+    """
+    relevance = _matrix(test, "test")
+    n_users, n_items = relevance.shape
+    tally = _Tally(_read_metrics(metrics), n_items)
+    seen = sp.csr_array(relevance.shape) if train is None else _matrix(train, "train")
+    if seen.shape != relevance.shape:
+        raise ValueError(f"train must have test's shape {relevance.shape}, got {seen.shape}")
+    ranker = ranker_of(model, (n_users, n_items), choose(backend), n_threads)
+    asked = np.arange(n_users) if users is None else np.unique(check_rows(users, n_users, "users"))
+    if batch_size is not None:
+        check_count("batch_size", batch_size, 1)
+
+    relevant, in_train = _relevant(relevance, seen)
+    evaluated = asked[np.diff(relevant.indptr)[asked] > 0]
+    for block in _blocks(evaluated, batch_size or max(1, _CELLS_AT_ONCE // max(1, tally.width))):
+        tally.add(ranker, block, relevant[block], seen[block])
+    return Evaluation(
+        scores=tally.scores(),
+        users=evaluated,
+        n_without_test_items=len(asked) - len(evaluated),
+        n_in_train=int(in_train[asked].sum()),
+    )
+
+
+class _Tally:
+    """Gathers the values of block after block of users."""
+
+    def __init__(self, metrics: tuple[Metric, ...], n_items: int) -> None:
+        self.metrics = metrics
+        self.on_lists = [m for m in metrics if isinstance(m, ListMetric)]
+        self.on_ranking = [m for m in metrics if isinstance(m, RankingMetric)]
+        self.on_catalogue = [m for m in metrics if isinstance(m, CatalogueMetric)]
+        of_lists = (*self.on_lists, *self.on_catalogue)
+        self.list_length = max((m.depth(n_items) for m in of_lists), default=0)
+        self.width = n_items if self.on_ranking else self.list_length
+        self.values: dict[Metric, list[Floats]] = {m: [np.empty(0)] for m in metrics}
+        self.weights: dict[Metric, list[Floats]] = {m: [np.empty(0)] for m in metrics}
+        self.counts = {m: np.zeros(n_items, dtype=np.int64) for m in self.on_catalogue}
+
+    def add(
+        self, ranker: Ranker, users: NDArray[np.int64], relevant: sp.csr_array, seen: sp.csr_array
+    ) -> None:
+        """Rank for a block of users and score it; the matrices hold the rows of these users."""
+        judgements = CSR.from_scipy(relevant, np.float64)
+        if self.list_length:
+            ids = ranker.lists(users, seen, self.list_length)
+            lists = judge(ids, judgements, self.list_length)
+            for m in self.on_lists:
+                self.values[m].append(m.per_user(lists))
+                self.weights[m].append(m.weights(lists))
+            for c in self.on_catalogue:
+                shown = ids[:, : c.cutoff]
+                self.counts[c] += np.bincount(shown[shown >= 0], minlength=len(self.counts[c]))
+        if self.on_ranking:
+            standings = stand(ranker.scores(users, seen), judgements)
+            for r in self.on_ranking:
+                self.values[r].append(r.per_user(standings))
+                self.weights[r].append(np.ones(len(users)))
+
+    def scores(self) -> dict[Metric, Score]:
+        """All metrics, in the order they were asked for."""
+        catalogue = {m: Score(m.of(self.counts[m])) for m in self.on_catalogue}
+        return {
+            m: catalogue[m]
+            if isinstance(m, CatalogueMetric)
+            else Score.of_users(np.concatenate(self.values[m]), np.concatenate(self.weights[m]))
+            for m in self.metrics
+        }
+
+
+def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metric, ...]:
+    several = [metrics] if isinstance(metrics, Metric | str) else metrics
+    read = [read_metric(m) if isinstance(m, str) else m for m in several]
+    if not read or not all(isinstance(m, Metric) for m in read):
+        raise ValueError(
+            f"metrics must be metrics such as mfrank.NDCG @ 10, or their names; got {metrics!r}"
+        )
+    return tuple(dict.fromkeys(read))
+
+
+def _matrix(rows: UserItems, name: str) -> sp.csr_array:
+    matrix = rows.user_items if isinstance(rows, HasUserItems) else rows
+    if not sp.issparse(matrix):
+        raise TypeError(
+            f"{name} must be Interactions or a scipy sparse matrix, got {type(rows).__name__}"
+        )
+    canonical: sp.csr_array = sp.csr_array(cast(Any, matrix))
+    if not canonical.has_canonical_format:
+        canonical = canonical.copy()
+        canonical.sum_duplicates()
+    if not np.isfinite(canonical.data).all():
+        raise ValueError(f"{name} must have finite values, got NaN or infinity")
+    return canonical
+
+
+def _relevant(test: sp.csr_array, seen: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
+    """Test entries above 0 that train does not hold; and how many it holds, for each user."""
+    cells = CSR.from_scipy(test, np.float64)
+    values = np.asarray(cells.data)
+    places = keys(cells)
+    _, known = find(keys(CSR.from_scipy(seen, None)), places)
+    users = np.repeat(np.arange(cells.n_rows), cells.counts)
+    kept = (values > 0) & ~known
+    relevant = sp.csr_array((values[kept], (users[kept], cells.indices[kept])), shape=test.shape)
+    return relevant, np.bincount(users[(values > 0) & known], minlength=cells.n_rows)
+
+
+def _blocks(users: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
+    return (users[begin : begin + size] for begin in range(0, len(users), size))

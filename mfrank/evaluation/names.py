@@ -1,0 +1,72 @@
+"""Metrics by name: read from text, and the sets that papers and libraries publish."""
+
+from __future__ import annotations
+
+import re
+
+from mfrank.evaluation.kinds import Metric
+from mfrank.evaluation.metrics import ALL, MAP, MRR, NDCG, HitRate, LimitedAUC, Precision, Recall
+
+__all__ = ["definitions", "metric"]
+
+
+def metric(text: str) -> Metric:
+    """Read a metric as it prints: "NDCG@10", "recall(capped=True)@20"; case does not matter.
+
+    Raises
+    ------
+    ValueError
+        The text names no metric, or an option or cutoff that the metric does not take.
+    """
+    parts = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*(?:@\s*(\d+))?\s*", text)
+    named = {known.name.lower(): known for known in ALL}
+    if parts is None or parts[1].lower() not in named:
+        names = ", ".join(known.name for known in ALL)
+        raise ValueError(f"{text!r} is no metric; write one of {names}, as in ndcg@10")
+    try:
+        chosen = named[parts[1].lower()](**_options(parts[2] or ""))
+        return chosen if parts[3] is None else chosen @ int(parts[3])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{text!r} is no metric: {error}") from error
+
+
+def _options(text: str) -> dict[str, bool | str]:
+    truth = {"true": True, "false": False}
+    pairs = [part.partition("=") for part in text.lower().split(",") if part.strip()]
+    return {key.strip(): truth.get(value.strip(), value.strip()) for key, _, value in pairs}
+
+
+def definitions(name: str, cutoff: int | None = None) -> tuple[Metric, ...]:
+    """Metrics exactly as a source defines them, so that its published numbers can be compared.
+
+    Parameters
+    ----------
+    name : {"rg", "lightgcn", "implicit", "trec"}
+        ``rg``: MRR, NDCG, MAP of the RG losses paper (its Definitions 1 and 2 with top 10; MAP
+        divides by n). ``lightgcn``: Recall, NDCG at 20 as in the code of LightGCN and UltraGCN.
+        ``implicit``: precision, map, ndcg, auc of ``implicit.evaluation.ranking_metrics_at_k``, in
+        its order; its precision is a micro-averaged capped recall. ``trec``: P, recall, success,
+        map_cut, ndcg_cut, and the uncut recip_rank and map of trec_eval.
+    cutoff : int, optional
+        Defaults to what the source publishes: 20 for lightgcn, else 10.
+
+    Raises
+    ------
+    ValueError
+        No such source.
+    """
+    published = 20 if name == "lightgcn" else 10
+    k = published if cutoff is None else cutoff
+    sources: dict[str, tuple[Metric, ...]] = {
+        "rg": (MRR @ k, NDCG @ k, MAP @ k),
+        "lightgcn": (Recall @ k, NDCG @ k),
+        "implicit": (
+            Recall(capped=True, micro=True) @ k, MAP(capped=True) @ k, NDCG @ k, LimitedAUC @ k,
+        ),
+        "trec": (
+            Precision @ k, Recall @ k, HitRate @ k, MAP @ k, NDCG(gain="linear") @ k, MRR, MAP,
+        ),
+    }  # fmt: skip
+    if name not in sources:
+        raise ValueError(f"definitions are known of {', '.join(sources)}; got {name!r}")
+    return sources[name]

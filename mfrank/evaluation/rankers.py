@@ -1,0 +1,175 @@
+"""What can be evaluated: factors, or anything that recommends, behind one surface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.backends import Backend
+from mfrank.csr import CSR
+from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.recommend import recommend
+
+__all__ = ["Ranker", "ranker_of"]
+
+Users = NDArray[np.int64]
+Recommend = Callable[..., tuple[NDArray[Any], NDArray[Any]]]
+
+
+class Ranker(Protocol):
+    """Ranks the whole catalogue for users, without the items they have in ``seen``.
+
+    ``seen`` has one row for each of the users, its stored entries are the items to leave out.
+    """
+
+    def lists(self, users: Users, seen: sp.csr_array, k: int) -> NDArray[np.int32]:
+        """Best k items, distinct, shape (U, at most k); id -1 where a list has ended."""
+
+    def scores(self, users: Users, seen: sp.csr_array) -> NDArray[Any]:
+        """Score of every item, shape (U, N); NaN where it is left out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FactorRanker:
+    """Scores p_u . q_i + b_i."""
+
+    user_factors: NDArray[Any]
+    item_factors: NDArray[Any]
+    item_biases: NDArray[Any] | None
+    backend: Backend
+    n_threads: int
+
+    def lists(self, users: Users, seen: sp.csr_array, k: int) -> NDArray[np.int32]:
+        ids, _ = recommend(
+            self.user_factors[users],
+            self.item_factors,
+            n=k,
+            candidates=Candidates(CSR.from_scipy(seen, dtype=None)),
+            item_bias=self.item_biases,
+            backend=self.backend,
+            n_threads=self.n_threads,
+        )
+        return ids
+
+    def scores(self, users: Users, seen: sp.csr_array) -> NDArray[Any]:
+        # Equal factors must score equally wherever BLAS puts them: sum in float64, then round.
+        wide = self.user_factors[users].astype(np.float64) @ self.item_factors.T.astype(np.float64)
+        if self.item_biases is not None:
+            wide += self.item_biases
+        scores = wide.astype(self.item_factors.dtype, copy=False)
+        scores[_cells(seen)] = np.nan
+        return scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RecommendRanker:
+    """Lists from a function ``recommend(users, user_items, N=) -> (ids, scores)``."""
+
+    recommend: Recommend
+    n_items: int
+
+    def lists(self, users: Users, seen: sp.csr_array, k: int) -> NDArray[np.int32]:
+        return self._ask(users, seen, k)[0]
+
+    def scores(self, users: Users, seen: sp.csr_array) -> NDArray[Any]:
+        ids, listed = self._ask(users, seen, self.n_items)
+        scores = np.full((len(users), self.n_items), -np.inf)
+        there = (ids >= 0) & ~np.isnan(listed)
+        scores[np.nonzero(there)[0], ids[there]] = listed[there]
+        scores[_cells(seen)] = np.nan
+        return scores
+
+    def _ask(
+        self, users: Users, seen: sp.csr_array, k: int
+    ) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        # csr_matrix, because other libraries' recommenders do not read csr_array
+        answer = self.recommend(users, sp.csr_matrix(seen), N=k)
+        ids, scores = np.asarray(answer[0]), np.asarray(answer[1])
+        if ids.ndim != 2 or len(ids) != len(users) or ids.shape[1] > k or scores.shape != ids.shape:
+            raise ValueError(
+                f"recommend must return ids and scores of shape ({len(users)}, at most {k}) for "
+                f"{len(users)} users and N={k}; got {ids.shape} and {scores.shape}"
+            )
+        inside = ids.dtype.kind in "iu" and bool(((ids >= -1) & (ids < self.n_items)).all())
+        if not inside:
+            raise ValueError(
+                f"recommend must return integer item rows below {self.n_items}, or -1 where a "
+                "list has ended"
+            )
+        return _without_repeats(ids.astype(np.int32)), scores
+
+
+def ranker_of(model: Any, shape: tuple[int, int], backend: Backend, n_threads: int) -> Ranker:
+    """Read a model: its factors where it has them, else its ``recommend``, else call it.
+
+    Raises
+    ------
+    TypeError
+        It has neither factors nor ``recommend`` and cannot be called.
+    ValueError
+        The factors do not fit together, to ``shape`` (users, items), or are not finite.
+    """
+    held = getattr(model, "store", model)  # an estimator's FactorStore has its biases too
+    sides = getattr(held, "user_factors", None), getattr(held, "item_factors", None)
+    if sides[0] is not None and sides[1] is not None:
+        users, items = (
+            _floats(side, name) for side, name in zip(sides, ("user", "item"), strict=True)
+        )
+        _check_shapes(users, items, shape)
+        biases = getattr(held, "item_biases", None)
+        if biases is not None:
+            biases = np.asarray(biases, dtype=items.dtype)
+            if biases.shape != (shape[1],) or not np.isfinite(biases).all():
+                raise ValueError(f"item_biases must be finite, of shape ({shape[1]},)")
+        return _FactorRanker(users, items, biases, backend, n_threads)
+    ask = getattr(model, "recommend", model)
+    if callable(ask):
+        return _RecommendRanker(ask, shape[1])
+    raise TypeError(
+        "model must have user_factors and item_factors, or a method recommend(users, user_items, "
+        f"N=), or be such a function; got {type(model).__name__}"
+    )
+
+
+def _floats(factors: Any, side: str) -> NDArray[Any]:
+    array = np.asarray(factors)
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    if array.ndim != 2 or not np.isfinite(array).all():
+        raise ValueError(
+            f"{side}_factors must be a finite 2-D array, got shape {array.shape}"
+            + (" with NaN or infinity" if array.ndim == 2 else "")
+        )
+    return array
+
+
+def _check_shapes(users: NDArray[Any], items: NDArray[Any], shape: tuple[int, int]) -> None:
+    if users.shape[1] != items.shape[1]:
+        raise ValueError(
+            f"user_factors and item_factors must have equally many columns, "
+            f"got {users.shape[1]} and {items.shape[1]}"
+        )
+    if (len(users), len(items)) != shape:
+        raise ValueError(
+            f"test is of {shape[0]} users and {shape[1]} items, the factors are of {len(users)} "
+            f"and {len(items)}; give test the shape and ids of what the model was fitted to"
+        )
+
+
+def _cells(rows: sp.csr_array) -> tuple[NDArray[Any], NDArray[Any]]:
+    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices
+
+
+def _without_repeats(ids: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Keep an item's first place only: some recommenders pad short lists with a repeated item."""
+    order = np.argsort(ids, axis=1, kind="stable")
+    ascending = np.take_along_axis(ids, order, axis=1)
+    ascending[:, 1:][ascending[:, 1:] == ascending[:, :-1]] = -1
+    kept = np.empty_like(ids)
+    np.put_along_axis(kept, order, ascending, axis=1)
+    return kept

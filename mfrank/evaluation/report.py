@@ -1,0 +1,195 @@
+"""The result of an evaluation: per-user values, means with standard errors, paired differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from mfrank.evaluation.kinds import Metric
+from mfrank.evaluation.names import metric as read_metric
+
+__all__ = ["Difference", "Evaluation", "Score"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Score:
+    """One metric's value.
+
+    Attributes
+    ----------
+    value : float
+        Mean over the evaluated users, or the value of a catalogue metric; NaN without users.
+    standard_error : float
+        Of the mean; NaN with fewer than two users and for catalogue metrics.
+    per_user : float64, shape (n_users,), or None
+        Each user's value, in the order of ``Evaluation.users``; None for catalogue metrics.
+    weights : float64, shape (n_users,), or None
+        Each user's weight in the mean: all 1 but for micro-averages.
+    """
+
+    value: float
+    standard_error: float = math.nan
+    per_user: Floats | None = None
+    weights: Floats | None = None
+
+    @classmethod
+    def of_users(cls, values: Floats, weights: Floats) -> Score:
+        """Weighted mean of the users' values, with its standard error."""
+        return cls(*_mean_and_error(values, weights), values, weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How much better one evaluation is than another on the same users.
+
+    Attributes
+    ----------
+    metric : Metric
+        What was compared.
+    mean, standard_error : float
+        Mean over users of (one - other) and its standard error.
+    low, high : float
+        95 % interval of the mean difference, by Student's t.
+    p_value : float
+        Two-sided paired t-test that the mean difference is 0 (``scipy.stats.ttest_rel``).
+    n_users : int
+        Users compared.
+    """
+
+    metric: Metric
+    mean: float
+    standard_error: float
+    low: float
+    high: float
+    p_value: float
+    n_users: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.metric}: {self.mean:+.5f}, 95 % interval {self.low:+.5f} to {self.high:+.5f}, "
+            f"paired t-test p = {self.p_value:.3g}, {self.n_users:,} users"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """Scores of one model on one test set; ``evaluation["ndcg@10"].value`` is a mean.
+
+    Attributes
+    ----------
+    scores : mapping of Metric to Score
+        In the order they were asked for.
+    users : int64, shape (n_users,)
+        Rows of the evaluated users, ascending.
+    n_without_test_items : int
+        Users asked for but left out, because they have no relevant item.
+    n_in_train : int
+        Test entries left out, because train has them too and so they are never recommended.
+    """
+
+    scores: Mapping[Metric, Score]
+    users: NDArray[np.int64]
+    n_without_test_items: int
+    n_in_train: int
+
+    @property
+    def n_users(self) -> int:
+        """Number of evaluated users."""
+        return len(self.users)
+
+    def __getitem__(self, metric: Metric | str) -> Score:
+        wanted = read_metric(metric) if isinstance(metric, str) else metric
+        if wanted not in self.scores:
+            raise KeyError(
+                f"{wanted} was not evaluated; there are {', '.join(map(str, self.scores))}"
+            )
+        return self.scores[wanted]
+
+    def compare(self, other: Evaluation, metric: Metric | str) -> Difference:
+        """Paired comparison of ``self - other``, user by user.
+
+        Raises
+        ------
+        ValueError
+            The two were not evaluated on the same users and test items, or the metric has no
+            values of users.
+        KeyError
+            The metric was not evaluated in both.
+        """
+        mine, theirs = self[metric], other[metric]
+        if mine.per_user is None or mine.weights is None or theirs.per_user is None:
+            raise ValueError(f"{metric} has one value for all users, so there is nothing to pair")
+        same_users = np.array_equal(self.users, other.users)
+        if not same_users or not np.array_equal(mine.weights, np.asarray(theirs.weights)):
+            raise ValueError(
+                "evaluations must be of the same users and test items to be compared; "
+                f"got {self.n_users} and {other.n_users} users"
+            )
+        mean, error = _mean_and_error(mine.per_user - theirs.per_user, mine.weights)
+        reach, p_value = _student(mean, error, self.n_users - 1)
+        chosen = read_metric(metric) if isinstance(metric, str) else metric
+        return Difference(chosen, mean, error, mean - reach, mean + reach, p_value, self.n_users)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Means, standard errors and counts, ready for JSON (what is not finite is None)."""
+        return {
+            "metrics": {
+                str(m): {"value": _json(s.value), "standard_error": _json(s.standard_error)}
+                for m, s in self.scores.items()
+            },
+            "n_users": self.n_users,
+            "n_without_test_items": self.n_without_test_items,
+            "n_in_train": self.n_in_train,
+        }
+
+    def __str__(self) -> str:
+        width = max(len(str(m)) for m in self.scores)
+        rows = [f"{'metric':<{width}}    value  std. error"]
+        for m, s in self.scores.items():
+            error = "" if s.per_user is None else f"{s.standard_error:12.5f}"
+            rows.append(f"{m!s:<{width}}  {s.value:7.5f}{error}")
+        rows.append(
+            f"{self.n_users:,} users; {self.n_without_test_items:,} without test items left out"
+        )
+        if self.n_in_train:
+            rows.append(f"{self.n_in_train:,} test entries that train has too left out")
+        return "\n".join(rows)
+
+    __repr__ = __str__
+
+
+def _mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
+    """Weighted mean m, and sqrt(n / (n - 1) sum w^2 (v - m)^2) / sum w.
+
+    The latter is the linearised error of a ratio of sums; s / sqrt(n) where all weights are 1.
+    """
+    n = len(values)
+    if n == 0:
+        return math.nan, math.nan
+    total = weights.sum()
+    mean = float(weights @ values / total)
+    if n == 1:
+        return mean, math.nan
+    squares = float((weights**2 * (values - mean) ** 2).sum())
+    return mean, math.sqrt(squares * n / (n - 1)) / float(total)
+
+
+def _student(mean: float, error: float, freedom: int) -> tuple[float, float]:
+    """Half width of the 95 % interval and the two-sided p-value."""
+    if math.isnan(error):
+        return math.nan, math.nan
+    if error == 0:
+        return 0.0, float(mean == 0)
+    return float(stdtrit(freedom, 0.975)) * error, float(2 * stdtr(freedom, -abs(mean) / error))
+
+
+def _json(value: float) -> float | None:
+    return value if math.isfinite(value) else None

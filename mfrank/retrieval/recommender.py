@@ -1,0 +1,259 @@
+"""Everything that is asked of a fitted model, whichever fitter made its factors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.backends import Factors, choose
+from mfrank.data.ids import Ids
+from mfrank.retrieval.lists import Answer, Asking, Wanted, answer, best, closest
+from mfrank.retrieval.recommend import score
+from mfrank.retrieval.seen import pack, unpack
+from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, sides
+from mfrank.store.factors import FactorStore
+
+__all__ = ["NotFittedError", "Recommender"]
+
+
+class NotFittedError(ValueError, AttributeError):
+    """The model has no factors yet: call ``fit`` first."""
+
+
+class Recommender:
+    """A model over a :class:`mfrank.FactorStore`.
+
+    Ids are those the model was fitted with: a DataFrame's own, or row numbers where it was fitted
+    on a matrix. ``by_row=True`` speaks row numbers in any case, in arguments and answers.
+
+    Lists keep a contract: exactly the N best, sorted by score, ties by lower row number; never an
+    item that was filtered, by the seen items or by the call; where fewer candidates than N are
+    left, the rest of the list has score NaN and id -1 (None where ids are not row numbers). Memory
+    does not grow with users times items.
+    """
+
+    backend: str = "auto"
+    _store: FactorStore | None = None
+    _seen: sp.csr_array | None = None
+
+    @classmethod
+    def of(cls, store: FactorStore) -> Recommender:
+        """Serve a store's factors: everything but fitting and folding in."""
+        model = Recommender()
+        model._adopt(store)
+        return model
+
+    @property
+    def store(self) -> FactorStore:
+        """The fitted factors with their ids and history."""
+        if self._store is None:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
+        return self._store
+
+    @property
+    def user_factors(self) -> Factors:
+        """User factors, shape (n_users, factors)."""
+        return self.store.user_factors
+
+    @property
+    def item_factors(self) -> Factors:
+        """Item factors, shape (n_items, factors)."""
+        return self.store.item_factors
+
+    @property
+    def user_ids(self) -> Ids:
+        """Id of each user row."""
+        return self.store.user_ids
+
+    @property
+    def item_ids(self) -> Ids:
+        """Id of each item row."""
+        return self.store.item_ids
+
+    def recommend(
+        self,
+        userid: Raw,
+        user_items: Matrix | None = None,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        filter_items: Any = None,
+        recalculate_user: bool = False,
+        items: Any = None,
+        *,
+        by_row: bool = False,
+        n_threads: int = 0,
+    ) -> Answer:
+        """Best items of one or many users.
+
+        Parameters
+        ----------
+        userid : id, or 1-D array-like of ids
+        user_items : Interactions or scipy sparse, optional
+            What users have seen. By default the interactions of the fit. Interactions are read
+            by their ids. A sparse matrix has a row for each user of the model, or else one for
+            each user asked about, in their order.
+        N : int, default 10
+            Length of a list, >= 1; it may exceed the number of items.
+        filter_already_liked_items : bool, default True
+            Leave out every item stored in the user's row of ``user_items``.
+        filter_items : ids, list of lists of ids, or scipy sparse, optional
+            Items not to recommend: to anyone, or (one list or row for each) to each user asked
+            about. The entries stored in a sparse matrix count, its columns are item rows.
+        recalculate_user : bool, default False
+            Solve the users' factors anew from their rows of ``user_items``, which must be given;
+            users then need not be known to the model.
+        items : ids, list of lists of ids, or scipy sparse, optional
+            The only items to recommend, in the same forms as ``filter_items``.
+        by_row : bool, default False
+            Ids of users and items are row numbers, in arguments and answer.
+        n_threads : int, default 0
+            0 takes every core this process may use.
+
+        Returns
+        -------
+        ids, scores : arrays of shape (N,) for one user, (users, N) for many
+
+        Raises
+        ------
+        ValueError, TypeError
+            An unknown user, a matrix of another shape, ``user_items`` missing where it is needed;
+            the message names the argument.
+        """
+        wanted = self._wanted(N, filter_items, items, n_threads)
+        users, item_side = sides(self.store, by_row=by_row)
+        if recalculate_user:
+            if user_items is None:
+                raise ValueError("recalculate_user=True needs the users' rows in user_items")
+            factors = np.atleast_2d(self.recalculate_user(userid, user_items, by_row=by_row))
+            asking = Asking(users.asked(userid), factors, None)
+        else:
+            asking = Asking.known(users, userid, "userid")
+        seen = None
+        if filter_already_liked_items:
+            seen = self._seen_by(userid, user_items, users, item_side)
+        return answer(best(asking, item_side, wanted, seen), item_side, userid)
+
+    def recommend_users(
+        self,
+        itemid: Raw,
+        item_users: Matrix | None = None,
+        N: int = 10,
+        filter_already_liked_users: bool = True,
+        filter_users: Any = None,
+        users: Any = None,
+        *,
+        by_row: bool = False,
+        n_threads: int = 0,
+    ) -> Answer:
+        """Users who score one or many items highest: :meth:`recommend` with the sides swapped.
+
+        ``item_users`` are Interactions, or a sparse matrix with a row per item.
+        """
+        wanted = self._wanted(N, filter_users, users, n_threads)
+        user_side, items = sides(self.store, by_row=by_row)
+        asking = Asking.known(items, itemid, "itemid")
+        seen = None
+        if filter_already_liked_users:
+            seen = self._seen_by(itemid, item_users, items, user_side)
+        return answer(best(asking, user_side, wanted, seen), user_side, itemid)
+
+    def similar_items(
+        self,
+        itemid: Raw,
+        N: int = 10,
+        filter_items: Any = None,
+        items: Any = None,
+        *,
+        by_row: bool = False,
+        n_threads: int = 0,
+    ) -> Answer:
+        """Items whose factors have the highest cosine with those of one or many items.
+
+        An item comes first in its own list, unless it is filtered. Filters as in
+        :meth:`recommend`.
+        """
+        side = sides(self.store, by_row=by_row)[1]
+        return closest(side, itemid, self._wanted(N, filter_items, items, n_threads))
+
+    def similar_users(
+        self,
+        userid: Raw,
+        N: int = 10,
+        filter_users: Any = None,
+        users: Any = None,
+        *,
+        by_row: bool = False,
+        n_threads: int = 0,
+    ) -> Answer:
+        """Users whose factors have the highest cosine, as :meth:`similar_items`."""
+        side = sides(self.store, by_row=by_row)[0]
+        return closest(side, userid, self._wanted(N, filter_users, users, n_threads))
+
+    def score(self, userid: ArrayLike, itemid: ArrayLike, *, by_row: bool = False) -> NDArray[Any]:
+        """Scores of pairs: user ``userid[j]`` with item ``itemid[j]``, shape (pairs,)."""
+        users, items = sides(self.store, by_row=by_row)
+        rows = users.rows(userid, "userid"), items.rows(itemid, "itemid")
+        scores = score(users.factors, items.factors, *rows, item_bias=items.biases)
+        return scores if users.biases is None else scores + users.biases[rows[0]]
+
+    def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
+        """Factors solved from users' rows; only models with a closed form have them."""
+        raise TypeError(
+            f"{type(self).__name__} cannot fold users in: its factors came without an objective "
+            "with a closed form. Use recalculate_user=False"
+        )
+
+    def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path:
+        """Save as a folder, atomically; see :meth:`mfrank.FactorStore.save`.
+
+        ``with_seen`` saves which items each user has (not their values) beside the factors, so
+        that a loaded model filters them as this one does.
+        """
+        seen = self._seen if with_seen else None
+        return (self.store if seen is None else pack(self.store, seen)).save(folder)
+
+    @classmethod
+    def load(
+        cls, folder: str | os.PathLike[str], *, mmap: bool = False, verify: bool = False
+    ) -> Self:
+        """Load a saved model; see :meth:`mfrank.FactorStore.load`.
+
+        Raises
+        ------
+        ValueError
+            No model there, a damaged one, or one of another class (``mfrank.load`` takes any).
+        """
+        return cls._from_store(FactorStore.load(folder, mmap=mmap, verify=verify))
+
+    @classmethod
+    def _from_store(cls, store: FactorStore) -> Self:
+        model = cls()
+        model._adopt(store)
+        return model
+
+    def _adopt(self, store: FactorStore) -> None:
+        """Take over a store, and the seen items saved in it."""
+        self._store, self._seen = unpack(store)
+
+    def _wanted(self, n: int, blocked: Any, only: Any, n_threads: int) -> Wanted:
+        return Wanted(n, blocked, only, n_threads, choose(self.backend))
+
+    def _seen_by(
+        self, raw: Raw, matrix: Matrix | None, asking: Side, answering: Side
+    ) -> sp.csr_array:
+        """One row for each id asked about: what not to list again."""
+        argument = f"{asking.name}_{answering.name}s"
+        if matrix is not None:
+            return given_rows(matrix, raw, asking, answering, argument)
+        if self._seen is None:
+            raise ValueError(
+                f"{argument} is needed to filter what was seen, as this model holds no "
+                f"interactions: pass it, or filter_already_liked_{answering.name}s=False"
+            )
+        rows = asking.rows(raw, f"{asking.name}id")
+        return self._seen[rows] if asking.name == "user" else self._seen.T.tocsr()[rows]

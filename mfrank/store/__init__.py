@@ -1,0 +1,1 @@
+"""The factor store that every fitter ends in: checked, saved atomically, exchanged."""
