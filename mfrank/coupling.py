@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.backends import Backend, Factors, Gram, SolveOptions
+from mfrank.blas import single_threaded
 from mfrank.quadratic import CellTerm, RowProblem
 
 __all__ = ["coupled_sum", "weighted_sum"]
@@ -90,7 +91,8 @@ class _Preconditioner:
     def __init__(
         self, problem: RowProblem, user_factors: Factors, matrix: Vector, kappa: float
     ) -> None:
-        values, self.basis = np.linalg.eigh(matrix)
+        with single_threaded():
+            values, self.basis = np.linalg.eigh(matrix)
         values = np.maximum(values, 0.0)
         rotated = user_factors @ self.basis.astype(user_factors.dtype)
         average = np.einsum("uk,uk->k", rotated, rotated, dtype=np.float64)

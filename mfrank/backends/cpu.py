@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.backends import Factors, Gram, SolveOptions
+from mfrank.blas import single_threaded
 from mfrank.csr import CSR
 from mfrank.quadratic import CellTerm, Observed, RowProblem
 
@@ -154,7 +155,8 @@ class _Eigenbasis(NamedTuple):
     @classmethod
     def of(cls, gram: Gram) -> Self:
         """Eigenvalues ascend; an eigenvector's largest part is positive, on every LAPACK."""
-        eigenvalues, basis = np.linalg.eigh(gram.matrix)
+        with single_threaded():
+            eigenvalues, basis = np.linalg.eigh(gram.matrix)
         noise = len(basis) * np.finfo(np.float64).eps * max(eigenvalues[-1], 0.0)
         eigenvalues[eigenvalues <= noise] = 0.0
         largest = basis[np.abs(basis).argmax(axis=0), np.arange(len(basis))]

@@ -1,0 +1,69 @@
+"""One BLAS thread for the small calls that more threads only slow down.
+
+OpenBLAS's threads wait for each other by spinning: on a machine that has anything else to do, the
+eigenvectors of a 128 x 128 matrix take a hundred times as long with two threads as with one, and
+on an idle one they take as long. Only numpy's own OpenBLAS is known here; other libraries
+are left as they are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["single_threaded"]
+
+_lock = threading.Lock()
+_inside = 0
+_before = 1
+
+
+class _Threads(NamedTuple):
+    """How many threads the library takes: read it, set it."""
+
+    read: Callable[[], int]
+    write: Callable[[int], None]
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Let numpy's BLAS take one thread; blocks may nest and overlap between Python threads."""
+    global _inside, _before
+    threads = _openblas()
+    if threads is None:
+        yield
+        return
+    with _lock:
+        if _inside == 0:
+            _before = threads.read()
+            threads.write(1)
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                threads.write(_before)
+
+
+@cache
+def _openblas() -> _Threads | None:
+    """The library that numpy's wheel brings, if it is OpenBLAS; its symbols vary by build."""
+    package = Path(np.__file__).parent
+    folders = package.with_name("numpy.libs"), package / ".dylibs"
+    for path in (path for folder in folders for path in folder.glob("*openblas*")):
+        library = ctypes.CDLL(str(path))
+        for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
+            names = (f"{prefix}openblas_{verb}_num_threads{suffix}" for verb in ("get", "set"))
+            found = [getattr(library, name, None) for name in names]
+            if all(found):
+                return _Threads(*found)
+    return None
