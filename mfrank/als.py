@@ -1,7 +1,8 @@
 """Alternating least squares: the engine over any quadratic objective.
 
-An epoch is an item step and then a user step, so that the user factors of a finished fit are the
-half-step's own answer to the item factors beside them: folding a user in again gives them back.
+A fit begins with a user step; an epoch is then an item step and a user step. So the first item
+step sees users that answer the items they were given, and the user factors of a finished fit are
+the half-step's own answer to the item factors beside them: folding a user in gives them back.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def als(
     half_steps : HalfSteps
         Objective, counts, backend and solve options.
     user_factors, item_factors : shape (n_users, K) and (n_items, K), float32 or float64
-        Where to start; the first item step reads the user factors.
+        Where to start; user factors matter only as a warm start of conjugate gradients.
     iterations : int
         Epochs.
     track_objective : bool, default False
@@ -151,9 +152,11 @@ def als(
     """
     users = half_steps.objective.user_problem(user_items, half_steps.counts)
     items = half_steps.objective.item_problem(item_users, half_steps.counts)
+    began = perf_counter()
+    user_factors = user_factors.copy()
+    half_steps.solve_users(users, item_factors, user_factors)
     user_gram = half_steps.user_gram(user_factors)
     for epoch in range(1, iterations + 1):
-        began = perf_counter()
         user_factors, item_factors = user_factors.copy(), item_factors.copy()
         half_steps.solve_items(items, user_factors, user_gram, item_factors)
         item_gram = half_steps.solve_users(users, item_factors, user_factors)
@@ -164,6 +167,7 @@ def als(
             grams = user_gram, item_gram
             value = half_steps.value(users, items, user_factors, item_factors, grams)
         yield Step(epoch, seconds, value, user_factors, item_factors)
+        began = perf_counter()
 
 
 def _squared_norms(factors: Factors) -> NDArray[np.float64]:

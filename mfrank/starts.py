@@ -27,7 +27,7 @@ def first_factors(
     Raises
     ------
     TypeError, ValueError
-        ``start`` is no store, has another width, fewer numbered rows, or none of the ids.
+        ``start`` is no store, has another width, fewer numbered rows, or none of the items.
     """
     random = generator(random_state)
     users = initial_factors((data.n_users, width), random, dtype)
@@ -41,12 +41,10 @@ def first_factors(
             f"start has {start.factors} factors, this model {width}; "
             f"set_params(factors={start.factors}) makes them agree"
         )
-    known = (
-        _carry_over("users", users, data.user_ids, start.user_factors, start.user_ids),
-        _carry_over("items", items, data.item_ids, start.item_factors, start.item_ids),
-    )
-    if not any(known):
-        raise ValueError("start knows no user and no item of the data; fit without it")
+    _carry_over("users", users, data.user_ids, start.user_factors, start.user_ids)
+    # A fit begins by solving the users from the items: only these carry the start over.
+    if not _carry_over("items", items, data.item_ids, start.item_factors, start.item_ids):
+        raise ValueError("start knows no item of the data; fit without it")
     return users, items
 
 

@@ -19,7 +19,8 @@ class Step:
     epoch : int
         Complete epochs of this fit, from 1.
     seconds : float
-        Wall-clock seconds the epoch took, the objective's evaluation not counted.
+        Wall-clock seconds the epoch took, the objective's evaluation not counted; the first has
+        what comes before it too.
     objective : float or None
         Value of the training objective, None where it was not asked for.
     user_factors, item_factors : shape (n_users, factors) and (n_items, factors)

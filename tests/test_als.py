@@ -84,7 +84,7 @@ def test_an_exception_leaves_the_last_complete_epoch() -> None:
         nonlocal calls
         calls += 1
         reference.solve_rows(*arguments)  # type: ignore[arg-type]
-        if calls == 6:  # the user step of the third epoch has written its output
+        if calls == 7:  # the user step of the third epoch has written its output
             raise KeyboardInterrupt
 
     backend = SimpleNamespace(
