@@ -14,13 +14,14 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from contenders import contender
+from records import save
 from scipy.stats import qmc
-from subjects import ImplicitALS, load, save
+from subjects import load
 
 import mfrank
 from mfrank.data.interactions import Interactions
@@ -39,7 +40,7 @@ BOXES: dict[str, tuple[type[Any], Box]] = {
     ),
     "RG2": (mfrank.RG2, {"alpha": (0.01, 0.3), "regularization": (0.01, 0.3), "nu": (0.7, 1.0)}),
     "RGX": (mfrank.RGX, {"alpha": (0.01, 0.3), "regularization": (0.01, 0.3), "nu": (0.7, 1.0)}),
-    "implicit": (ImplicitALS, {"alpha": (1.0, 40.0), "regularization": (1.0, 1000.0)}),
+    "implicit": (mfrank.WRMF, {"alpha": (1.0, 40.0), "regularization": (1.0, 1000.0)}),
 }
 """Search box of each contender; every axis but nu is searched on a logarithmic scale."""
 
@@ -57,11 +58,14 @@ def points(box: Box, trials: int, seed: int) -> list[dict[str, float]]:
 
 def fit(name: str, options: dict[str, float], args: argparse.Namespace, data: Interactions) -> Any:
     """Fit a contender with the given hyper-parameters."""
-    make: Callable[..., Any] = BOXES[name][0]
-    shared = {"factors": args.factors, "iterations": args.iterations, "n_threads": args.threads}
-    if name == "implicit":
-        return make(**options, **shared, random_state=args.seed).fit(data.user_items)
-    return mfrank.ALS(make(**options), **shared, random_state=args.seed).fit(data)
+    make = contender("implicit cg" if name == "implicit" else "mfrank auto")
+    return make(
+        objective=BOXES[name][0](**options),
+        factors=args.factors,
+        iterations=args.iterations,
+        n_threads=args.threads,
+        random_state=args.seed,
+    ).fit(data.user_items)
 
 
 def judge(model: Any, truth: Interactions, train: Interactions) -> Evaluation:

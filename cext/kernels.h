@@ -6,6 +6,7 @@
 #include "gather.h"
 #include "row.h"
 #include "row_solver.h"
+#include "rotate.h"
 #include "solve_rows.h"
 #include "sums.h"
 #include "best.h"
@@ -14,5 +15,5 @@
 
 template <class T>
 static Kernels<T> kernels() {
-    return {solve_rows<T>, gram<T>, observed_value<T>, top_k<T>};
+    return {solve_rows<T>, rotate<T>, gram<T>, observed_value<T>, top_k<T>};
 }

@@ -85,8 +85,9 @@ template <class T>
 py::array_t<int64_t> solve_rows(const py::tuple& csr, const py::tuple& observed,
                                 bool users_are_rows, const py::object& weight,
                                 const py::object& ridge, const py::object& fixed,
-                                const py::object& basis, const py::object& eigenvalues,
-                                const py::object& vector, const py::object& out,
+                                const py::object& eigenvalues, const py::object& vector,
+                                const py::object& start, const py::object& turn,
+                                const py::object& out, const py::object& gain,
                                 const SolveOptions& options) {
     const Matrix<const T> factors(fixed, "fixed");
     const int64_t k = factors.columns;
@@ -98,13 +99,25 @@ py::array_t<int64_t> solve_rows(const py::tuple& csr, const py::tuple& observed,
     task.weight = Vector<const double>(weight, "weight", n_rows).data;
     task.ridge = Vector<const double>(ridge, "ridge", n_rows).data;
     task.fixed = factors.data, task.k = k;
-    task.basis = Matrix<const T>(basis, "basis", k, k).data;
     task.eigenvalues = Vector<const double>(eigenvalues, "eigenvalues", k).data;
     task.vector = Vector<const double>(vector, "vector", k).data;
+    task.start = Matrix<const T>(start, "start", n_rows, k).data;
+    if (!turn.is_none()) task.turn = Matrix<const T>(turn, "turn", k, k).data;
     task.out = Matrix<T>(out, "out", n_rows, k).data;
+    task.gain = Vector<double>(gain, "gain", n_rows).data;
     task.options = options;
     const std::vector<int64_t> failed = chosen_kernels<T>().solve_rows(task);
     return py::array_t<int64_t>(failed.size(), failed.data());
+}
+
+template <class T>
+void rotate(const py::object& factors, const py::object& basis, int64_t n_null,
+            const py::object& out, int n_threads) {
+    const Matrix<const T> f(factors, "factors");
+    const Matrix<T> to(out, "out", f.rows, f.columns);
+    const T* columns = Matrix<const T>(basis, "basis", f.columns, f.columns).data;
+    if (n_null < 0 || n_null > f.columns) throw py::value_error("n_null must lie in 0..K");
+    chosen_kernels<T>().rotate({f.data, columns, f.rows, f.columns, n_null, to.data, n_threads});
 }
 
 template <class T>
@@ -175,16 +188,26 @@ PYBIND11_MODULE(_ext, m) {
         "solve_rows",
         [](const py::tuple& rows, const py::tuple& observed, bool users_are_rows,
            const py::object& weight, const py::object& ridge, const py::object& fixed,
-           const py::object& basis, const py::object& eigenvalues, const py::object& vector,
-           const py::object& out, const std::string& solver, int cg_steps, double cg_tolerance,
-           int n_threads) {
+           const py::object& eigenvalues, const py::object& vector, const py::object& start,
+           const py::object& turn, const py::object& out, const py::object& gain,
+           const std::string& solver, int cg_steps, double cg_tolerance, int n_threads) {
             const auto run = is_double(fixed, "fixed") ? solve_rows<double> : solve_rows<float>;
-            return run(rows, observed, users_are_rows, weight, ridge, fixed, basis, eigenvalues,
-                       vector, out, {solver_named(solver), cg_steps, cg_tolerance, n_threads});
+            return run(rows, observed, users_are_rows, weight, ridge, fixed, eigenvalues, vector,
+                       start, turn, out, gain,
+                       {solver_named(solver), cg_steps, cg_tolerance, n_threads});
         },
         py::kw_only(), "rows"_a, "observed"_a, "users_are_rows"_a, "weight"_a, "ridge"_a,
-        "fixed"_a, "basis"_a, "eigenvalues"_a, "vector"_a, "out"_a, "solver"_a, "cg_steps"_a,
-        "cg_tolerance"_a, "n_threads"_a);
+        "fixed"_a, "eigenvalues"_a, "vector"_a, "start"_a, "turn"_a, "out"_a, "gain"_a,
+        "solver"_a, "cg_steps"_a, "cg_tolerance"_a, "n_threads"_a);
+
+    m.def(
+        "rotate",
+        [](const py::object& factors, const py::object& basis, int64_t n_null,
+           const py::object& out, int n_threads) {
+            const auto run = is_double(factors, "factors") ? rotate<double> : rotate<float>;
+            run(factors, basis, n_null, out, n_threads);
+        },
+        "factors"_a, "basis"_a, "n_null"_a, "out"_a, "n_threads"_a);
 
     m.def(
         "gram",

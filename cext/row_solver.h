@@ -37,16 +37,19 @@ class RowSolver {
         columns_.at_least(k_);
     }
 
-    // Solves one row into x, the warm start on entry; false where T is not precise enough.
-    bool solve(int64_t row, T* x) {
+    // Solves one row into x, the warm start on entry; false where T is not precise enough. `gain`
+    // becomes 2 x'b - x'A x for its system A x = b: how far x brings the row's quadratic down.
+    bool solve(int64_t row, T* x, double& gain) {
         const bool iterate = task_.options.solver == Solver::conjugate_gradients;
         constexpr double ANY_SPREAD = std::numeric_limits<double>::infinity();
         if (!row_.take(row, iterate ? ANY_SPREAD : MOST_SPREAD<T>)) return false;
         bool solved = true;
+        surplus_ = 0;
         if (!row_.curved) solve_diagonal(x);
         else if (iterate) conjugate_gradients(x, task_.options.steps, task_.options.tolerance);
         else solved = solve_exactly(x);
-        return solved && std::isfinite(dot(x, x, k_));
+        gain = dot(x, row_.right, k_) + surplus_;
+        return solved && std::isfinite(gain);
     }
 
     // Brings the first factors of a row that will be solved soon into the cache.
@@ -65,6 +68,7 @@ class RowSolver {
         const bool iterate = task_.options.solver == Solver::automatic && prefers_cg(row_.n, k_);
         if (iterate && conjugate_gradients(x, CG_MOST_STEPS, CG_TOLERANCE<T>)) return true;
         if (iterate) row_.set_right();
+        surplus_ = 0;
         return solve_primal(x);
     }
 
@@ -134,12 +138,18 @@ class RowSolver {
         for (int64_t i = 0; i < n_padded; ++i) *a.at(i, i) = 1;
         rank_update(a, b, b, k_, 0, n_padded);
         if (!(growth(a, n_padded, nullptr) <= MOST_GROWTH<T>)) return false;
-        T* t = dual_.get();
+        T *t = dual_.get(), *target = image_.get();
         std::fill(t + n, t + padded<T>(n), T(0));
+        std::copy_n(t, n, target);
         if (row_.has_right) subtract_shared(b, n_padded, t);
         if (!cholesky(a, n_padded, pivots_.get())) return false;
         solve_factored(a, n_padded, pivots_.get(), t, residual_.get());
-        for (int64_t i = 0; i < n; ++i) t[i] *= root_.get()[i];
+        for (int64_t i = 0; i < n; ++i) {
+            // sqrt(c) f . x; its square is the entry's part of x'A x, D's is x . right.
+            const double fitted = double(target[i]) - t[i];
+            surplus_ += fitted * fitted;
+            t[i] *= root_.get()[i];
+        }
         add_rows(step_.fixed, columns_.get(), t, n, row_.right);
         for (int64_t j = 0; j < k_; ++j) x[j] = row_.inverse[j] * row_.right[j];
         return true;
@@ -237,10 +247,13 @@ class RowSolver {
         }
         const double enough = tolerance * tolerance * size;
         for (int step = 0; left > enough; ++step) {
-            if (step == most_steps || blocks_.stopping()) return false;
-            apply(p, image);
-            const double curvature = dot(p, image, k_);
-            if (!(curvature > 0)) return false;
+            const bool last = step == most_steps || blocks_.stopping();
+            if (!last) apply(p, image);
+            const double curvature = last ? 0 : dot(p, image, k_);
+            if (!(curvature > 0)) {
+                surplus_ = dot(x, r, k_);
+                return false;
+            }
             const T length = T(left / curvature);
             double next = 0;
             for (int64_t j = 0; j < k_; ++j) {
@@ -252,6 +265,7 @@ class RowSolver {
             for (int64_t j = 0; j < k_; ++j) p[j] = inverse[j] * r[j] + momentum * p[j];
             left = next;
         }
+        surplus_ = dot(x, r, k_);
         return true;
     }
 
@@ -259,7 +273,8 @@ class RowSolver {
     Blocks& blocks_;
     const HalfStep<T>& task_;
     Row<T> row_;
-    const int64_t k_;  // padded
+    const int64_t k_;      // padded
+    double surplus_ = 0;   // The gain less x . right.
 
     Buffer<T> residual_, direction_, image_, pivots_, dual_, root_, left_, matrix_;
     Buffer<int32_t> columns_;

@@ -44,18 +44,29 @@ struct SolveOptions {
     int n_threads;
 };
 
-// The half-step of mfrank.quadratic.RowProblem, with the shared matrix as U diag(lambda) U'.
+// The half-step of mfrank.quadratic.RowProblem; the matrix that rows share is diag(eigenvalues).
 template <class T>
 struct HalfStep {
     Cells<T> cells;
     const double *weight, *ridge;  // one per row
     const T* fixed;                // (n_columns, K)
     int64_t k;
-    const T* basis;                // (K, K), column j is the eigenvector of eigenvalue j
     const double* eigenvalues;     // (K), ascending, those that count as zero exactly 0
-    const double* vector;          // (K), in the basis
-    T* out;                        // (n_rows, K), on entry the warm start
+    const double* vector;          // (K)
+    const T* start;                // (n_rows, K), warm start of iterations; may be `out`
+    const T* turn;                 // (K, K): the warm start of a row is start[row] turn; or null
+    T* out;                        // (n_rows, K), written
+    double* gain;                  // (n_rows), written: 2 x'b - x'A x of each row's A x = b
     SolveOptions options;
+};
+
+// out = factors basis, where what rounding left in the first n_null columns becomes 0.
+template <class T>
+struct RotateTask {
+    const T *factors, *basis;  // (n_rows, K), (K, K)
+    int64_t n_rows, k, n_null;
+    T* out;                    // (n_rows, K), written; may be `factors`
+    int n_threads;
 };
 
 template <class T>
@@ -95,6 +106,7 @@ template <class T>
 struct Kernels {
     // Returns the rows it could not solve to the precision of T, ascending.
     std::vector<int64_t> (*solve_rows)(const HalfStep<T>&);
+    void (*rotate)(const RotateTask<T>&);
     void (*gram)(const GramTask<T>&);
     double (*observed_value)(const ValueTask<T>&);
     void (*top_k)(const TopKTask<T>&);

@@ -31,19 +31,30 @@ def solve_rows(
     weight: NDArray[np.float64],
     ridge: NDArray[np.float64],
     fixed: NDArray[Any],
-    basis: NDArray[Any],
     eigenvalues: NDArray[np.float64],
     vector: NDArray[np.float64],
+    start: NDArray[Any],
+    turn: NDArray[Any] | None,
     out: NDArray[Any],
+    gain: NDArray[np.float64],
     solver: str,
     cg_steps: int,
     cg_tolerance: float,
     n_threads: int,
 ) -> NDArray[np.int64]:
-    """Solve a half-step into ``out``; return the rows that need more precision, left as they were.
+    """Solve a half-step into ``out``; return the rows that need more precision, left unwritten.
 
-    ``basis`` holds the eigenvectors of the shared matrix as columns, ``eigenvalues`` ascend and are
-    exactly 0 where they count as zero, ``vector`` is the shared vector in that basis.
+    The matrix that rows share is diagonal: ``eigenvalues`` ascend and are exactly 0 where they
+    count as zero. Iterations start from ``start @ turn``; ``start`` may be ``out``. ``gain`` is
+    written: 2 x'b - x'A x of each row's system.
+    """
+
+def rotate(
+    factors: NDArray[Any], basis: NDArray[Any], n_null: int, out: NDArray[Any], n_threads: int
+) -> None:
+    """``factors @ basis`` into ``out``, which may be ``factors``.
+
+    What rounding left in the first ``n_null`` columns becomes 0.
     """
 
 def gram(

@@ -3,6 +3,9 @@
 A fit begins with a user step; an epoch is then an item step and a user step. So the first item
 step sees users that answer the items they were given, and the user factors of a finished fit are
 the half-step's own answer to the item factors beside them: folding a user in gives them back.
+
+Each half-step works in the eigenbasis of its fixed side's Gram matrix and leaves both sides'
+factors there (:mod:`mfrank.eigenbasis`).
 """
 
 from __future__ import annotations
@@ -14,10 +17,12 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.backends import Backend, Factors, Gram, SolveOptions
-from mfrank.coupling import coupled_sum, weighted_sum
+from mfrank.aligned import empty
+from mfrank.backends import Backend, Factors, Gram, Shared, SolveOptions
+from mfrank.coupling import ItemCoupling
 from mfrank.csr import CSR
-from mfrank.quadratic import Counts, QuadraticObjective, RowProblem
+from mfrank.eigenbasis import Eigenbasis
+from mfrank.quadratic import Counts, QuadraticObjective, RowProblem, Vector
 from mfrank.steps import Step
 
 __all__ = ["HalfSteps", "als", "initial_factors", "refuse_dislikes"]
@@ -60,64 +65,72 @@ class HalfSteps:
         weights = self.objective.user_weights(self.counts.users, len(self.counts.items))
         return self.backend.gram(user_factors, weights, self.options.n_threads)
 
-    def shared_by_users(self, item_gram: Gram) -> Gram:
-        """What users' systems share: G - kappa m m' and z m."""
-        m = item_gram.vector
-        centred = item_gram.matrix - self._kappa * np.outer(m, m)
-        return Gram(centred, self.objective.target * m)
-
-    def shared_by_items(self, user_gram: Gram, item_sum: NDArray[np.float64]) -> Gram:
-        """What items' systems share: H and z h + kappa H t, for t = sum_y w_y q_y."""
-        pull = self.objective.target * user_gram.vector
-        return Gram(user_gram.matrix, pull + self._kappa * user_gram.matrix @ item_sum)
-
-    def solve_users(self, problem: RowProblem, item_factors: Factors, out: Factors) -> Gram:
-        """Solve all users' rows into ``out``, their warm start; return the items' Gram matrix."""
+    def users_basis(self, item_factors: Factors) -> Eigenbasis:
+        """Eigenbasis of what users' systems share: G - kappa m m' and z m."""
         gram = self.item_gram(item_factors)
-        shared = self.shared_by_users(gram)
-        self.backend.solve_rows(problem, item_factors, shared, out, self.options)
-        return gram
+        centred = gram.matrix - self._kappa * np.outer(gram.vector, gram.vector)
+        return Eigenbasis.of(Gram(centred, self.objective.target * gram.vector))
+
+    def items_basis(self, user_factors: Factors, item_sum: Vector | None = None) -> Eigenbasis:
+        """Eigenbasis of what items' systems share: H and z h + kappa H t.
+
+        t = sum_y w_y q_y, 0 where not given.
+        """
+        gram = self.user_gram(user_factors)
+        vector = self.objective.target * gram.vector
+        if item_sum is not None:
+            vector += self._kappa * gram.matrix @ item_sum
+        return Eigenbasis.of(Gram(gram.matrix, vector))
+
+    def solve_users(
+        self, problem: RowProblem, item_factors: Factors, user_factors: Factors
+    ) -> Vector:
+        """Solve all users into ``user_factors``, their warm start; both arrays are turned.
+
+        Returns the gains of the rows (:meth:`mfrank.backends.Backend.solve_rows`).
+        """
+        at = self.users_basis(item_factors)
+        at.turn(self.backend, item_factors, item_factors, self.options.n_threads)
+        return self.backend.solve_rows(
+            problem, item_factors, at.shared, user_factors, self.options, turn=at.basis
+        )
 
     def solve_items(
-        self, problem: RowProblem, user_factors: Factors, user_gram: Gram, out: Factors
-    ) -> None:
-        """Solve all items' rows into ``out``, their warm start."""
-        item_sum = np.zeros(out.shape[1])
+        self, problem: RowProblem, user_factors: Factors, item_factors: Factors
+    ) -> tuple[Factors, Factors]:
+        """Turned user factors and solved item factors, new arrays; those given are left alone."""
+        at = self.items_basis(user_factors)
+        turned = empty(user_factors.shape, user_factors.dtype)
+        at.turn(self.backend, user_factors, turned, self.options.n_threads)
+        shared, start = at.shared, item_factors
         if self._kappa:
-            alone = self.shared_by_items(user_gram, item_sum)
-            start = weighted_sum(problem.weight, out)
-            item_sum = coupled_sum(
-                problem, user_factors, alone, self._kappa, start, out, self.backend, self.options
+            coupling = ItemCoupling(
+                problem, turned, shared, self._kappa, start, at.basis, self.backend, self.options
             )
-        shared = self.shared_by_items(user_gram, item_sum)
-        self.backend.solve_rows(problem, user_factors, shared, out, self.options)
-
-    @property
-    def _kappa(self) -> float:
-        return self.objective.interaction(len(self.counts.items))
+            driven = shared.vector + self._kappa * shared.values * coupling.solve()
+            shared = Shared(shared.values, driven)
+        solved = empty(item_factors.shape, item_factors.dtype)
+        self.backend.solve_rows(problem, turned, shared, solved, self.options, start, at.basis)
+        return turned, solved
 
     def value(
-        self,
-        users: RowProblem,
-        items: RowProblem,
-        user_factors: Factors,
-        item_factors: Factors,
-        grams: tuple[Gram, Gram],
+        self, users: RowProblem, items: RowProblem, user_factors: Factors, item_factors: Factors
     ) -> float:
-        """Value of the objective; ``grams`` are the users' and the items'."""
-        (h, g), z = grams, self.objective.target
-        background = (
-            (h.matrix * g.matrix).sum()
-            - 2 * z * h.vector @ g.vector
-            + z**2 * users.weight.sum() * items.weight.sum()
-        )
+        """Value of the objective at any factors, term by term."""
+        h, g = self.user_gram(user_factors), self.item_gram(item_factors)
+        background = (h.matrix * g.matrix).sum() - 2 * self.objective.target * h.vector @ g.vector
         interaction = self._kappa * g.vector @ h.matrix @ g.vector
         observed = self.backend.observed_value(
             users, user_factors, item_factors, self.options.n_threads
         )
         ridge = users.ridge @ _squared_norms(user_factors)
         ridge += items.ridge @ _squared_norms(item_factors)
-        return float(background - interaction + observed + ridge)
+        constant = self.objective.target**2 * users.weight.sum() * items.weight.sum()
+        return float(constant + background - interaction + observed + ridge)
+
+    @property
+    def _kappa(self) -> float:
+        return self.objective.interaction(len(self.counts.items))
 
 
 def als(
@@ -143,32 +156,41 @@ def als(
     iterations : int
         Epochs.
     track_objective : bool, default False
-        Whether steps carry the objective's value: one more pass over the entries.
+        Whether steps carry the objective's value, which the half-steps give as they go.
 
     Yields
     ------
     Step
         With new factor arrays. An exception (Ctrl-C included) leaves those of the last step whole.
     """
+    began = perf_counter()
     users = half_steps.objective.user_problem(user_items, half_steps.counts)
     items = half_steps.objective.item_problem(item_users, half_steps.counts)
-    began = perf_counter()
-    user_factors = user_factors.copy()
+    constant = _constant(half_steps.objective, users, items) if track_objective else 0.0
+    user_factors, item_factors = _copy(user_factors), _copy(item_factors)
     half_steps.solve_users(users, item_factors, user_factors)
-    user_gram = half_steps.user_gram(user_factors)
     for epoch in range(1, iterations + 1):
-        user_factors, item_factors = user_factors.copy(), item_factors.copy()
-        half_steps.solve_items(items, user_factors, user_gram, item_factors)
-        item_gram = half_steps.solve_users(users, item_factors, user_factors)
-        user_gram = half_steps.user_gram(user_factors)
-        seconds = perf_counter() - began
+        user_factors, item_factors = half_steps.solve_items(items, user_factors, item_factors)
+        gain = half_steps.solve_users(users, item_factors, user_factors)
         value = None
         if track_objective:
-            grams = user_gram, item_gram
-            value = half_steps.value(users, items, user_factors, item_factors, grams)
-        yield Step(epoch, seconds, value, user_factors, item_factors)
+            # Users' rows are at their minimum: what they leave is known without another pass.
+            value = float(constant - gain.sum() + items.ridge @ _squared_norms(item_factors))
+        yield Step(epoch, perf_counter() - began, value, user_factors, item_factors)
         began = perf_counter()
 
 
-def _squared_norms(factors: Factors) -> NDArray[np.float64]:
+def _constant(objective: QuadraticObjective, users: RowProblem, items: RowProblem) -> float:
+    """The part of the objective that no factor changes."""
+    cells = users.row_sums(users.observed.constant, likes_only=True).sum()
+    return float(cells + objective.target**2 * users.weight.sum() * items.weight.sum())
+
+
+def _copy(factors: Factors) -> Factors:
+    copy = empty(factors.shape, factors.dtype)
+    copy[:] = factors
+    return copy
+
+
+def _squared_norms(factors: Factors) -> Vector:
     return np.asarray(np.einsum("rk,rk->r", factors, factors, dtype=np.float64))

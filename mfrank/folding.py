@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als import HalfSteps
-from mfrank.backends import Factors, Gram, SolveOptions, choose
+from mfrank.backends import Factors, SolveOptions, choose
 from mfrank.coupling import weighted_sum
 from mfrank.csr import CSR
+from mfrank.eigenbasis import Eigenbasis, solve_in_place
 from mfrank.quadratic import QuadraticObjective
 from mfrank.store.factors import FactorStore
 
@@ -58,28 +59,24 @@ class FoldIn:
     def users(self, user_items: CSR) -> Factors:
         """Factors of users with the given rows (R, n_items), shape (R, K), solved exactly."""
         problem = self.objective.user_problem(user_items, self._steps.counts)
-        out = np.zeros((user_items.n_rows, self.store.factors), dtype=self.store.dtype)
-        steps, shared = self._steps, self._shared_by_users
-        steps.backend.solve_rows(problem, self.store.item_factors, shared, out, steps.options)
-        return out
+        factors, options = self.store.item_factors, self._steps.options
+        return solve_in_place(self._steps.backend, problem, factors, self._of_users, options)
 
     def items(self, item_users: CSR) -> Factors:
         """Factors of items with the given rows (R, n_users), shape (R, K), solved exactly."""
         problem = self.objective.item_problem(item_users, self._steps.counts)
-        out = np.zeros((item_users.n_rows, self.store.factors), dtype=self.store.dtype)
-        steps, shared = self._steps, self._shared_by_items
-        steps.backend.solve_rows(problem, self.store.user_factors, shared, out, steps.options)
-        return out
+        factors, options = self.store.user_factors, self._steps.options
+        return solve_in_place(self._steps.backend, problem, factors, self._of_items, options)
 
     def explain(self, user_items: CSR, item: int) -> tuple[float, NDArray[np.float64], float]:
         """Score, contribution of each entry of the single row, and baseline, for an item row."""
         problem = self.objective.user_problem(user_items, self._steps.counts)
-        shared = self._shared_by_users
-        observed = self.store.item_factors[user_items.indices].astype(np.float64)
+        basis, shared = self._of_users.basis, self._of_users.shared
+        observed = self.store.item_factors[user_items.indices].astype(np.float64) @ basis
         curvature, pull = problem.curvature(), problem.pull()
-        matrix = problem.weight[0] * shared.matrix + (observed.T * curvature) @ observed
-        matrix += problem.ridge[0] * np.eye(len(matrix))
-        target = self.store.item_factors[item].astype(np.float64)
+        matrix = (observed.T * curvature) @ observed
+        matrix += np.diag(problem.weight[0] * shared.values + problem.ridge[0])
+        target = self.store.item_factors[item].astype(np.float64) @ basis
         solved = np.linalg.lstsq(matrix, target)[0]
         contributions = pull * (observed @ solved)
         baseline = float(problem.weight[0] * shared.vector @ solved)
@@ -95,12 +92,11 @@ class FoldIn:
         return HalfSteps(self.objective, self.store.counts, choose(self.backend), options)
 
     @cached_property
-    def _shared_by_users(self) -> Gram:
-        return self._steps.shared_by_users(self._steps.item_gram(self.store.item_factors))
+    def _of_users(self) -> Eigenbasis:
+        return self._steps.users_basis(self.store.item_factors)
 
     @cached_property
-    def _shared_by_items(self) -> Gram:
+    def _of_items(self) -> Eigenbasis:
         weights = self.objective.item_weights(self.store.counts.items, self.store.counts)
         item_sum = weighted_sum(weights, self.store.item_factors)
-        gram = self._steps.user_gram(self.store.user_factors)
-        return self._steps.shared_by_items(gram, item_sum)
+        return self._steps.items_basis(self.store.user_factors, item_sum)

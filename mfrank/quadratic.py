@@ -58,6 +58,11 @@ class Observed:
     pull: CellTerm
     constant: CellTerm
 
+    def of_users(self, users: NDArray[Any]) -> Observed:
+        """The same for some users, renumbered in the order given."""
+        terms = (self.curvature, self.pull, self.constant)
+        return Observed(*(CellTerm(term.offset[users], term.slope) for term in terms))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowProblem:
@@ -66,7 +71,7 @@ class RowProblem:
         (weight_r M + sum_e c_e f_e f_e' + ridge_r I) out_r = sum_e d_e f_e + weight_r v
 
     over its entries e, where f_e is the fixed factor of the entry's column, and the matrix M and
-    vector v are shared by all rows (a :class:`mfrank.backends.Gram`).
+    vector v are shared by all rows (:class:`mfrank.backends.Shared`).
 
     Attributes
     ----------
@@ -86,6 +91,20 @@ class RowProblem:
     observed: Observed
     users_are_rows: bool
 
+    def part(self, rows: NDArray[Any]) -> tuple[RowProblem, NDArray[np.int32]]:
+        """The problem of some rows over the columns that they use, and those columns."""
+        whole = self.rows
+        counts = whole.counts[rows]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        entries = np.arange(indptr[-1]) + np.repeat(whole.indptr[rows] - indptr[:-1], counts)
+        columns, indices = np.unique(whole.indices[entries], return_inverse=True)
+        data = None if whole.data is None else whole.data[entries]
+        csr = CSR(indptr, indices.astype(np.int32), data, len(columns))
+        users = rows if self.users_are_rows else columns
+        observed = self.observed.of_users(users)
+        weight, ridge = self.weight[rows], self.ridge[rows]
+        return RowProblem(csr, weight, ridge, observed, self.users_are_rows), columns
+
     def curvature(self) -> Vector:
         """Coefficients c of the entries, float64, shape (nnz,)."""
         return self._coefficients(self.observed.curvature)
@@ -104,9 +123,12 @@ class RowProblem:
             return np.ones(len(self.rows.indices), dtype=bool)
         return np.asarray(self.rows.data > 0)
 
-    def row_sums(self, term: CellTerm) -> Vector:
-        """Sum of a cell term over the entries of each row, float64, shape (R,)."""
-        running = np.concatenate([[0.0], np.cumsum(self._coefficients(term))])
+    def row_sums(self, term: CellTerm, *, likes_only: bool = False) -> Vector:
+        """Sum of a cell term over the entries (or the likes) of each row, float64, shape (R,)."""
+        cells = self._coefficients(term)
+        if likes_only:
+            cells = cells * self.likes()
+        running = np.concatenate([[0.0], np.cumsum(cells)])
         return np.asarray(running[self.rows.indptr[1:]] - running[self.rows.indptr[:-1]])
 
     def _coefficients(self, term: CellTerm) -> Vector:

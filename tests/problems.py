@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import mfrank
-from mfrank.quadratic import QuadraticObjective
+from mfrank.backends import Gram, SolveOptions
+from mfrank.eigenbasis import Eigenbasis
+from mfrank.quadratic import QuadraticObjective, RowProblem
 
 Dense = NDArray[np.float64]
 
@@ -119,3 +123,32 @@ def gradient(f: Callable[[Dense], float], at: Dense, h: float = 1e-5) -> Dense:
         step[i] = h
         slope[i] = (f(at + step) - f(at - step)) / (2 * h)
     return slope
+
+
+def solve_turned(
+    backend: Any,
+    problem: RowProblem,
+    fixed: NDArray[Any],
+    gram: Gram,
+    start: NDArray[Any],
+    **how: Any,
+) -> NDArray[Any]:
+    """A backend's solution for factors in any basis: turned, solved, turned back in float64."""
+    at, turned, out = Eigenbasis.of(gram), np.empty_like(fixed), start.copy()
+    at.turn(backend, fixed, turned)
+    gain = backend.solve_rows(problem, turned, at.shared, out, SolveOptions(**how), turn=at.basis)
+    assert gain.shape == (problem.rows.n_rows,)
+    return np.asarray(out.astype(np.float64) @ at.basis.T)
+
+
+def solve_plainly(problem: RowProblem, fixed: NDArray[Any], gram: Gram) -> Dense:
+    """The rows' systems as they are written, each by least squares in float64."""
+    wide, c, d = fixed.astype(np.float64), problem.curvature(), problem.pull()
+    out = np.zeros((problem.rows.n_rows, fixed.shape[1]))
+    for r, (begin, end) in enumerate(pairwise(problem.rows.indptr)):
+        f = wide[problem.rows.row(r)[0]]
+        matrix = problem.weight[r] * gram.matrix + (f.T * c[begin:end]) @ f
+        matrix += problem.ridge[r] * np.eye(len(matrix))
+        right = f.T @ d[begin:end] + problem.weight[r] * gram.vector
+        out[r] = np.linalg.lstsq(matrix, right)[0]
+    return out

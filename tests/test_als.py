@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from problems import OBJECTIVES, toy
+from problems import OBJECTIVES, solve_plainly, toy
 
 import mfrank
 from mfrank.als import HalfSteps, als, initial_factors, refuse_dislikes
-from mfrank.backends import SolveOptions, choose, reference
+from mfrank.backends import Gram, SolveOptions, choose, reference
 from mfrank.csr import CSR
 from mfrank.quadratic import Counts, QuadraticObjective
 from mfrank.steps import Step
@@ -71,25 +72,39 @@ def test_user_factors_answer_the_item_factors_beside_them() -> None:
     *_, last = run(objective, matrix)
     counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=7))
     steps = HalfSteps(objective, counts, reference, SolveOptions())  # type: ignore[arg-type]
-    again = np.zeros_like(last.user_factors)
     problem = objective.user_problem(CSR.from_scipy(matrix, "f8"), counts)
-    steps.solve_users(problem, last.item_factors, again)
-    np.testing.assert_array_equal(again, last.user_factors)
+    gram = steps.item_gram(last.item_factors)
+    shared = Gram(gram.matrix, objective.target * gram.vector)
+    again = solve_plainly(problem, last.item_factors, shared)
+    np.testing.assert_allclose(again, last.user_factors, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_the_objective_tracked_is_the_objective(name: str, solver: str) -> None:
+    """It is put together from the half-steps' gains; term by term it is the same."""
+    matrix, objective = toy(20, 15), OBJECTIVES[name]
+    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=15))
+    steps = HalfSteps(objective, counts, choose(), SolveOptions())
+    users = objective.user_problem(CSR.from_scipy(matrix, "f8"), counts)
+    items = objective.item_problem(CSR.from_scipy(sp.csr_array(matrix.T), "f8"), counts)
+    for step in run(objective, matrix, backend=choose(), solver=solver):
+        value = steps.value(users, items, step.user_factors, step.item_factors)
+        assert step.objective == pytest.approx(value, rel=1e-9)
 
 
 def test_an_exception_leaves_the_last_complete_epoch() -> None:
     calls = 0
 
-    def interrupted(*arguments: object) -> None:
+    def interrupted(*arguments: Any, **more: Any) -> Any:
         nonlocal calls
         calls += 1
-        reference.solve_rows(*arguments)  # type: ignore[arg-type]
+        gain = reference.solve_rows(*arguments, **more)
         if calls == 7:  # the user step of the third epoch has written its output
             raise KeyboardInterrupt
+        return gain
 
-    backend = SimpleNamespace(
-        gram=reference.gram, solve_rows=interrupted, observed_value=reference.observed_value
-    )
+    backend = SimpleNamespace(gram=reference.gram, rotate=reference.rotate, solve_rows=interrupted)
     undisturbed = list(run(mfrank.IALS(), toy(), iterations=2))
     seen = []
     with pytest.raises(KeyboardInterrupt):

@@ -12,12 +12,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import DTypeLike, NDArray
-from problems import OBJECTIVES
+from problems import OBJECTIVES, solve_plainly, solve_turned
 
 import mfrank
 from mfrank import backends
 from mfrank.backends import Gram, SolveOptions, reference
 from mfrank.csr import CSR
+from mfrank.eigenbasis import Eigenbasis
 from mfrank.quadratic import CellTerm, Counts, Observed, QuadraticObjective, RowProblem
 
 DTYPES = ["float32", "float64"]
@@ -38,7 +39,7 @@ def backend(request: pytest.FixtureRequest) -> backends.Backend:
 
 
 class HalfStep:
-    """One half-step with random factors: what a backend is handed, and the reference's answer."""
+    """One half-step with random factors, in any basis, and its answer."""
 
     def __init__(self, problem: RowProblem, fixed: NDArray[Any], gram: Gram) -> None:
         self.problem, self.fixed, self.gram = problem, fixed, gram
@@ -49,14 +50,12 @@ class HalfStep:
         return (0.1 * rng.standard_normal(shape)).astype(self.fixed.dtype)
 
     def solve(self, backend: Any, **options: Any) -> NDArray[Any]:
-        out = self.start()
-        backend.solve_rows(self.problem, self.fixed, self.gram, out, SolveOptions(**options))
-        return out
+        """Solutions in the basis of ``fixed``, float64."""
+        return solve_turned(backend, self.problem, self.fixed, self.gram, self.start(), **options)
 
     def error(self, got: NDArray[Any]) -> float:
         """Largest error of a row, relative to the row's norm; nan if any value is."""
-        truth = np.zeros(got.shape)
-        reference.solve_rows(self.problem, self.fixed, self.gram, truth, SolveOptions())
+        truth = solve_plainly(self.problem, self.fixed, self.gram)
         norms = np.linalg.norm(truth, axis=1)
         errors = np.linalg.norm(got - truth, axis=1) / np.where(norms > 1e-12, norms, 1.0)
         return float(errors.max(initial=0.0))
@@ -219,6 +218,33 @@ def test_entries_without_curvature_among_others(backend: backends.Backend, dtype
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("in_place", [False, True])
+@FEW
+@given(st.integers(0, 300), FACTORS, st.integers(0, 99))
+def test_rotate(
+    backend: backends.Backend, in_place: bool, dtype: str, n_rows: int, k: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((n_rows, k)).astype(dtype)
+    basis = np.linalg.qr(rng.standard_normal((k, k)))[0]
+    truth, out = factors.astype(np.float64) @ basis, factors if in_place else factors.copy()
+    backend.rotate(factors, basis, 0, out, 2)
+    bound = backend.TOLERANCE[dtype] * np.linalg.norm(truth, axis=1).max(initial=1.0)
+    np.testing.assert_allclose(out, truth, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rotate_leaves_no_noise_in_null_directions(backend: backends.Backend, dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    basis = np.linalg.qr(rng.standard_normal((9, 9)))[0]
+    factors = (rng.standard_normal((50, 7)) @ basis[:, 2:].T).astype(dtype)
+    out = np.empty_like(factors)
+    backend.rotate(factors, basis, 2, out)
+    assert not out[:, :2].any()
+    assert out[:, 2:].all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @FEW
 @given(st.integers(0, 3000), FACTORS, st.integers(0, 99))
 def test_gram(backend: backends.Backend, dtype: str, n_rows: int, k: int, seed: int) -> None:
@@ -256,9 +282,13 @@ def test_thread_count_changes_no_bit(backend: backends.Backend, dtype: str) -> N
     weights = rng.random(900)
 
     def everything(n_threads: int) -> list[bytes]:
-        out = step.solve(backend, n_threads=n_threads)
+        at, turned = Eigenbasis.of(step.gram), np.empty_like(step.fixed)
+        backend.rotate(step.fixed, at.basis, 0, turned, n_threads)
+        out, options = step.start(), SolveOptions(n_threads=n_threads)
+        gain = backend.solve_rows(step.problem, turned, at.shared, out, options)
         gram = backend.gram(out, weights, n_threads)
-        value = backend.observed_value(step.problem, out, step.fixed, n_threads)
-        return [out.tobytes(), gram.matrix.tobytes(), gram.vector.tobytes(), value.hex().encode()]
+        value = backend.observed_value(step.problem, out, turned, n_threads)
+        arrays = turned, out, gain, gram.matrix, gram.vector, np.array(value)
+        return [array.tobytes() for array in arrays]
 
     assert everything(1) == everything(2) == everything(3)

@@ -9,11 +9,11 @@ import pytest
 import scipy.sparse as sp
 from fits import als, labelled
 from numpy.typing import NDArray
-from problems import OBJECTIVES, toy
+from problems import OBJECTIVES, solve_plainly, toy
 
 import mfrank
 from mfrank.als import HalfSteps
-from mfrank.backends import SolveOptions, reference
+from mfrank.backends import Gram, SolveOptions, reference
 from mfrank.csr import CSR
 
 ROUNDING = {"float32": 5e-4, "float64": 1e-7}
@@ -25,12 +25,12 @@ def item_half_step(model: mfrank.ALS, matrix: sp.csr_array) -> NDArray[Any]:
     steps = HalfSteps(model.objective, counts, reference, SolveOptions())  # type: ignore[arg-type]
     weights = model.objective.item_weights(counts.items, counts)
     gram = steps.user_gram(store.user_factors)
-    shared = steps.shared_by_items(gram, weights @ store.item_factors)
-    out = np.zeros_like(store.item_factors)
+    kappa = model.objective.interaction(len(counts.items))
+    driven = kappa * gram.matrix @ (weights @ store.item_factors)
+    gram = Gram(gram.matrix, model.objective.target * gram.vector + driven)
     rows = CSR.from_scipy(sp.csr_array(matrix.T), store.dtype)
     problem = model.objective.item_problem(rows, counts)
-    reference.solve_rows(problem, store.user_factors, shared, out, steps.options)
-    return out
+    return solve_plainly(problem, store.user_factors, gram)
 
 
 # --- recalculate

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from problems import solve_plainly
 
 from mfrank.backends import SolveOptions, cpu, reference
 from mfrank.csr import CSR
+from mfrank.eigenbasis import Eigenbasis, solve_in_place
 from mfrank.quadratic import CellTerm, Observed, RowProblem
 
 if reason := cpu.why_unavailable():
@@ -51,9 +53,11 @@ def problem(n_rows: int, n_columns: int, length: int, dtype: str = "float32") ->
 
 
 def solved(of: RowProblem, fixed: NDArray[Any], **options: Any) -> NDArray[Any]:
-    out = np.zeros((of.rows.n_rows, fixed.shape[1]), fixed.dtype)
-    gram = reference.gram(fixed, np.ones(len(fixed)))
-    cpu.solve_rows(of, fixed, gram, out, SolveOptions(**options))
+    """What the native code gives, in the eigenbasis of a Gram matrix of equal weights."""
+    at = Eigenbasis.of(reference.gram(fixed, np.ones(len(fixed))))
+    turned, out = np.empty_like(fixed), np.zeros((of.rows.n_rows, fixed.shape[1]), fixed.dtype)
+    at.turn(cpu, fixed, turned)
+    cpu.solve_rows(of, turned, at.shared, out, SolveOptions(**options))
     return out
 
 
@@ -150,8 +154,8 @@ one = (np.ones(n), 0.0)
 arguments = dict(
     rows=(indptr, np.zeros(indptr[-1], np.int32), None), observed=(one, one, one),
     users_are_rows=True, weight=np.ones(n), ridge=np.ones(n), fixed=np.ones((3, 256), np.float32),
-    basis=np.eye(256, dtype=np.float32), eigenvalues=np.ones(256), vector=np.zeros(256),
-    out=np.zeros((n, 256), np.float32), cg_steps=1000000, cg_tolerance=0.0)
+    eigenvalues=np.ones(256), vector=np.zeros(256), start=np.zeros((n, 256), np.float32), turn=None,
+    out=np.zeros((n, 256), np.float32), gain=np.zeros(n), cg_steps=1000000, cg_tolerance=0.0)
 """
 
 
@@ -199,12 +203,13 @@ def test_offsets_beyond_32_bits() -> None:
 
 
 def test_a_fold_in_is_the_same_as_among_many_columns() -> None:
-    """One short row over many columns rotates only its own; the answer is the reference's."""
-    one, fixed = problem(1, 500, 7, "float64"), factors(500, 12, "float64")
-    truth = np.zeros((1, 12))
+    """One short row over many columns turns only its own; so do many, which turn all."""
+    fixed = factors(500, 12, "float64")
     gram = reference.gram(fixed, np.ones(500))
-    reference.solve_rows(one, fixed, gram, truth, SolveOptions())
-    np.testing.assert_allclose(solved(one, fixed), truth, rtol=1e-9, atol=1e-12)
+    for n_rows in (1, 200):
+        rows = problem(n_rows, 500, 7, "float64")
+        got = solve_in_place(cpu, rows, fixed, Eigenbasis.of(gram), SolveOptions())
+        np.testing.assert_allclose(got, solve_plainly(rows, fixed, gram), rtol=1e-8, atol=1e-11)
 
 
 def test_auto_takes_conjugate_gradients_for_very_long_rows_and_is_still_exact() -> None:
@@ -226,9 +231,11 @@ def arguments(**changes: Any) -> dict[str, Any]:
         "weight": np.ones(2),
         "ridge": np.ones(2),
         "fixed": np.ones((4, 3), np.float32),
-        "basis": np.eye(3, dtype=np.float32),
         "eigenvalues": np.ones(3),
         "vector": np.zeros(3),
+        "start": np.zeros((2, 3), np.float32),
+        "turn": np.eye(3, dtype=np.float32),
+        "gain": np.zeros(2),
         "out": np.zeros((2, 3), np.float32),
         "solver": "auto",
         "cg_steps": 3,
@@ -258,7 +265,7 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], type[Exception], str]] = 
     "half precision": (lambda: {"fixed": np.ones((4, 3), "f2")}, TypeError, "fixed must be"),
     "a list": (lambda: {"weight": [1.0, 1.0]}, TypeError, "weight must be .*float64, got list"),
     "wrong shape": (lambda: {"ridge": np.ones(3)}, ValueError, "ridge must have 2 elements, got 3"),
-    "wrong width": (lambda: {"basis": np.eye(4, dtype="f")}, ValueError, "basis must have 3 rows"),
+    "wrong width": (lambda: {"turn": np.eye(4, dtype="f")}, ValueError, "turn must have 3 rows"),
     "flat": (lambda: {"fixed": np.ones(4, "f")}, ValueError, "fixed must have 2 dimensions"),
     "strided": (lambda: {"fixed": np.ones((4, 6), "f")[:, ::2]}, ValueError, "C-contiguous"),
     "read-only": (lambda: {"out": frozen(np.zeros((2, 3), "f"))}, ValueError, "out must be writ"),
@@ -277,5 +284,5 @@ def test_what_the_door_refuses(name: str) -> None:
 def test_eigenvectors_have_one_sign() -> None:
     """Whatever sign LAPACK returns, the largest part of each eigenvector is positive."""
     gram = reference.gram(factors(30, 5, "float64"), np.ones(30))
-    basis = cpu._Eigenbasis.of(gram).basis
+    basis = Eigenbasis.of(gram).basis
     assert (basis[np.abs(basis).argmax(axis=0), np.arange(5)] > 0).all()

@@ -37,11 +37,10 @@ class Fit:
         self.steps.solve_users(self.users, self.q, self.p)
 
     def solve_items(self) -> None:
-        self.steps.solve_items(self.items, self.p, self.steps.user_gram(self.p), self.q)
+        self.p, self.q = self.steps.solve_items(self.items, self.p, self.q)
 
     def value(self) -> float:
-        grams = self.steps.user_gram(self.p), self.steps.item_gram(self.q)
-        return self.steps.value(self.users, self.items, self.p, self.q, grams)
+        return self.steps.value(self.users, self.items, self.p, self.q)
 
 
 def cases() -> list[pytest.param]:

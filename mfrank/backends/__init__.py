@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mfrank.csr import CSR
 from mfrank.quadratic import RowProblem
 
-__all__ = ["Backend", "Gram", "SolveOptions", "choose"]
+__all__ = ["Backend", "Factors", "Gram", "Shared", "SolveOptions", "Solver", "choose"]
 
 Factors = NDArray[Any]
 Solver = Literal["auto", "cholesky", "cg"]
@@ -25,9 +25,25 @@ Solver = Literal["auto", "cholesky", "cg"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gram:
-    """What all rows of a half-step share: ``matrix`` (K, K) and ``vector`` (K,), float64."""
+    """F' W F as ``matrix`` (K, K) and F' w as ``vector`` (K,), float64."""
 
     matrix: NDArray[np.float64]
+    vector: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared:
+    """What all rows of a half-step share, in the basis where it is diagonal, float64.
+
+    Attributes
+    ----------
+    values : shape (K,)
+        Diagonal of the matrix M, ascending, >= 0; what counts as 0 is exactly 0.
+    vector : shape (K,)
+        v.
+    """
+
+    values: NDArray[np.float64]
     vector: NDArray[np.float64]
 
 
@@ -66,13 +82,45 @@ class Backend(Protocol):
     def gram(self, factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
         """F' diag(weights) F and F' weights of the (R, K) factors, accumulated in float64."""
 
-    def solve_rows(
-        self, problem: RowProblem, fixed: Factors, gram: Gram, out: Factors, options: SolveOptions
+    def rotate(
+        self,
+        factors: Factors,
+        basis: NDArray[np.float64],
+        n_null: int,
+        out: Factors,
+        n_threads: int = 0,
     ) -> None:
-        """Solve every row of the half-step, with the fixed side's (S, K) factors, into ``out``.
+        """Compute ``factors @ basis`` into ``out``, which may be ``factors``.
 
-        ``out`` (R, K) is the warm start on entry. Where a system is singular its minimum-norm
-        solution is taken.
+        In the first ``n_null`` columns, what is no more than rounding becomes exactly 0.
+        """
+
+    def solve_rows(
+        self,
+        problem: RowProblem,
+        fixed: Factors,
+        shared: Shared,
+        out: Factors,
+        options: SolveOptions,
+        start: Factors | None = None,
+        turn: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Solve every row of the half-step into ``out`` (R, K); where singular, of minimum norm.
+
+        Parameters
+        ----------
+        fixed : shape (S, K)
+            The fixed side's factors, in the basis of ``shared``.
+        start : shape (R, K), optional
+            What iterations start from, by default what ``out`` holds.
+        turn : shape (K, K), optional
+            ``start @ turn`` is the start in the basis of ``shared``.
+
+        Returns
+        -------
+        float64, shape (R,)
+            2 x'b - x'A x for each row's system A x = b and solution x: how far it brings the
+            objective down; x'b where the solution is exact.
         """
 
     def observed_value(

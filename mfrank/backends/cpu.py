@@ -8,15 +8,14 @@ cannot solve to :data:`TOLERANCE` are solved again in float64.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from mfrank.backends import Factors, Gram, SolveOptions
-from mfrank.blas import single_threaded
+from mfrank.backends import Factors, Gram, Shared, SolveOptions
 from mfrank.csr import CSR
-from mfrank.quadratic import CellTerm, Observed, RowProblem
+from mfrank.quadratic import RowProblem
 
 try:
     import mfrank._ext as _ext
@@ -44,24 +43,39 @@ def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> 
     return Gram(*_ext.gram(factors, weights, n_threads))
 
 
-def solve_rows(
-    problem: RowProblem, fixed: Factors, gram: Gram, out: Factors, options: SolveOptions
+def rotate(
+    factors: Factors,
+    basis: NDArray[np.float64],
+    n_null: int,
+    out: Factors,
+    n_threads: int = 0,
 ) -> None:
-    """Solve every row, in the eigenbasis of the Gram matrix, into ``out``."""
-    if 2 * len(problem.rows.indices) < len(fixed):  # A fold-in: few columns need the rotation.
-        every = np.arange(problem.rows.n_rows)
-        problem, columns = _extract(problem, every, fixed.dtype)
-        fixed = fixed[columns]
-    shared = _Eigenbasis.of(gram)
-    failed = _solve(problem, fixed, shared, out, options)
-    if not len(failed):
-        return
-    part, columns = _extract(problem, failed, np.float64)
-    wide, solution = fixed[columns].astype(np.float64), out[failed].astype(np.float64)
-    exact = replace(options, solver="cholesky")
-    for r in _solve(part, wide, shared, solution, exact):
-        solution[r] = _minimum_norm(part, int(r), wide, gram)
-    out[failed] = solution
+    """The product in the dtype of the factors, in blocks of rows."""
+    columns = np.ascontiguousarray(basis, dtype=factors.dtype)
+    _ext.rotate(factors, columns, n_null, out, n_threads)
+
+
+def solve_rows(
+    problem: RowProblem,
+    fixed: Factors,
+    shared: Shared,
+    out: Factors,
+    options: SolveOptions,
+    start: Factors | None = None,
+    turn: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Solve every row into ``out``, the few that the dtype is too coarse for in float64."""
+    gain = np.empty(problem.rows.n_rows)
+    if turn is not None:
+        turn = np.ascontiguousarray(turn, dtype=fixed.dtype)
+    failed = _solve(
+        problem, fixed, shared, out if start is None else start, turn, out, gain, options
+    )
+    if len(failed):
+        part, columns = problem.part(failed)
+        wide = fixed[columns].astype(np.float64)
+        out[failed], gain[failed] = _solve_precisely(part, wide, shared, options)
+    return gain
 
 
 def observed_value(
@@ -145,29 +159,15 @@ def _terms(problem: RowProblem) -> tuple[tuple[NDArray[np.float64], float], ...]
     return tuple((term.offset, term.slope) for term in terms)
 
 
-class _Eigenbasis(NamedTuple):
-    """U and lambda with M = U diag(lambda) U', noise set to 0 in it, and v in that basis."""
-
-    basis: NDArray[np.float64]
-    eigenvalues: NDArray[np.float64]
-    vector: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, gram: Gram) -> Self:
-        """Eigenvalues ascend; an eigenvector's largest part is positive, on every LAPACK."""
-        with single_threaded():
-            eigenvalues, basis = np.linalg.eigh(gram.matrix)
-        noise = len(basis) * np.finfo(np.float64).eps * max(eigenvalues[-1], 0.0)
-        eigenvalues[eigenvalues <= noise] = 0.0
-        largest = basis[np.abs(basis).argmax(axis=0), np.arange(len(basis))]
-        basis = basis * np.where(largest < 0, -1.0, 1.0)
-        vector = basis.T @ gram.vector
-        vector[(eigenvalues == 0) & (np.abs(vector) <= 1e-8 * np.linalg.norm(vector))] = 0.0
-        return cls(basis, eigenvalues, vector)
-
-
 def _solve(
-    problem: RowProblem, fixed: Factors, shared: _Eigenbasis, out: Factors, options: SolveOptions
+    problem: RowProblem,
+    fixed: Factors,
+    shared: Shared,
+    start: Factors,
+    turn: NDArray[Any] | None,
+    out: Factors,
+    gain: NDArray[np.float64],
+    options: SolveOptions,
 ) -> NDArray[np.int64]:
     """Solve in the dtype of the factors; return the rows that it is not precise enough for."""
     return _ext.solve_rows(
@@ -177,10 +177,12 @@ def _solve(
         weight=problem.weight,
         ridge=problem.ridge,
         fixed=fixed,
-        basis=np.ascontiguousarray(shared.basis, dtype=fixed.dtype),
-        eigenvalues=shared.eigenvalues,
+        eigenvalues=shared.values,
         vector=shared.vector,
+        start=start,
+        turn=turn,
         out=out,
+        gain=gain,
         solver=options.solver,
         cg_steps=options.cg_steps,
         cg_tolerance=options.cg_tolerance,
@@ -188,29 +190,29 @@ def _solve(
     )
 
 
-def _extract(
-    problem: RowProblem, rows: NDArray[np.int64], dtype: DTypeLike
-) -> tuple[RowProblem, NDArray[np.int32]]:
-    """The problem of some rows over the columns that they use, and those columns."""
-    whole = problem.rows
-    counts = whole.counts[rows]
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    entries = np.arange(indptr[-1]) + np.repeat(whole.indptr[rows] - indptr[:-1], counts)
-    columns, indices = np.unique(whole.indices[entries], return_inverse=True)
-    data = None if whole.data is None else whole.data[entries].astype(dtype)
-    users = rows if problem.users_are_rows else columns
-    terms = (problem.observed.curvature, problem.observed.pull, problem.observed.constant)
-    observed = Observed(*(CellTerm(term.offset[users], term.slope) for term in terms))
-    csr = CSR(indptr, indices.astype(np.int32), data, len(columns))
-    weight, ridge = problem.weight[rows], problem.ridge[rows]
-    return RowProblem(csr, weight, ridge, observed, problem.users_are_rows), columns
+def _solve_precisely(
+    problem: RowProblem, fixed: NDArray[np.float64], shared: Shared, options: SolveOptions
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Solutions and gains in float64; the rows singular even there by least squares."""
+    if problem.rows.data is not None:
+        data = problem.rows.data.astype(np.float64)
+        problem = replace(problem, rows=replace(problem.rows, data=data))
+    out = np.zeros((problem.rows.n_rows, fixed.shape[1]))
+    gain = np.empty(len(out))
+    exact = replace(options, solver="cholesky")
+    for r in _solve(problem, fixed, shared, out, None, out, gain, exact):
+        out[r], gain[r] = _minimum_norm(problem, int(r), fixed, shared)
+    return out, gain
 
 
-def _minimum_norm(problem: RowProblem, r: int, fixed: Factors, gram: Gram) -> NDArray[np.float64]:
-    """One row of a float64 problem by least squares; for the few that are singular."""
-    one, columns = _extract(problem, np.array([r]), np.float64)
+def _minimum_norm(
+    problem: RowProblem, r: int, fixed: NDArray[np.float64], shared: Shared
+) -> tuple[NDArray[np.float64], float]:
+    """Solution and gain of one row by least squares."""
+    one, columns = problem.part(np.array([r]))
     observed = fixed[columns][one.rows.indices]
-    matrix = one.weight[0] * gram.matrix + (observed.T * one.curvature()) @ observed
-    matrix[np.diag_indices_from(matrix)] += one.ridge[0]
-    right = observed.T @ one.pull() + one.weight[0] * gram.vector
-    return np.asarray(np.linalg.lstsq(matrix, right)[0])
+    matrix = (observed.T * one.curvature()) @ observed
+    matrix[np.diag_indices_from(matrix)] += one.weight[0] * shared.values + one.ridge[0]
+    right = observed.T @ one.pull() + one.weight[0] * shared.vector
+    solution = np.linalg.lstsq(matrix, right)[0]
+    return solution, float(2 * solution @ right - solution @ matrix @ solution)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.backends import Factors, Gram, SolveOptions
+from mfrank.backends import Factors, Gram, Shared, SolveOptions
 from mfrank.csr import CSR
 from mfrank.quadratic import RowProblem
 
@@ -29,22 +29,43 @@ def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> 
     return Gram((wide.T * weights) @ wide, wide.T @ weights)
 
 
-def solve_rows(
-    problem: RowProblem, fixed: Factors, gram: Gram, out: Factors, options: SolveOptions
+def rotate(
+    factors: Factors,
+    basis: NDArray[np.float64],
+    n_null: int,
+    out: Factors,
+    n_threads: int = 0,
 ) -> None:
-    """Every row's minimum-norm solution, whatever the solver asked for."""
+    """The product, with the noise that float64 leaves in null directions set to 0."""
+    turned = factors.astype(np.float64) @ basis
+    lengths = np.linalg.norm(turned, axis=1, keepdims=True)
+    null = turned[:, :n_null]
+    turned[:, :n_null] = np.where(np.abs(null) <= 1e-8 * lengths, 0.0, null)
+    out[:] = turned
+
+
+def solve_rows(
+    problem: RowProblem,
+    fixed: Factors,
+    shared: Shared,
+    out: Factors,
+    options: SolveOptions,
+    start: Factors | None = None,
+    turn: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Every row's minimum-norm solution, whatever the solver and the start."""
     wide = fixed.astype(np.float64)
     curvature, pull = problem.curvature(), problem.pull()
-    identity = np.eye(fixed.shape[1])
+    gain = np.empty(problem.rows.n_rows)
     for r, (begin, end) in enumerate(pairwise(problem.rows.indptr)):
         observed = wide[problem.rows.row(r)[0]]
-        matrix = (
-            problem.weight[r] * gram.matrix
-            + (observed.T * curvature[begin:end]) @ observed
-            + problem.ridge[r] * identity
-        )
-        right = observed.T @ pull[begin:end] + problem.weight[r] * gram.vector
-        out[r] = np.linalg.lstsq(matrix, right)[0]
+        matrix = (observed.T * curvature[begin:end]) @ observed
+        matrix += np.diag(problem.weight[r] * shared.values + problem.ridge[r])
+        right = observed.T @ pull[begin:end] + problem.weight[r] * shared.vector
+        solution = np.linalg.lstsq(matrix, right)[0]
+        out[r] = solution
+        gain[r] = 2 * solution @ right - solution @ matrix @ solution
+    return gain
 
 
 def observed_value(

@@ -168,7 +168,6 @@ def objective_value(
         objective.item_problem(train.item_rows(items.dtype), train.counts),
         users,
         items,
-        (halves.user_gram(users), halves.item_gram(items)),
     )
 
 

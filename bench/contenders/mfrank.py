@@ -1,0 +1,25 @@
+"""mfrank, under any of its objectives."""
+
+from __future__ import annotations
+
+import scipy.sparse as sp
+from contenders import Contender, Watch
+
+import mfrank
+
+
+class Fitter(Contender):
+    """ALS; takes the matrix as any user gives it, so that every fit checks and transposes it."""
+
+    blas_threads = None
+
+    def _run(self, user_items: sp.csr_array, watch: Watch) -> None:
+        self.model = mfrank.ALS(
+            self.objective,
+            factors=self.factors,
+            iterations=self.iterations,
+            solver=self.solver,  # type: ignore[arg-type]
+            random_state=self.random_state,
+            n_threads=self.n_threads,
+        )
+        self.model.fit(user_items, callback=lambda epoch, took, _: watch(epoch + 1, took) and None)
