@@ -12,21 +12,18 @@ input counted; ``needed`` are both factor matrices and the data in both orientat
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from typing import Any
 
-import scipy.sparse as sp
-from contenders import NAMES, Contender, contender
+from contenders import NAMES, contender
 from floor import Machine, Work
+from memory import needed_mib, peak_mib
 from race import entry, line, options, race
 from records import save
 from subjects import interactions
 
-from mfrank.comparison.peak_memory import peak_memory
 from mfrank.data.interactions import Interactions
 
 DATA = ["gowalla", "ml-1m", "globo", "ml-20m-shape"]
-MIB = 1 << 20
 
 
 def main() -> None:
@@ -59,22 +56,13 @@ def against_floor(
 
 
 def memory(row: dict[str, Any], data: Interactions, args: argparse.Namespace) -> dict[str, Any]:
-    """Peak of a short fit of a row's contender, and what any must hold, in MiB."""
-    factors, matrix = row["factors"], data.user_items
-    given = matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
-    rows = data.n_users + data.n_items
-    needed = 4 * rows * factors + 2 * 8 * data.nnz + 8 * (rows + 2)
-    if row["contender"] == "floor":
-        return {"needed_mib": needed / MIB}
+    """Peak memory of a fit of two epochs by a row's contender, beside what is needed."""
+    factors, name = row["factors"], row["contender"]
+    needed = {"needed_mib": needed_mib(data, factors)}
+    if name not in args.contenders:
+        return needed
     short = argparse.Namespace(**{**vars(args), "epochs": [2]})
-    make = contender(row["contender"])
-    peak = peak_memory(partial(fit, entry(make, factors, short), matrix))
-    return {"peak_mib": None if peak is None else (peak + given) / MIB, "needed_mib": needed / MIB}
-
-
-def fit(ready: partial[Contender], user_items: sp.csr_array) -> None:
-    """What the process that is measured does."""
-    ready().fit(user_items)
+    return {"peak_mib": peak_mib(entry(contender(name), factors, short), data), **needed}
 
 
 if __name__ == "__main__":

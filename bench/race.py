@@ -60,7 +60,11 @@ def race(data: Interactions, factors: int, args: argparse.Namespace) -> list[dic
             "factors": factors,
             "contender": name,
             "seconds_per_epoch": float(np.median([fit["seconds"] for fit in own])),
-            **{f"over_{y}": ratio(own, fits[y]) for y in YARDSTICKS if y in fits},
+            **{
+                f"over_{yardstick.replace(' ', '_')}": ratio(own, fits[yardstick])
+                for yardstick in YARDSTICKS
+                if yardstick in fits
+            },
             **{f"objective@{epoch}": own[-1].get(epoch) for epoch in args.epochs},
         }
         for name, own in fits.items()

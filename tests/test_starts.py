@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fits import als, labelled, same_factors
+from fits import als, labelled
 from numpy.typing import NDArray
 from problems import toy
 
@@ -25,7 +25,7 @@ def test_a_warm_start_goes_on_where_the_other_stopped() -> None:
         # Its factors were turned once more, which rounds.
         np.testing.assert_allclose(scores(resumed), scores(whole), rtol=1e-3, atol=1e-5)
     half.set_params(iterations=3).fit(toy(), start=half)
-    assert same_factors(half, whole)
+    np.testing.assert_allclose(scores(half), scores(whole), rtol=1e-3, atol=1e-5)
 
 
 def test_a_warm_start_matches_labels_in_any_order_and_number() -> None:
