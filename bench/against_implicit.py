@@ -10,8 +10,8 @@ seconds over mfrank's. bench/epoch_cost.py has every peer, the floor and the mem
 from __future__ import annotations
 
 from contenders import NAMES
-from race import line, options, race
-from records import save
+from race import options, race
+from records import line, save
 from subjects import interactions
 
 LIBRARIES = "mfrank", "implicit"
@@ -28,8 +28,8 @@ def main() -> None:
         data = interactions(name)
         for factors in args.factors:
             for row in race(data, factors, args):
-                print(f"{name:8} {line(row)}", flush=True)
                 rows.append({"data": name, **row})
+                print(line(rows[-1]), flush=True)
             save(args.folder, "against-implicit", rows)
 
 

@@ -17,8 +17,8 @@ from typing import Any
 from contenders import NAMES, contender
 from floor import Machine, Work
 from memory import needed_mib, peak_mib
-from race import entry, line, options, race
-from records import save
+from race import entry, options, race
+from records import line, save
 from subjects import interactions
 
 from mfrank.data.interactions import Interactions

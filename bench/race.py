@@ -107,17 +107,6 @@ def ratio(own: list[Fit], others: list[Fit]) -> float:
     return float(np.median([mine["seconds"] / theirs["seconds"] for mine, theirs in pairs]))
 
 
-def line(row: dict[str, Any]) -> str:
-    """A row as text."""
-    rest = [
-        f"{key} {value:.6g}"
-        for key, value in row.items()
-        if isinstance(value, float) and key != "seconds_per_epoch"
-    ]
-    seconds = f"{row['seconds_per_epoch']:9.4f} s/epoch"
-    return f"{row['factors']:5} {row['contender']:17} {seconds}  {', '.join(rest)}"
-
-
 class _OutOfPatience(Exception):
     """Ends a fit from its watch."""
 

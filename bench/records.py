@@ -58,6 +58,14 @@ def save(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
     (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
+def line(row: dict[str, Any]) -> str:
+    """A row as text."""
+    return ", ".join(
+        f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in row.items()
+    )
+
+
 def _version(package: str) -> str | None:
     try:
         return version(package)

@@ -89,9 +89,9 @@ class ItemCoupling:
     def _sum_of_solutions(self, rows: RowProblem, vector: Vector) -> Vector:
         solved = np.empty_like(self.start)
         shared = Shared(self.shared.values, vector)
-        self.backend.solve_rows(
-            rows, self.user_factors, shared, solved, self.options, self.start, self.turn
-        )
+        # Exactly, whatever the solver: T must be one linear map.
+        exact = replace(self.options, solver="cholesky")
+        self.backend.solve_rows(rows, self.user_factors, shared, solved, exact)
         return weighted_sum(rows.weight, solved)
 
     def _preconditioner(self, driving: Vector) -> Vector:
