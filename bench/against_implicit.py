@@ -10,7 +10,7 @@ seconds over mfrank's. bench/epoch_cost.py has every peer, the floor and the mem
 from __future__ import annotations
 
 from contenders import NAMES
-from race import options, race
+from race import options, parse, race
 from records import line, save
 from subjects import interactions
 
@@ -21,7 +21,7 @@ def main() -> None:
     """Measure, print and save."""
     made = options(__doc__, [name for name in NAMES if name.startswith(LIBRARIES)])
     made.add_argument("--data", nargs="+", default=["gowalla", "ml-1m"])
-    args = made.parse_args()
+    args = parse(made)
 
     rows = []
     for name in args.data:

@@ -1,9 +1,9 @@
 """Seconds per epoch, how far it descends, and its peak memory: mfrank, its peers, and the floor.
 
 One objective for all: WRMF with confidence alpha r on observed cells, 1 on the rest (contenders/).
-``over_`` columns are a contender's seconds over mfrank's, ``over_floor`` those over the least an
-exact epoch can take (floor.py). Memory is that of a fit of two epochs in a process of its own, its
-input counted; ``needed`` are both factor matrices and the data in both orientations.
+``over_`` columns are a contender's seconds over mfrank's, ``over_floor`` those over the least that
+an exact epoch can take (floor.py). ``peak_mib`` is that of a fit of two epochs in a process of its
+own, its input counted; the floor's are both factor matrices and the data in both orientations.
 
     python bench/epoch_cost.py --data gowalla ml-1m --factors 64 128 256
     python bench/epoch_cost.py --data gowalla --factors 512 1024 --contenders "mfrank auto"
@@ -14,10 +14,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from contenders import NAMES, contender
+from contenders import NAMES
 from floor import Machine, Work
 from memory import needed_mib, peak_mib
-from race import entry, options, race
+from race import entry, options, parse, race
 from records import line, save
 from subjects import interactions
 
@@ -31,38 +31,38 @@ def main() -> None:
     made = options(__doc__, NAMES)
     made.add_argument("--data", nargs="+", default=DATA)
     made.add_argument("--memory", action=argparse.BooleanOptionalAction, default=True)
-    args = made.parse_args()
+    args = parse(made)
 
     machine = Machine.measured(args.threads)
     for name in args.data:
         data = interactions(name)
-        print(f"{name}: {data}", flush=True)
         for factors in args.factors:
-            rows = against_floor(race(data, factors, args), machine, data, factors)
-            if args.memory:
-                rows = [row | memory(row, data, args) for row in rows]
+            floor = machine.floor(Work.of_epoch(data.counts, factors))
+            print(f"{name}, floor: {line(floor)}", flush=True)
+            rows = measure(data, factors, floor["seconds"], args)
             print("\n".join(map(line, rows)), flush=True)
-            save(args.folder, f"epoch-cost-{name}-{factors}", rows)
+            save(args.folder, f"epoch-cost-{name}-{factors}", rows, floor=floor)
 
 
-def against_floor(
-    rows: list[dict[str, Any]], machine: Machine, data: Interactions, factors: int
+def measure(
+    data: Interactions, factors: int, least: float, args: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """The rows, with their seconds over the floor's, and the floor itself as the last."""
-    floor = machine.floor(Work.of_epoch(data.counts, factors))
-    least = floor["seconds_per_epoch"]
-    measured = [row | {"over_floor": row["seconds_per_epoch"] / least} for row in rows]
-    return [*measured, {"factors": factors, "contender": "floor", **floor}]
+    """A row for each contender, and the floor as the last."""
+    rows = race(data, factors, args)
+    rows.append({"factors": factors, "contender": "floor", "seconds_per_epoch": least})
+    for row in rows:
+        row["over_floor"] = row["seconds_per_epoch"] / least
+        if args.memory:
+            row["peak_mib"] = memory(row["contender"], data, factors, args)
+    return rows
 
 
-def memory(row: dict[str, Any], data: Interactions, args: argparse.Namespace) -> dict[str, Any]:
-    """Peak memory of a fit of two epochs by a row's contender, beside what is needed."""
-    factors, name = row["factors"], row["contender"]
-    needed = {"needed_mib": needed_mib(data, factors)}
-    if name not in args.contenders:
-        return needed
+def memory(name: str, data: Interactions, factors: int, args: argparse.Namespace) -> float | None:
+    """Peak of a fit of two epochs, or, for the floor, what any fit must hold."""
+    if name == "floor":
+        return needed_mib(data, factors)
     short = argparse.Namespace(**{**vars(args), "epochs": [2]})
-    return {"peak_mib": peak_mib(entry(contender(name), factors, short), data), **needed}
+    return peak_mib(entry(name, factors, short), data)
 
 
 if __name__ == "__main__":

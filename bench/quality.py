@@ -32,17 +32,34 @@ from mfrank.evaluation.report import Evaluation
 
 Box = dict[str, tuple[float, float]]
 
-BOXES: dict[str, tuple[type[Any], Box]] = {
-    "WRMF": (mfrank.WRMF, {"alpha": (1.0, 40.0), "regularization": (1.0, 1000.0)}),
-    "IALS": (
-        mfrank.IALS,
-        {"alpha0": (0.003, 1.0), "regularization": (0.001, 0.1), "nu": (0.4, 1.0)},
-    ),
-    "RG2": (mfrank.RG2, {"alpha": (0.01, 0.3), "regularization": (0.01, 0.3), "nu": (0.7, 1.0)}),
-    "RGX": (mfrank.RGX, {"alpha": (0.01, 0.3), "regularization": (0.01, 0.3), "nu": (0.7, 1.0)}),
-    "implicit": (mfrank.WRMF, {"alpha": (1.0, 40.0), "regularization": (1.0, 1000.0)}),
+_WEIGHTED: Box = {"alpha": (1.0, 20.0), "regularization": (5.0, 300.0)}
+_RANKING: Box = {"alpha": (0.02, 0.2), "regularization": (0.03, 0.2)}
+
+OBJECTIVES: dict[str, type[Any]] = {
+    "WRMF": mfrank.WRMF,
+    "IALS": mfrank.IALS,
+    "RG2": mfrank.RG2,
+    "RGX": mfrank.RGX,
+    "implicit": mfrank.WRMF,
 }
-"""Search box of each contender; every axis but nu is searched on a logarithmic scale."""
+BOXES: dict[str, dict[str, Box]] = {
+    "ml-1m": {
+        "WRMF": _WEIGHTED,
+        "IALS": {"alpha0": (0.003, 0.6), "regularization": (0.002, 0.06), "nu": (0.5, 1.0)},
+        "RG2": _RANKING,
+        "RGX": _RANKING,
+        "implicit": _WEIGHTED,
+    },
+    "gowalla": {
+        "WRMF": _WEIGHTED,
+        "IALS": {"alpha0": (0.004, 0.05), "regularization": (0.01, 0.08), "nu": (0.55, 0.85)},
+        "RG2": _RANKING,
+        "RGX": _RANKING,
+        "implicit": _WEIGHTED,
+    },
+}
+"""Search boxes, by data set; implicit's is that of WRMF, which is its objective. Every axis but nu
+is searched on a logarithmic scale."""
 
 
 def points(box: Box, trials: int, seed: int) -> list[dict[str, float]]:
@@ -60,7 +77,7 @@ def fit(name: str, options: dict[str, float], args: argparse.Namespace, data: In
     """Fit a contender with the given hyper-parameters."""
     make = contender("implicit cg" if name == "implicit" else "mfrank auto")
     return make(
-        objective=BOXES[name][0](**options),
+        objective=OBJECTIVES[name](**options),
         factors=args.factors,
         iterations=args.iterations,
         n_threads=args.threads,
@@ -76,7 +93,7 @@ def judge(model: Any, truth: Interactions, train: Interactions) -> Evaluation:
 def search(name: str, args: argparse.Namespace, train: Interactions, valid: Interactions) -> Any:
     """Best hyper-parameters by validation NDCG@20, and that value."""
     best: tuple[float, dict[str, float]] = (-1.0, {})
-    for options in points(BOXES[name][1], args.trials, args.seed):
+    for options in points(BOXES[args.data][name], args.trials, args.seed):
         value = judge(fit(name, options, args, train), valid, train)[NDCG @ 20].value
         print(f"  {name} {options} valid NDCG@20 {value:.4f}", flush=True)
         best = max(best, (value, options), key=lambda pair: pair[0])
@@ -94,11 +111,11 @@ def with_validation(split: Split, seed: int) -> tuple[Interactions, Interactions
 def main() -> None:
     """Tune, refit, judge, print, save."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", choices=("ml-1m", "gowalla"))
+    parser.add_argument("data", choices=BOXES)
     parser.add_argument("--factors", type=int, default=256)
     parser.add_argument("--iterations", type=int, default=15)
     parser.add_argument("--trials", type=int, default=16)
-    parser.add_argument("--models", nargs="+", choices=BOXES, default=list(BOXES))
+    parser.add_argument("--models", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
     parser.add_argument("--options", type=json.loads, help="JSON; skips the search, for one model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
@@ -119,6 +136,7 @@ def main() -> None:
         rows.append(
             {
                 "model": name,
+                "factors": args.factors,
                 "options": options,
                 "valid_ndcg@20": found,
                 "recall@20": recall.value,

@@ -10,23 +10,35 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
+from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from contenders import Contender, present
+from contenders import Contender, contender, present
 from records import parser
 
 import mfrank
 from mfrank.comparison.contenders import objective_value
 from mfrank.data.interactions import Interactions
 
-Maker = Callable[..., Contender]
-Fit = dict[str, Any]
-
 YARDSTICKS = "mfrank auto", "mfrank cholesky"
 """Whose seconds all others' are divided by, where they take part."""
+
+
+@dataclass
+class Fit:
+    """Seconds of each epoch, and the objective by epoch where it was judged."""
+
+    seconds: list[float] = field(default_factory=list)
+    objective: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def pace(self) -> float:
+        """Median seconds of an epoch."""
+        return median(self.seconds)
 
 
 def options(doc: str | None, names: Sequence[str]) -> argparse.ArgumentParser:
@@ -34,7 +46,7 @@ def options(doc: str | None, names: Sequence[str]) -> argparse.ArgumentParser:
     made = parser(doc)
     made.add_argument("--factors", nargs="+", type=int, default=[64, 128, 256])
     made.add_argument("--contenders", nargs="+", choices=names, default=list(names))
-    made.add_argument("--alpha", type=float, default=10.0)
+    made.add_argument("--alpha", type=float, default=10.0, help="more than 1")
     made.add_argument("--regularization", type=float, default=1.0)
     made.add_argument(
         "--epochs", nargs="+", type=int, default=[5, 15], help="when to judge; the last is the end"
@@ -48,33 +60,40 @@ def options(doc: str | None, names: Sequence[str]) -> argparse.ArgumentParser:
     return made
 
 
+def parse(made: argparse.ArgumentParser) -> argparse.Namespace:
+    """The arguments, with the contenders that can run here."""
+    args = made.parse_args()
+    args.contenders = present(args.contenders)
+    args.epochs.sort()
+    return args
+
+
 def race(data: Interactions, factors: int, args: argparse.Namespace) -> list[dict[str, Any]]:
-    """A row for each contender that can run here."""
-    entered = {name: entry(make, factors, args) for name, make in present(args.contenders).items()}
-    fits: dict[str, list[Fit]] = {name: [] for name in entered}
+    """A row for each contender."""
+    fits: dict[str, list[Fit]] = {name: [] for name in args.contenders}
     for turn in range(args.repeats):
-        for name in list(entered)[:: -1 if turn % 2 else 1]:
-            fits[name].append(fit_once(entered[name](), data, args))
+        for name in args.contenders[:: -1 if turn % 2 else 1]:
+            fits[name].append(fit_once(entry(name, factors, args)(), data, args))
     return [
         {
             "factors": factors,
             "contender": name,
-            "seconds_per_epoch": float(np.median([fit["seconds"] for fit in own])),
+            "seconds_per_epoch": median(fit.pace for fit in own),
             **{
                 f"over_{yardstick.replace(' ', '_')}": ratio(own, fits[yardstick])
                 for yardstick in YARDSTICKS
                 if yardstick in fits
             },
-            **{f"objective@{epoch}": own[-1].get(epoch) for epoch in args.epochs},
+            **{f"objective@{epoch}": judged(own, epoch) for epoch in args.epochs},
         }
         for name, own in fits.items()
     ]
 
 
-def entry(make: Maker, factors: int, args: argparse.Namespace) -> Callable[[], Contender]:
+def entry(name: str, factors: int, args: argparse.Namespace) -> Callable[[], Contender]:
     """The contender, ready to fit."""
     return partial(
-        make,
+        contender(name),
         objective=mfrank.WRMF(alpha=args.alpha, regularization=args.regularization),
         factors=factors,
         iterations=args.epochs[-1],
@@ -83,28 +102,32 @@ def entry(make: Maker, factors: int, args: argparse.Namespace) -> Callable[[], C
     )
 
 
-def fit_once(contender: Contender, data: Interactions, args: argparse.Namespace) -> Fit:
-    """Median seconds of an epoch and, by its number, the objective after the epochs to judge."""
-    fit: Fit = {}
-    seconds: list[float] = []
+def fit_once(model: Contender, data: Interactions, args: argparse.Namespace) -> Fit:
+    """Fit, judge after some epochs, end where patience does."""
+    fit = Fit()
 
     def watch(epoch: int, took: float) -> None:
-        seconds.append(took)
+        fit.seconds.append(took)
         if epoch not in args.epochs:
             return
-        fit[epoch] = objective_value(contender.objective, _double(contender), data, args.threads)
-        if np.median(seconds) * args.epochs[-1] > args.patience:
+        value = objective_value(model.objective, _double(model), data, args.threads)
+        fit.objective[epoch] = value
+        if fit.pace * args.epochs[-1] > args.patience:
             raise _OutOfPatience
 
     with suppress(_OutOfPatience):
-        contender.fit(data.user_items, watch)
-    return {**fit, "seconds": float(np.median(seconds))}
+        model.fit(data.user_items, watch)
+    return fit
 
 
 def ratio(own: list[Fit], others: list[Fit]) -> float:
     """Median of the rounds' ratios of seconds."""
-    pairs = zip(own, others, strict=True)
-    return float(np.median([mine["seconds"] / theirs["seconds"] for mine, theirs in pairs]))
+    return median(mine.pace / theirs.pace for mine, theirs in zip(own, others, strict=True))
+
+
+def judged(fits: list[Fit], epoch: int) -> float | None:
+    """The objective after an epoch, None where no fit had the patience."""
+    return next((fit.objective[epoch] for fit in fits if epoch in fit.objective), None)
 
 
 class _OutOfPatience(Exception):

@@ -44,8 +44,8 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def save(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    """Write the rows as JSON, with the command, the date and the machine beside them."""
+def save(folder: Path, name: str, rows: list[dict[str, Any]], **more: Any) -> None:
+    """Write the rows as JSON, with the command, the date, the machine and more beside them."""
     folder.mkdir(parents=True, exist_ok=True)
     script = Path(sys.argv[0])
     command = shlex.join(["python", f"{script.parent.name}/{script.name}", *sys.argv[1:]])
@@ -53,6 +53,7 @@ def save(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
         "command": command,
         "date": date.today().isoformat(),
         "machine": describe_machine(),
+        **more,
         "rows": rows,
     }
     (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
@@ -94,22 +95,23 @@ def contender(name: str) -> Callable[..., Contender]:
     return partial(import_module(f"{__name__}.{library}").Fitter, solver=solver)
 
 
-def present(names: list[str]) -> dict[str, Callable[..., Contender]]:
-    """Makers of the contenders that can run here; of the others a line is said."""
-    makers = {}
-    for name in names:
+def present(names: Sequence[str]) -> list[str]:
+    """The contenders that can run here; of a library that is not installed a line is said."""
+    absent = set()
+    for library in dict.fromkeys(name.split()[0] for name in names):
         try:
-            makers[name] = contender(name)
+            import_module(f"{__name__}.{library}")
         except ImportError as error:
-            print(f"{name} is left out: {error}", file=sys.stderr)
-    return makers
+            absent.add(library)
+            print(f"{library} is left out: {error}", file=sys.stderr)
+    return [name for name in names if name.split()[0] not in absent]
 
 
 def confidences(objective: mfrank.WRMF, user_items: sp.csr_array) -> sp.csr_matrix:
     """What an observed cell weighs, float32, in the older of scipy's classes, which peers read."""
-    weighed = sp.csr_matrix(user_items, dtype="float32", copy=True)
-    weighed.data *= objective.alpha
-    return weighed
+    matrix: sp.csr_matrix = sp.csr_matrix(user_items.astype(np.float32))  # astype copies
+    matrix.data *= objective.alpha
+    return matrix
 
 
 def _look_away(epoch: int, seconds: float) -> None:

@@ -11,6 +11,7 @@ from time import perf_counter
 
 import scipy.sparse as sp
 from cmfrec import CMF_implicit
+
 from contenders import Contender, Watch, confidences
 
 

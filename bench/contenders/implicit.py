@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import scipy.sparse as sp
-from contenders import Contender, Watch
 from implicit.cpu.als import AlternatingLeastSquares
+
+from contenders import Contender, Watch
 
 
 class Fitter(Contender):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from time import perf_counter
 
 import scipy.sparse as sp
-from contenders import Contender, Watch, confidences
 from irspack import IALSRecommender
+
+from contenders import Contender, Watch, confidences
 
 
 class Fitter(Contender):
@@ -24,7 +25,7 @@ class Fitter(Contender):
             loss_type="ORIGINAL",
             reg=self.objective.regularization,
             nu=0.0,
-            solver_type=self.solver.upper(),
+            solver_type=self.solver.upper(),  # type: ignore[arg-type]
             random_seed=self.random_state,
             n_threads=self.n_threads,
         )

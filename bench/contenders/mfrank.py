@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import scipy.sparse as sp
-from contenders import Contender, Watch
 
 import mfrank
+from contenders import Contender, Watch
 
 
 class Fitter(Contender):

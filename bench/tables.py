@@ -1,0 +1,87 @@
+"""Results as Markdown, so that no number is typed by hand.
+
+Prints a table for each file of results/, under the command, the date and the machine; or fills a
+page: what stands between ``<!-- PATTERN -->`` and ``<!-- / -->`` becomes one table of all files of
+that pattern, such as ``epoch-cost-gowalla-*``.
+
+    python bench/tables.py
+    python bench/tables.py --write bench/README.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from records import RESULTS
+
+
+def table(files: list[Path]) -> str:
+    """The rows of the files as one Markdown table, their origin above."""
+    records = [json.loads(file.read_text()) for file in files]
+    origins = dict.fromkeys(map(origin, records))
+    rows = [row for record in records for row in record["rows"]]
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines = [
+        [column.replace("_", " ") for column in columns],
+        ["---"] * len(columns),
+        *([cell(row.get(column)) for column in columns] for row in rows),
+    ]
+    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(origins) + f"\n\n{body}"
+
+
+def origin(record: dict[str, Any]) -> str:
+    """Command, date and machine of a record."""
+    machine = ", ".join(f"{name} {value}" for name, value in record["machine"].items())
+    return f"`{record['command']}`, {record['date']} ({machine})"
+
+
+def cell(value: Any) -> str:
+    """A value in four digits, or as it is."""
+    match value:
+        case None:
+            return "-"
+        case float():
+            return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+        case dict():
+            return ", ".join(f"{key} {cell(part)}" for key, part in value.items())
+        case _:
+            return str(value)
+
+
+def found(folder: Path, pattern: str) -> list[Path]:
+    """Files of that pattern, 64 factors before 128."""
+    return sorted(folder.glob(f"{pattern}.json"), key=lambda file: (len(file.stem), file.stem))
+
+
+def filled(page: str, folder: Path) -> str:
+    """The page with a table between each pair of marks that there are results for."""
+
+    def fill(mark: re.Match[str]) -> str:
+        files = found(folder, mark["pattern"])
+        return f"{mark['open']}\n{table(files)}\n<!-- / -->" if files else mark[0]
+
+    marks = r"(?P<open><!-- (?P<pattern>[\w*-]+) -->).*?<!-- / -->"
+    return re.sub(marks, fill, page, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Print the tables, or write them into a page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--folder", type=Path, default=RESULTS)
+    parser.add_argument("--write", type=Path, help="page whose marks to fill")
+    args = parser.parse_args()
+
+    if args.write:
+        args.write.write_text(filled(args.write.read_text(), args.folder))
+        return
+    for file in found(args.folder, "*"):
+        print(f"### {file.stem}\n\n{table([file])}\n")
+
+
+if __name__ == "__main__":
+    main()
