@@ -2,10 +2,10 @@
 
 Prints a table for each file of results/, under the command, the date and the machine; or fills a
 page: what stands between ``<!-- PATTERN -->`` and ``<!-- / -->`` becomes one table of all files of
-that pattern, such as ``epoch-cost-gowalla-*``.
+that pattern, such as ``epoch-cost-gowalla-*``; ``<!-- PATTERN: one, other -->`` picks columns.
 
     python bench/tables.py
-    python bench/tables.py --write bench/README.md
+    python bench/tables.py --write README.md bench/README.md
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 from records import RESULTS
 
 
-def table(files: list[Path]) -> str:
-    """The rows of the files as one Markdown table, their origin above."""
+def table(files: list[Path], chosen: list[str] | None = None) -> str:
+    """The rows of the files as one Markdown table under their origin; all columns, or those chosen."""
     records = [json.loads(file.read_text()) for file in files]
     origins = dict.fromkeys(map(origin, records))
     rows = [row for record in records for row in record["rows"]]
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+    columns = chosen or list(dict.fromkeys(key for row in rows for key in row))
     lines = [
         [column.replace("_", " ") for column in columns],
         ["---"] * len(columns),
@@ -63,9 +63,12 @@ def filled(page: str, folder: Path) -> str:
 
     def fill(mark: re.Match[str]) -> str:
         files = found(folder, mark["pattern"])
-        return f"{mark['open']}\n{table(files)}\n<!-- / -->" if files else mark[0]
+        chosen = (
+            [column.strip() for column in mark["columns"].split(",")] if mark["columns"] else None
+        )
+        return f"{mark['open']}\n{table(files, chosen)}\n\n<!-- / -->" if files else mark[0]
 
-    marks = r"(?P<open><!-- (?P<pattern>[\w*-]+) -->).*?<!-- / -->"
+    marks = r"(?P<open><!-- (?P<pattern>[\w*-]+)(?:: (?P<columns>[^>]+?))? -->).*?<!-- / -->"
     return re.sub(marks, fill, page, flags=re.DOTALL)
 
 
@@ -73,11 +76,12 @@ def main() -> None:
     """Print the tables, or write them into a page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=RESULTS)
-    parser.add_argument("--write", type=Path, help="page whose marks to fill")
+    parser.add_argument("--write", type=Path, nargs="+", default=[], help="pages to fill")
     args = parser.parse_args()
 
+    for page in args.write:
+        page.write_text(filled(page.read_text(), args.folder))
     if args.write:
-        args.write.write_text(filled(args.write.read_text(), args.folder))
         return
     for file in found(args.folder, "*"):
         print(f"### {file.stem}\n\n{table([file])}\n")
