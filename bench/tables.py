@@ -20,7 +20,7 @@ from records import RESULTS
 
 
 def table(files: list[Path], chosen: list[str] | None = None) -> str:
-    """The rows of the files as one Markdown table under their origin; all columns, or those chosen."""
+    """The rows of the files as one Markdown table under their origin; all columns or some."""
     records = [json.loads(file.read_text()) for file in files]
     origins = dict.fromkeys(map(origin, records))
     rows = [row for record in records for row in record["rows"]]

@@ -75,14 +75,15 @@ static T dot(const T* a, const T* b, int64_t n) {
     return sum_of<T>(sum);
 }
 
-// c_e and d_e of the entries [begin, begin + n) of a row; a dislike (r < 0) pulls nothing.
+// c_e and d_e of the entries [begin, begin + n) of a row, `step` apart; a dislike (r < 0) pulls
+// nothing.
 template <class T>
 static void load_cells(const Cells<T>& cells, int64_t row, int64_t begin, int64_t n, T* curvature,
-                       T* pull) {
+                       T* pull, int64_t step = 1) {
     for (int64_t e = 0; e < n; ++e) {
         const double value = cells.value(begin + e), magnitude = std::abs(value);
         const int64_t user = cells.user(row, begin + e);
-        curvature[e] = T(cells.curvature.at(user, magnitude));
-        pull[e] = value > 0 ? T(cells.pull.at(user, magnitude)) : T(0);
+        curvature[e * step] = T(cells.curvature.at(user, magnitude));
+        pull[e * step] = value > 0 ? T(cells.pull.at(user, magnitude)) : T(0);
     }
 }

@@ -18,6 +18,28 @@ struct Rotated {
 template <class T>
 constexpr double MOST_SPREAD = sizeof(T) == 4 ? 1e7 : 1e13;
 
+// Where D of a row lies.
+struct Spectrum {
+    template <class T>
+    Spectrum(const Rotated<T>& step, int64_t row)
+        : weight(step.task.weight[row]), ridge(step.task.ridge[row]) {
+        const int64_t k = step.task.k;
+        largest = weight * step.task.eigenvalues[k - 1] + ridge;
+        smallest = weight * step.task.eigenvalues[std::min(step.untouched, k - 1)] + ridge;
+        floor = largest * k * std::numeric_limits<double>::epsilon();
+        nothing_to_fit = step.untouched == k;
+    }
+
+    // Whether T can tell D's small values from 0 in the directions that entries have a part in.
+    bool sound(double most_spread) const {
+        return nothing_to_fit || (largest > 0 && smallest * most_spread >= largest);
+    }
+
+    double weight, ridge;
+    double largest, smallest, floor;  // What is not above the floor counts as 0.
+    bool nothing_to_fit;
+};
+
 template <class T>
 class Row {
    public:
@@ -74,18 +96,14 @@ class Row {
 
    private:
     bool set_diagonal(double most_spread) {
-        const double weight = task_.weight[row_], ridge = task_.ridge[row_];
-        const double largest = weight * task_.eigenvalues[task_.k - 1] + ridge;
-        const double smallest =
-            weight * task_.eigenvalues[std::min(step_.untouched, task_.k - 1)] + ridge;
-        const T floor = T(largest * task_.k * std::numeric_limits<double>::epsilon());
+        const Spectrum spectrum(step_, row_);
+        const T floor = T(spectrum.floor);
         for (int64_t j = 0; j < k; ++j) {
-            diagonal[j] = T(weight) * step_.eigenvalues[j] + T(ridge);
+            diagonal[j] = T(spectrum.weight) * step_.eigenvalues[j] + T(spectrum.ridge);
             inverse[j] = diagonal[j] > floor ? 1 / diagonal[j] : T(0);
             scale[j] = std::sqrt(inverse[j]);
         }
-        const bool nothing_to_fit = step_.untouched == task_.k;
-        return nothing_to_fit || (largest > 0 && smallest * most_spread >= largest);
+        return spectrum.sound(most_spread);
     }
 
     void classify() {

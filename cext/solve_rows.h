@@ -2,26 +2,30 @@
 
 constexpr int64_t BLOCK_ROWS = 32, BLOCK_ENTRIES = 4096;
 
-// Rows in order of falling length (to a factor of two: that balances the threads, and keeps rows
-// of one length in their own order), cut into blocks; block b is rows[starts[b]:starts[b + 1]].
+// Rows in order of falling length (of long ones, to a factor of two), those of one length in their
+// own order: that balances the threads. Cut into blocks; block b is rows[starts[b]:starts[b + 1]].
 struct Schedule {
     std::vector<int64_t> rows, starts;
     int64_t n_blocks() const { return static_cast<int64_t>(starts.size()) - 1; }
 };
 
-static int magnitude(int64_t n) {
-    int bits = 0;
-    for (; n > 0; n >>= 1) ++bits;
-    return bits;
+// Places in that order: one for each length below SORTED, then one for each power of two.
+constexpr int64_t SORTED = 256, N_PLACES = SORTED + 64;
+
+static int64_t place_of(int64_t n) {
+    if (n < SORTED) return N_PLACES - 1 - n;
+    int64_t place = N_PLACES - 1 - SORTED;
+    for (n /= SORTED; n > 1; n /= 2) --place;
+    return place;
 }
 
 static Schedule longest_first(const int64_t* indptr, int64_t n_rows) {
-    std::vector<int64_t> place(65, 0);
-    for (int64_t r = 0; r < n_rows; ++r) ++place[64 - magnitude(indptr[r + 1] - indptr[r])];
-    for (int64_t total = 0, i = 0; i < 65; ++i) std::swap(place[i], total), total += place[i];
+    const auto place = [indptr](int64_t r) { return place_of(indptr[r + 1] - indptr[r]); };
+    std::vector<int64_t> next(N_PLACES, 0);
+    for (int64_t r = 0; r < n_rows; ++r) ++next[place(r)];
+    for (int64_t total = 0, i = 0; i < N_PLACES; ++i) std::swap(next[i], total), total += next[i];
     Schedule schedule{std::vector<int64_t>(n_rows), {0}};
-    for (int64_t r = 0; r < n_rows; ++r)
-        schedule.rows[place[64 - magnitude(indptr[r + 1] - indptr[r])]++] = r;
+    for (int64_t r = 0; r < n_rows; ++r) schedule.rows[next[place(r)]++] = r;
     int64_t entries = 0;
     for (int64_t i = 0; i < n_rows; ++i) {
         const int64_t r = schedule.rows[i];
@@ -39,7 +43,7 @@ template <class T>
 class BlockSolver {
    public:
     BlockSolver(const Rotated<T>& step, Panels<T> turn, Blocks& blocks)
-        : step_(step), turn_(turn), solver_(step, blocks) {
+        : step_(step), turn_(turn), solver_(step, blocks), short_(step) {
         plain_.at_least(BLOCK_ROWS * step.task.k);
         solutions_.at_least(BLOCK_ROWS * step.fixed.stride);
     }
@@ -50,6 +54,10 @@ class BlockSolver {
         const int64_t k = task.k, stride = step_.fixed.stride;
         if (iterates(rows[0])) warm_start(rows, n);
         for (int64_t i = 0; i < n; ++i) {
+            if (short_.take(rows[i])) {
+                if (short_.full()) short_.solve(failed);
+                continue;
+            }
             if (i + 1 < n) solver_.expect(rows[i + 1]);
             T* x = solutions_.get() + i * stride;
             if (solver_.solve(rows[i], x, task.gain[rows[i]])) {
@@ -58,6 +66,7 @@ class BlockSolver {
                 failed.push_back(rows[i]);
             }
         }
+        short_.solve(failed);
     }
 
    private:
@@ -84,6 +93,7 @@ class BlockSolver {
     const Rotated<T>& step_;
     const Panels<T> turn_;
     RowSolver<T> solver_;
+    ShortRows<T> short_;
     Buffer<T> plain_, solutions_;
 };
 
