@@ -2,8 +2,9 @@
 
 Every contender gets the same number of trials: points of one low-discrepancy sequence in its own
 search box, judged by NDCG@20 on the validation part (the published one, or a tenth of each user's
-training items where there is none). The best is fitted anew, with the same seed, on the training
-part alone, and judged once on the test part. Prints a table and writes it as JSON.
+training items where there is none) after each of ``CHECKS`` epochs. The best trial at its best
+epoch is fitted anew, with the same seed, on the training part alone, and judged once on the test
+part. Prints a table and writes it as JSON.
 
     python bench/quality.py ml-1m --factors 256 --trials 16
     python bench/quality.py gowalla --factors 512 --trials 12 --models IALS
@@ -31,6 +32,8 @@ from mfrank.evaluation.metrics import NDCG, Recall
 from mfrank.evaluation.report import Evaluation
 
 Box = dict[str, tuple[float, float]]
+
+CHECKS = (3, 4, 5, 6, 8, 10, 12, 15)
 
 _WEIGHTED: Box = {"alpha": (1.0, 20.0), "regularization": (5.0, 300.0)}
 _RANKING: Box = {"alpha": (0.02, 0.2), "regularization": (0.03, 0.2)}
@@ -73,16 +76,15 @@ def points(box: Box, trials: int, seed: int) -> list[dict[str, float]]:
     return [{name: float(f"{v:.3g}") for name, v in zip(box, row, strict=True)} for row in values]
 
 
-def fit(name: str, options: dict[str, float], args: argparse.Namespace, data: Interactions) -> Any:
-    """Fit a contender with the given hyper-parameters."""
-    make = contender("implicit cg" if name == "implicit" else "mfrank auto")
-    return make(
+def make(name: str, options: dict[str, float], iterations: int, args: argparse.Namespace) -> Any:
+    """Make a contender with the given hyper-parameters."""
+    return contender("implicit cg" if name == "implicit" else "mfrank auto")(
         objective=OBJECTIVES[name](**options),
         factors=args.factors,
-        iterations=args.iterations,
+        iterations=iterations,
         n_threads=args.threads,
         random_state=args.seed,
-    ).fit(data.user_items)
+    )
 
 
 def judge(model: Any, truth: Interactions, train: Interactions) -> Evaluation:
@@ -90,13 +92,22 @@ def judge(model: Any, truth: Interactions, train: Interactions) -> Evaluation:
     return evaluate(model, truth, train=train, metrics=(Recall @ 20, NDCG @ 20))
 
 
-def search(name: str, args: argparse.Namespace, train: Interactions, valid: Interactions) -> Any:
-    """Best hyper-parameters by validation NDCG@20, and that value."""
-    best: tuple[float, dict[str, float]] = (-1.0, {})
+def search(
+    name: str, args: argparse.Namespace, train: Interactions, valid: Interactions
+) -> tuple[float, int, dict[str, float]]:
+    """Best validation NDCG@20, and the epochs and hyper-parameters that it takes."""
+    best: tuple[float, int, dict[str, float]] = (-1.0, 0, {})
     for options in points(BOXES[args.data][name], args.trials, args.seed):
-        value = judge(fit(name, options, args, train), valid, train)[NDCG @ 20].value
-        print(f"  {name} {options} valid NDCG@20 {value:.4f}", flush=True)
-        best = max(best, (value, options), key=lambda pair: pair[0])
+        model, seen = make(name, options, max(CHECKS), args), []
+
+        def look(epoch: int, _: float, model: Any = model, seen: list[Any] = seen) -> None:
+            if epoch in CHECKS:
+                seen.append((judge(model, valid, train)[NDCG @ 20].value, epoch))
+
+        model.fit(train.user_items, look)
+        value, epochs = max(seen)
+        print(f"  {name} {options} valid NDCG@20 {value:.4f} after {epochs} epochs", flush=True)
+        best = max(best, (value, epochs, options), key=lambda trial: trial[0])
     return best
 
 
@@ -113,7 +124,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", choices=BOXES)
     parser.add_argument("--factors", type=int, default=256)
-    parser.add_argument("--iterations", type=int, default=15)
+    parser.add_argument(
+        "--iterations", type=int, default=15, help="epochs where --options is given"
+    )
     parser.add_argument("--trials", type=int, default=16)
     parser.add_argument("--models", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
     parser.add_argument("--options", type=json.loads, help="JSON; skips the search, for one model")
@@ -125,11 +138,11 @@ def main() -> None:
     split = load(args.data)
     rows = []
     for name in args.models:
-        found, options = None, args.options
+        found, epochs, options = None, args.iterations, args.options
         if options is None:
-            found, options = search(name, args, *with_validation(split, args.seed))
+            found, epochs, options = search(name, args, *with_validation(split, args.seed))
         began = time.perf_counter()
-        model = fit(name, options, args, split.train)
+        model = make(name, options, epochs, args).fit(split.train.user_items)
         seconds = time.perf_counter() - began
         result = judge(model, split.test, split.train)
         recall, ndcg = result[Recall @ 20], result[NDCG @ 20]
@@ -138,6 +151,7 @@ def main() -> None:
                 "model": name,
                 "factors": args.factors,
                 "options": options,
+                "epochs": epochs,
                 "valid_ndcg@20": found,
                 "recall@20": recall.value,
                 "recall@20_error": recall.standard_error,
@@ -147,7 +161,8 @@ def main() -> None:
             }
         )
         print(
-            f"{name} {options}: {recall.value:.4f} / {ndcg.value:.4f}, {seconds:.1f} s", flush=True
+            f"{name} {options}, {epochs} epochs: {recall.value:.4f} / {ndcg.value:.4f}, {seconds:.1f} s",
+            flush=True,
         )
     save(args.folder, f"quality-{args.data}-{args.factors}", rows)
 
