@@ -1,6 +1,7 @@
 """The C++ extension; everything else about the package is in setup.cfg."""
 
 import sys
+from pathlib import Path
 
 from pybind11 import get_include
 from setuptools import Extension, setup
@@ -40,6 +41,7 @@ class OptionalBuildExt(build_ext):
 extension = Extension(
     "mfrank._ext",
     sources=["cext/module.cpp"],
+    depends=sorted(map(str, Path("cext").glob("*.h"))),
     include_dirs=[get_include()],
     extra_compile_args=FLAGS,
     extra_link_args=["-pthread"],

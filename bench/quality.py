@@ -161,7 +161,8 @@ def main() -> None:
             }
         )
         print(
-            f"{name} {options}, {epochs} epochs: {recall.value:.4f} / {ndcg.value:.4f}, {seconds:.1f} s",
+            f"{name} {options}, {epochs} epochs, {seconds:.1f} s: "
+            f"{recall.value:.4f} / {ndcg.value:.4f}",
             flush=True,
         )
     save(args.folder, f"quality-{args.data}-{args.factors}", rows)

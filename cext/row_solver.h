@@ -2,25 +2,24 @@
 //
 //     (D + sum_e c_e f_e f_e') x = w v + sum_e d_e f_e,    D = w lambda + ridge
 //
-// Four ways, the cheapest that is exact being taken unless conjugate gradients were asked for:
+// Four ways, the cheapest that is exact being taken unless the solver asks for iterations:
 //   diagonal   no c_e differs from 0:  x = D^-1 (...)
 //   dual       n <= K and c_e >= 0. With B = diag(sqrt c) F D^-1/2, an n x n system (Woodbury):
 //              (I + B B') t = d / sqrt c - B D^-1/2 w v,    x = D^-1 (w v + F' (sqrt c t))
 //   primal     the K x K matrix itself
 //   conjugate gradients, preconditioned with D, which is the shared part exactly
 
-// Cost of conjugate gradients to full precision against the exact solution, in multiply-adds that
-// run at the speed of the register tiles: passes over a row's entries that they are taken to need,
-// and how much slower those run.
-constexpr double CG_PASSES = 24, CG_SLOWNESS = 4;
-constexpr int CG_MOST_STEPS = 60;
-template <class T>
-constexpr double CG_TOLERANCE = sizeof(T) == 4 ? 1e-5 : 1e-10;
+// How much slower a multiply-add of conjugate gradients runs, which read a row's factors from the
+// cache at each step, than one of the exact solution, which runs on register tiles.
+constexpr double CG_SLOWNESS = 4;
 
-inline bool prefers_cg(int64_t n, int64_t k) {
-    if (n <= k) return false;
-    const double exact = double(k) * k * (n / 2.0 + k / 6.0);
-    return CG_PASSES * CG_SLOWNESS * 2.0 * n * k < exact;
+// Whether a row of n entries is iterated on: always or, if it is for the solver to say, where the
+// steps cost less than the exact solution.
+inline bool iterates(const SolveOptions& options, int64_t n, int64_t k) {
+    if (options.solver != Solver::automatic) return options.solver == Solver::conjugate_gradients;
+    const double dual = double(n) * n * (k / 2.0 + n / 6.0);
+    const double primal = double(k) * k * (n / 2.0 + k / 6.0);
+    return CG_SLOWNESS * (options.steps + 1) * 2.0 * n * k < std::min(dual, primal);
 }
 
 // The scaled matrix I + B'B of a row may not be larger than this for T to solve it.
@@ -40,7 +39,9 @@ class RowSolver {
     // Solves one row into x, the warm start on entry; false where T is not precise enough. `gain`
     // becomes 2 x'b - x'A x for its system A x = b: how far x brings the row's quadratic down.
     bool solve(int64_t row, T* x, double& gain) {
-        const bool iterate = task_.options.solver == Solver::conjugate_gradients;
+        const Csr<T>& rows = task_.cells.rows;
+        const bool iterate =
+            iterates(task_.options, rows.indptr[row + 1] - rows.indptr[row], k_);
         constexpr double ANY_SPREAD = std::numeric_limits<double>::infinity();
         if (!row_.take(row, iterate ? ANY_SPREAD : MOST_SPREAD<T>)) return false;
         bool solved = true;
@@ -65,10 +66,6 @@ class RowSolver {
 
     bool solve_exactly(T* x) {
         if (row_.n <= k_ && !row_.negative) return solve_dual(x);
-        const bool iterate = task_.options.solver == Solver::automatic && prefers_cg(row_.n, k_);
-        if (iterate && conjugate_gradients(x, CG_MOST_STEPS, CG_TOLERANCE<T>)) return true;
-        if (iterate) row_.set_right();
-        surplus_ = 0;
         return solve_primal(x);
     }
 

@@ -52,7 +52,7 @@ class BlockSolver {
     void solve(const int64_t* rows, int64_t n, std::vector<int64_t>& failed) {
         const HalfStep<T>& task = step_.task;
         const int64_t k = task.k, stride = step_.fixed.stride;
-        if (iterates(rows[0])) warm_start(rows, n);
+        if (longest_iterates(rows[0])) warm_start(rows, n);
         for (int64_t i = 0; i < n; ++i) {
             if (short_.take(rows[i])) {
                 if (short_.full()) short_.solve(failed);
@@ -70,13 +70,11 @@ class BlockSolver {
     }
 
    private:
-    bool iterates(int64_t longest) const {
-        const HalfStep<T>& task = step_.task;
-        const int64_t* indptr = task.cells.rows.indptr;
-        // Rows of one block differ by less than a factor of two in length.
+    // Of two rows the longer is the likelier to be iterated on, up to rounding in its length.
+    bool longest_iterates(int64_t longest) const {
+        const int64_t* indptr = step_.task.cells.rows.indptr;
         const int64_t n = 2 * (indptr[longest + 1] - indptr[longest]);
-        return task.options.solver == Solver::conjugate_gradients ||
-               (task.options.solver == Solver::automatic && prefers_cg(n, step_.fixed.stride));
+        return iterates(step_.task.options, n, step_.fixed.stride);
     }
 
     void warm_start(const int64_t* rows, int64_t n) {

@@ -26,6 +26,8 @@ __all__ = ["ItemCoupling", "weighted_sum"]
 Vector = NDArray[np.float64]
 
 _TOLERANCE = {"float32": 1e-6, "float64": 1e-13}
+_FLAT = {"float32": 1e-5, "float64": 1e-12}
+"""Part of a direction's curvature without coupling below which the rest is rounding."""
 _MOST_STEPS = 100
 
 
@@ -70,7 +72,8 @@ class ItemCoupling:
         inverse = self._preconditioner(driving)
         t = weighted_sum(self.problem.weight, self.start) @ self.turn
         residual = right - apply(t)
-        goal = _TOLERANCE[self.user_factors.dtype.name] * np.linalg.norm(right)
+        dtype = self.user_factors.dtype.name
+        goal, flat = _TOLERANCE[dtype] * np.linalg.norm(right), _FLAT[dtype]
         direction, power = np.zeros_like(t), 1.0
         for _ in range(_MOST_STEPS):
             if np.linalg.norm(residual) <= goal:
@@ -80,8 +83,8 @@ class ItemCoupling:
             direction = improved + (power / previous) * direction
             applied = apply(direction)
             curvature = float(direction @ applied)
-            if not curvature > 0:  # without a ridge t may not be determined along it
-                break
+            if not curvature > flat * float(direction @ (driving * direction)):
+                break  # without a ridge t may not be determined along it: that is all rounding
             t += power / curvature * direction
             residual -= power / curvature * applied
         return t

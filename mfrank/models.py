@@ -47,8 +47,8 @@ class ALS(Parameters, ClosedForm):
         Epochs of a fit, >= 1 (implicit's default).
     solver : {"auto", "cholesky", "cg"}, default "auto"
         ``"cholesky"`` solves every row exactly. ``"cg"`` takes ``cg_steps`` of conjugate
-        gradients from the row's last factors. ``"auto"`` is exact to rounding, by whichever is
-        cheaper.
+        gradients from the row's last factors. ``"auto"`` takes them only for rows so long that
+        their exact solution would cost more, and solves the others exactly.
     cg_steps : int, default 3
         Conjugate gradient steps a row takes under ``"cg"`` (implicit's default).
     dtype : {"float32", "float64"}, default "float32"

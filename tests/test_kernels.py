@@ -212,12 +212,15 @@ def test_a_fold_in_is_the_same_as_among_many_columns() -> None:
         np.testing.assert_allclose(got, solve_plainly(rows, fixed, gram), rtol=1e-8, atol=1e-11)
 
 
-def test_auto_takes_conjugate_gradients_for_very_long_rows_and_is_still_exact() -> None:
-    long, fixed = problem(1, 4000, 3900), factors(4000, 480)
-    auto = solved(long, fixed, solver="auto")
+def test_auto_iterates_where_that_costs_less_and_is_exact_elsewhere() -> None:
+    long, short, fixed = problem(3, 4000, 3900), problem(3, 4000, 20), factors(4000, 48)
+    for rows, same in ((long, False), (short, True)):
+        exact = solved(rows, fixed, solver="cholesky")
+        auto = solved(rows, fixed, solver="auto", cg_steps=1)
+        assert np.array_equal(auto, exact) == same
+    # So many steps would cost more than the exact solution.
     exact = solved(long, fixed, solver="cholesky")
-    assert not np.array_equal(auto, exact)
-    assert np.linalg.norm(auto - exact) <= 1e-4 * np.linalg.norm(exact)
+    np.testing.assert_array_equal(solved(long, fixed, solver="auto", cg_steps=100), exact)
 
 
 def arguments(**changes: Any) -> dict[str, Any]:

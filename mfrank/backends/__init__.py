@@ -54,8 +54,9 @@ class SolveOptions:
     Attributes
     ----------
     solver : {"auto", "cholesky", "cg"}
-        ``cholesky`` is exact; ``cg`` warm-started preconditioned conjugate gradients; ``auto``
-        exact, but for rows so long that conjugate gradients reach ``cg_tolerance`` sooner.
+        ``cholesky`` is exact; ``cg`` takes conjugate gradients, preconditioned and from a warm
+        start; ``auto`` takes them for the rows whose exact solution would cost more, and is exact
+        for the others.
     cg_steps : int
         Most steps of conjugate gradients a row takes.
     cg_tolerance : float
