@@ -31,8 +31,12 @@ __all__ = ["HalfSteps", "als", "initial_factors", "refuse_dislikes"]
 def initial_factors(
     shape: tuple[int, int], random_state: np.random.Generator, dtype: DTypeLike
 ) -> Factors:
-    """Normal random factors of variance 0.01/K, shape (rows, K): row norms near 0.1."""
-    drawn = random_state.standard_normal(shape, dtype=np.float32)
+    """0.1/sqrt(K) times normal numbers of mean 1 and deviation 0.1, shape (rows, K).
+
+    The mean is a direction that all rows share, which popularity takes up at once: without it WRMF
+    descends more slowly and ends higher.
+    """
+    drawn = 1 + np.float32(0.1) * random_state.standard_normal(shape, dtype=np.float32)
     return (drawn * np.float32(0.1 / np.sqrt(shape[1]))).astype(dtype, copy=False)
 
 
