@@ -178,7 +178,7 @@ def als(
         gain = half_steps.solve_users(users, item_factors, user_factors)
         value = None
         if track_objective:
-            # Users' rows are at their minimum: what they leave is known without another pass.
+            # The user step says how far it came down: no other pass over the entries.
             value = float(constant - gain.sum() + items.ridge @ _squared_norms(item_factors))
         yield Step(epoch, perf_counter() - began, value, user_factors, item_factors)
         began = perf_counter()

@@ -17,7 +17,7 @@ from mfrank.backends import Backend, Factors, Gram, Shared, SolveOptions
 from mfrank.blas import single_threaded
 from mfrank.quadratic import RowProblem
 
-__all__ = ["Eigenbasis", "solve_in_place"]
+__all__ = ["Eigenbasis", "solve_in_own_basis"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +58,7 @@ class Eigenbasis:
         backend.rotate(factors, self.basis, self.n_null, out, n_threads)
 
 
-def solve_in_place(
+def solve_in_own_basis(
     backend: Backend,
     problem: RowProblem,
     fixed: Factors,

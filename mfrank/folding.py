@@ -13,7 +13,7 @@ from mfrank.als import HalfSteps
 from mfrank.backends import Factors, SolveOptions, choose
 from mfrank.coupling import weighted_sum
 from mfrank.csr import CSR
-from mfrank.eigenbasis import Eigenbasis, solve_in_place
+from mfrank.eigenbasis import Eigenbasis, solve_in_own_basis
 from mfrank.quadratic import QuadraticObjective
 from mfrank.store.factors import FactorStore
 
@@ -60,13 +60,13 @@ class FoldIn:
         """Factors of users with the given rows (R, n_items), shape (R, K), solved exactly."""
         problem = self.objective.user_problem(user_items, self._steps.counts)
         factors, options = self.store.item_factors, self._steps.options
-        return solve_in_place(self._steps.backend, problem, factors, self._of_users, options)
+        return solve_in_own_basis(self._steps.backend, problem, factors, self._of_users, options)
 
     def items(self, item_users: CSR) -> Factors:
         """Factors of items with the given rows (R, n_users), shape (R, K), solved exactly."""
         problem = self.objective.item_problem(item_users, self._steps.counts)
         factors, options = self.store.user_factors, self._steps.options
-        return solve_in_place(self._steps.backend, problem, factors, self._of_items, options)
+        return solve_in_own_basis(self._steps.backend, problem, factors, self._of_items, options)
 
     def explain(self, user_items: CSR, item: int) -> tuple[float, NDArray[np.float64], float]:
         """Score, contribution of each entry of the single row, and baseline, for an item row."""

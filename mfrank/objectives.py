@@ -18,15 +18,6 @@ from mfrank.quadratic import CellTerm, Counts, Observed, QuadraticObjective, Row
 __all__ = ["EALS", "IALS", "RG2", "RGX", "WRMF", "RG2Sampled", "RGXPrinted"]
 
 
-def _at_least(name: str, value: float, bound: float) -> None:
-    if not (np.isfinite(value) and value >= bound):
-        raise ValueError(f"{name} must be a finite number >= {bound:g}, got {value!r}")
-
-
-def _equal(n: NDArray[Any], value: float, slope: float = 0.0) -> CellTerm:
-    return CellTerm(np.full(len(n), value), slope)
-
-
 @dataclass(frozen=True, kw_only=True)
 class WRMF(QuadraticObjective):
     """Weighted regularized matrix factorization (Hu, Koren & Volinsky 2008).

@@ -17,7 +17,7 @@ from problems import solve_plainly
 
 from mfrank.backends import SolveOptions, cpu, reference
 from mfrank.csr import CSR
-from mfrank.eigenbasis import Eigenbasis, solve_in_place
+from mfrank.eigenbasis import Eigenbasis, solve_in_own_basis
 from mfrank.quadratic import CellTerm, Observed, RowProblem
 
 if reason := cpu.why_unavailable():
@@ -208,7 +208,7 @@ def test_a_fold_in_is_the_same_as_among_many_columns() -> None:
     gram = reference.gram(fixed, np.ones(500))
     for n_rows in (1, 200):
         rows = problem(n_rows, 500, 7, "float64")
-        got = solve_in_place(cpu, rows, fixed, Eigenbasis.of(gram), SolveOptions())
+        got = solve_in_own_basis(cpu, rows, fixed, Eigenbasis.of(gram), SolveOptions())
         np.testing.assert_allclose(got, solve_plainly(rows, fixed, gram), rtol=1e-8, atol=1e-11)
 
 

@@ -7,16 +7,15 @@ there.
 from __future__ import annotations
 
 import os
-import secrets
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.data.drafts import replacing
 from mfrank.data.ids import Ids
 from mfrank.objectives import WRMF
 from mfrank.options import describe
@@ -49,7 +48,7 @@ def to_safetensors(store: FactorStore, path: StrPath) -> Path:
         "version": str(FORMAT.version),
         "metadata": dump_json(contents.metadata),
     }
-    with _replacing(Path(path)) as draft:
+    with replacing(Path(path)) as draft:
         numpy_format.save_file(dict(contents.arrays), draft, metadata=header)
     return Path(path)
 
@@ -125,7 +124,7 @@ def to_implicit(store: FactorStore, path: StrPath) -> Path:
     target = Path(path)
     if target.suffix != ".npz":
         target = target.with_name(target.name + ".npz")
-    with _replacing(target) as draft:
+    with replacing(target) as draft:
         np.savez(draft, user_factors=users, item_factors=items, **options)
     return target
 
@@ -244,16 +243,3 @@ def _safetensors() -> Any:
             "safetensors files need the package safetensors: pip install mfrank[safetensors]"
         ) from error
     return safetensors
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A draft to write beside ``path``, renamed to it when it is complete and durable."""
-    draft = path.with_name(f".{secrets.token_hex(8)}.{path.name}")
-    try:
-        yield draft
-        with draft.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
