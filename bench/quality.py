@@ -33,7 +33,7 @@ from mfrank.evaluation.report import Evaluation
 
 Box = dict[str, tuple[float, float]]
 
-CHECKS = (3, 4, 5, 6, 8, 10, 12, 15)
+CHECKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15)
 
 _WEIGHTED: Box = {"alpha": (1.0, 20.0), "regularization": (5.0, 300.0)}
 _RANKING: Box = {"alpha": (0.02, 0.2), "regularization": (0.03, 0.2)}

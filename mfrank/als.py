@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from mfrank.aligned import empty
 from mfrank.backends import Backend, Factors, Gram, Shared, SolveOptions
@@ -25,19 +25,7 @@ from mfrank.eigenbasis import Eigenbasis
 from mfrank.quadratic import Counts, QuadraticObjective, RowProblem, Vector
 from mfrank.steps import Step
 
-__all__ = ["HalfSteps", "als", "initial_factors", "refuse_dislikes"]
-
-
-def initial_factors(
-    shape: tuple[int, int], random_state: np.random.Generator, dtype: DTypeLike
-) -> Factors:
-    """0.1/sqrt(K) times normal numbers of mean 1 and deviation 0.1, shape (rows, K).
-
-    The mean is a direction that all rows share, which popularity takes up at once: without it WRMF
-    descends more slowly and ends higher.
-    """
-    drawn = 1 + np.float32(0.1) * random_state.standard_normal(shape, dtype=np.float32)
-    return (drawn * np.float32(0.1 / np.sqrt(shape[1]))).astype(dtype, copy=False)
+__all__ = ["HalfSteps", "als", "refuse_dislikes"]
 
 
 def refuse_dislikes(objective: QuadraticObjective, values: NDArray[np.floating]) -> None:

@@ -115,7 +115,7 @@ class ALS(Parameters, ClosedForm):
         callback: Callback | None = None,
         show_progress: bool = False,
     ) -> Self:
-        """Fit to interactions, from new random factors unless ``start`` is given.
+        """Fit to interactions, from their leading directions unless ``start`` is given.
 
         Parameters
         ----------
@@ -147,12 +147,15 @@ class ALS(Parameters, ClosedForm):
         data = Interactions.of(user_items)
         refuse_dislikes(self.objective, data.user_items.data)
         store = start.store if isinstance(start, Recommender) else start
-        first = first_factors(data, self.factors, self.dtype, self.random_state, store)
+        backend = choose(self.backend)
+        first = first_factors(
+            data, self.factors, self.dtype, self.random_state, store, backend, self.n_threads
+        )
         options = SolveOptions(self.solver, self.cg_steps, n_threads=self.n_threads)
         steps = als(
             data.user_rows(self.dtype),
             data.item_rows(self.dtype),
-            HalfSteps(self.objective, data.counts, choose(self.backend), options),
+            HalfSteps(self.objective, data.counts, backend, options),
             *first,
             iterations=self.iterations,
             track_objective=self.track_objective,

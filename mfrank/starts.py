@@ -1,15 +1,15 @@
-"""Where a fit starts: at random, or from the factors of another."""
+"""Where a fit starts: from the data's leading directions, or from the factors of another."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank.als import initial_factors
-from mfrank.backends import Factors
+from mfrank.backends import Backend, Factors
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.seeds import Seed, generator
+from mfrank.spectral import random_factors, spectral_item_factors
 from mfrank.store.factors import FactorStore
 
 __all__ = ["first_factors"]
@@ -21,8 +21,13 @@ def first_factors(
     dtype: DTypeLike,
     random_state: Seed,
     start: FactorStore | None,
+    backend: Backend,
+    n_threads: int = 0,
 ) -> tuple[Factors, Factors]:
-    """User and item factors, new arrays: those of ``start`` where it has the id, random elsewhere.
+    """User and item factors, new arrays.
+
+    Without ``start``: spectral item factors, and users at 0, since a fit begins by solving them.
+    With it: its factors where it has the id, random ones elsewhere.
 
     Raises
     ------
@@ -30,10 +35,10 @@ def first_factors(
         ``start`` is no store, has another width, fewer numbered rows, or none of the items.
     """
     random = generator(random_state)
-    users = initial_factors((data.n_users, width), random, dtype)
-    items = initial_factors((data.n_items, width), random, dtype)
     if start is None:
-        return users, items
+        users, items = data.user_rows(dtype), data.item_rows(dtype)
+        item_factors = spectral_item_factors(users, items, width, random, dtype, backend, n_threads)
+        return np.zeros((data.n_users, width), dtype), item_factors
     if not isinstance(start, FactorStore):
         raise TypeError(f"start must be a fitted model or its store, got {start!r}")
     if start.factors != width:
@@ -41,11 +46,13 @@ def first_factors(
             f"start has {start.factors} factors, this model {width}; "
             f"set_params(factors={start.factors}) makes them agree"
         )
-    _carry_over("users", users, data.user_ids, start.user_factors, start.user_ids)
+    user_factors = random_factors((data.n_users, width), random, dtype)
+    item_factors = random_factors((data.n_items, width), random, dtype)
+    _carry_over("users", user_factors, data.user_ids, start.user_factors, start.user_ids)
     # A fit begins by solving the users from the items: only these carry the start over.
-    if not _carry_over("items", items, data.item_ids, start.item_factors, start.item_ids):
+    if not _carry_over("items", item_factors, data.item_ids, start.item_factors, start.item_ids):
         raise ValueError("start knows no item of the data; fit without it")
-    return users, items
+    return user_factors, item_factors
 
 
 def _carry_over(side: str, new: Factors, ids: Ids, old: Factors, old_ids: Ids) -> int:

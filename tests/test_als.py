@@ -13,10 +13,11 @@ import scipy.sparse as sp
 from problems import OBJECTIVES, solve_plainly, toy
 
 import mfrank
-from mfrank.als import HalfSteps, als, initial_factors, refuse_dislikes
+from mfrank.als import HalfSteps, als, refuse_dislikes
 from mfrank.backends import Gram, SolveOptions, choose, reference
 from mfrank.csr import CSR
 from mfrank.quadratic import Counts, QuadraticObjective
+from mfrank.spectral import random_factors
 from mfrank.steps import Step
 
 
@@ -36,8 +37,8 @@ def run(
         CSR.from_scipy(matrix, dtype),
         CSR.from_scipy(sp.csr_array(matrix.T), dtype),
         steps,
-        initial_factors((users, 4), rng, dtype),
-        initial_factors((items, 4), rng, dtype),
+        random_factors((users, 4), rng, dtype),
+        random_factors((items, 4), rng, dtype),
         iterations=iterations,
         track_objective=True,
     )
@@ -148,11 +149,3 @@ def test_dislikes_are_refused_where_they_mean_nothing() -> None:
     refuse_dislikes(mfrank.WRMF(), values)
     with pytest.raises(ValueError, match=r"negative values.*RG2 knows none"):
         refuse_dislikes(mfrank.RG2(), values)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_initial_factors_are_seeded_and_scaled(dtype: str) -> None:
-    a, b = (initial_factors((500, 64), np.random.default_rng(3), dtype) for _ in range(2))
-    assert a.dtype == dtype
-    np.testing.assert_array_equal(a, b)
-    assert np.linalg.norm(a, axis=1).mean() == pytest.approx(0.1, rel=0.05)
