@@ -2,9 +2,9 @@
 
 Every contender gets the same number of trials: points of one low-discrepancy sequence in its own
 search box, judged by NDCG@20 on the validation part (the published one, or a tenth of each user's
-training items where there is none) after each of ``CHECKS`` epochs. The best trial at its best
-epoch is fitted anew, with the same seed, on the training part alone, and judged once on the test
-part. Prints a table and writes it as JSON.
+training items where there is none) after each of ``CHECKS`` epochs, until two of these in a row are
+below the trial's best. The best trial at its best epoch is fitted anew, with the same seed, on the
+training part alone, and judged once on the test part. Prints a table and writes it as JSON.
 
     python bench/quality.py ml-1m --factors 256 --trials 16
     python bench/quality.py gowalla --factors 512 --trials 12 --models IALS
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from mfrank.evaluation.report import Evaluation
 
 Box = dict[str, tuple[float, float]]
 
-CHECKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15)
+CHECKS = (1, 2, 3, 4, 6, 8, 11, 15)
 
 _WEIGHTED: Box = {"alpha": (1.0, 20.0), "regularization": (5.0, 300.0)}
 _RANKING: Box = {"alpha": (0.02, 0.2), "regularization": (0.03, 0.2)}
@@ -101,14 +102,22 @@ def search(
         model, seen = make(name, options, max(CHECKS), args), []
 
         def look(epoch: int, _: float, model: Any = model, seen: list[Any] = seen) -> None:
-            if epoch in CHECKS:
-                seen.append((judge(model, valid, train)[NDCG @ 20].value, epoch))
+            if epoch not in CHECKS:
+                return
+            seen.append((judge(model, valid, train)[NDCG @ 20].value, epoch))
+            if max(seen) not in seen[-2:]:
+                raise _PastItsBest
 
-        model.fit(train.user_items, look)
+        with suppress(_PastItsBest):
+            model.fit(train.user_items, look)
         value, epochs = max(seen)
         print(f"  {name} {options} valid NDCG@20 {value:.4f} after {epochs} epochs", flush=True)
         best = max(best, (value, epochs, options), key=lambda trial: trial[0])
     return best
+
+
+class _PastItsBest(Exception):
+    """Ends a trial from its watch."""
 
 
 def with_validation(split: Split, seed: int) -> tuple[Interactions, Interactions]:

@@ -10,6 +10,7 @@ struct Rotated {
     Table<T> fixed;
     const T *eigenvalues, *vector;
     bool has_vector;    // It is not 0.
+    bool curved;        // Some entry may have curvature.
     int64_t untouched;  // Leading directions where every fixed factor is 0.
 };
 
@@ -101,14 +102,16 @@ class Row {
         for (int64_t j = 0; j < k; ++j) {
             diagonal[j] = T(spectrum.weight) * step_.eigenvalues[j] + T(spectrum.ridge);
             inverse[j] = diagonal[j] > floor ? 1 / diagonal[j] : T(0);
-            scale[j] = std::sqrt(inverse[j]);
         }
+        if (step_.curved)
+            for (int64_t j = 0; j < k; ++j) scale[j] = std::sqrt(inverse[j]);
         return spectrum.sound(most_spread);
     }
 
     void classify() {
         loaded_ = false;
         curved = negative = false;
+        if (!step_.curved) return;
         for (int64_t at = 0; at < n;) {
             const Part some = part(at);
             for (int64_t e = 0; e < some.n; ++e) {

@@ -34,7 +34,8 @@ class ShortRows {
         const int64_t begin = task_.cells.rows.indptr[row];
         const int64_t n = task_.cells.rows.indptr[row + 1] - begin;
         const bool iterate = task_.options.solver == Solver::conjugate_gradients;
-        if (n == 0 || n > most_ || iterate || !load(row, begin, n)) return false;
+        if (n == 0 || n > most_ || iterate || !step_.curved) return false;
+        if (!load(row, begin, n)) return false;
         lanes_[n_lanes_++] = {row, n};
         return true;
     }

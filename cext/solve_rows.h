@@ -140,6 +140,14 @@ static int64_t untouched_directions(const HalfStep<T>& task, int64_t n) {
 }
 
 template <class T>
+static bool has_curvature(const HalfStep<T>& task) {
+    const Csr<T>& rows = task.cells.rows;
+    const int64_t n_users = task.cells.users_are_rows ? rows.n_rows : rows.n_columns;
+    const CellTerm& c = task.cells.curvature;
+    return c.slope != 0 || std::any_of(c.offset, c.offset + n_users, [](double v) { return v != 0; });
+}
+
+template <class T>
 static std::vector<int64_t> solve_rows(const HalfStep<T>& task) {
     const int64_t k = task.k, stride = padded<T>(k);
     Buffer<T> storage(1), vectors(2 * stride), panels(Panels<T>::size(k, k));
@@ -153,7 +161,7 @@ static std::vector<int64_t> solve_rows(const HalfStep<T>& task) {
     int64_t n_null = 0;
     while (n_null < k && task.eigenvalues[n_null] == 0) ++n_null;
     const bool has_vector = std::any_of(vector, vector + k, [](T v) { return v != 0; });
-    const Rotated<T> step{task,   as_table(task, storage), eigenvalues,
-                          vector, has_vector,              untouched_directions(task, n_null)};
+    const Rotated<T> step{task,       as_table(task, storage), eigenvalues, vector,
+                          has_vector, has_curvature(task),     untouched_directions(task, n_null)};
     return solve_scheduled(step, turn);
 }

@@ -135,7 +135,7 @@ def als(
     iterations: int,
     track_objective: bool = False,
 ) -> Iterator[Step]:
-    """Run ALS from the given factors, which are not written to; yield after every epoch.
+    """Run ALS from the given factors, which it takes over; yield after every epoch.
 
     Parameters
     ----------
@@ -159,7 +159,6 @@ def als(
     users = half_steps.objective.user_problem(user_items, half_steps.counts)
     items = half_steps.objective.item_problem(item_users, half_steps.counts)
     constant = _constant(half_steps.objective, users, items) if track_objective else 0.0
-    user_factors, item_factors = _copy(user_factors), _copy(item_factors)
     half_steps.solve_users(users, item_factors, user_factors)
     for epoch in range(1, iterations + 1):
         user_factors, item_factors = half_steps.solve_items(items, user_factors, item_factors)
@@ -176,12 +175,6 @@ def _constant(objective: QuadraticObjective, users: RowProblem, items: RowProble
     """The part of the objective that no factor changes."""
     cells = users.row_sums(users.observed.constant, likes_only=True).sum()
     return float(cells + objective.target**2 * users.weight.sum() * items.weight.sum())
-
-
-def _copy(factors: Factors) -> Factors:
-    copy = empty(factors.shape, factors.dtype)
-    copy[:] = factors
-    return copy
 
 
 def _squared_norms(factors: Factors) -> Vector:

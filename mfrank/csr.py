@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,15 @@ class CSR:
     def counts(self) -> NDArray[np.int64]:
         """Entries of each row, int64, shape (n_rows,)."""
         return np.diff(self.indptr)
+
+    def blocks(self, n_entries: int) -> Iterator[tuple[int, int]]:
+        """Ranges of consecutive rows with up to ``n_entries`` entries, or one row with more."""
+        first = 0
+        while first < self.n_rows:
+            enough = self.indptr[first] + n_entries
+            last = max(first + 1, int(np.searchsorted(self.indptr, enough, side="right")) - 1)
+            yield first, last
+            first = last
 
     def row(self, r: int) -> tuple[NDArray[np.int32], NDArray[Any] | None]:
         """Columns and values of row ``r``."""

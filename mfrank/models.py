@@ -148,15 +148,14 @@ class ALS(Parameters, ClosedForm):
         refuse_dislikes(self.objective, data.user_items.data)
         store = start.store if isinstance(start, Recommender) else start
         backend = choose(self.backend)
-        first = first_factors(
-            data, self.factors, self.dtype, self.random_state, store, backend, self.n_threads
-        )
         options = SolveOptions(self.solver, self.cg_steps, n_threads=self.n_threads)
         steps = als(
             data.user_rows(self.dtype),
             data.item_rows(self.dtype),
             HalfSteps(self.objective, data.counts, backend, options),
-            *first,
+            *first_factors(  # not kept here: the fit takes them over
+                data, self.factors, self.dtype, self.random_state, store, backend, self.n_threads
+            ),
             iterations=self.iterations,
             track_objective=self.track_objective,
         )

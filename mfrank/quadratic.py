@@ -33,6 +33,9 @@ __all__ = ["CellTerm", "Counts", "Observed", "QuadraticObjective", "RowProblem",
 
 Vector = NDArray[np.float64]
 
+_ENTRIES_AT_ONCE = 1 << 20
+"""Of which coefficients are kept at a time: what a fit holds besides its data stays small."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counts:
@@ -125,22 +128,28 @@ class RowProblem:
 
     def row_sums(self, term: CellTerm, *, likes_only: bool = False) -> Vector:
         """Sum of a cell term over the entries (or the likes) of each row, float64, shape (R,)."""
-        cells = self._coefficients(term)
-        if likes_only:
-            cells = cells * self.likes()
-        running = np.concatenate([[0.0], np.cumsum(cells)])
-        return np.asarray(running[self.rows.indptr[1:]] - running[self.rows.indptr[:-1]])
+        sums = np.empty(self.rows.n_rows)
+        for first, last in self.rows.blocks(_ENTRIES_AT_ONCE):
+            cells = self._coefficients(term, first, last)
+            begins = self.rows.indptr[first : last + 1]
+            if likes_only and self.rows.data is not None:
+                cells *= self.rows.data[begins[0] : begins[-1]] > 0
+            running = np.concatenate([[0.0], np.cumsum(cells)])
+            sums[first:last] = np.diff(running[begins - begins[0]])
+        return sums
 
-    def _coefficients(self, term: CellTerm) -> Vector:
+    def _coefficients(self, term: CellTerm, first: int = 0, last: int | None = None) -> Vector:
+        """Of the entries of the rows from ``first`` to before ``last``, a new array."""
+        begins = self.rows.indptr[first : None if last is None else last + 1]
+        entries = slice(begins[0], begins[-1])
         if self.users_are_rows:
-            offsets = np.repeat(term.offset, self.rows.counts)
+            offsets = np.repeat(term.offset[first:last], np.diff(begins))
         else:
-            offsets = term.offset[self.rows.indices]
-        if term.slope == 0:
-            return offsets
-        if self.rows.data is None:
-            return offsets + term.slope
-        return np.asarray(offsets + term.slope * np.abs(self.rows.data.astype(np.float64)))
+            offsets = term.offset[self.rows.indices[entries]]
+        if term.slope != 0:
+            data = self.rows.data
+            offsets += term.slope * (1.0 if data is None else np.abs(data[entries], dtype=float))
+        return offsets
 
 
 class QuadraticObjective(ABC):

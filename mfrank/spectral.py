@@ -117,10 +117,9 @@ class _NormalisedPattern:
 
 def _likes(rows: CSR) -> Vector:
     """Entries r > 0 of each row."""
-    if rows.data is None:
-        return rows.counts.astype(np.float64)
-    before = np.concatenate([[0], np.cumsum(rows.data > 0)])
-    return np.diff(before[rows.indptr]).astype(np.float64)
+    ones = CellTerm(np.ones(rows.n_rows))
+    problem = RowProblem(rows, ones.offset, ones.offset, Observed(ones, ones, ones), True)
+    return problem.row_sums(ones, likes_only=True)
 
 
 def _directions(factors: Factors, backend: Backend, n_threads: int) -> Factors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import DTypeLike
 
+from mfrank.aligned import empty
 from mfrank.backends import Backend, Factors
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
@@ -38,7 +39,9 @@ def first_factors(
     if start is None:
         users, items = data.user_rows(dtype), data.item_rows(dtype)
         item_factors = spectral_item_factors(users, items, width, random, dtype, backend, n_threads)
-        return np.zeros((data.n_users, width), dtype), item_factors
+        user_factors = empty((data.n_users, width), dtype)
+        user_factors[:] = 0
+        return user_factors, item_factors
     if not isinstance(start, FactorStore):
         raise TypeError(f"start must be a fitted model or its store, got {start!r}")
     if start.factors != width:

@@ -117,17 +117,6 @@ def test_an_exception_leaves_the_last_complete_epoch() -> None:
         np.testing.assert_array_equal(a.item_factors, b.item_factors)
 
 
-def test_start_is_not_written_to() -> None:
-    matrix = toy()
-    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=7))
-    steps = HalfSteps(mfrank.WRMF(), counts, reference, SolveOptions())  # type: ignore[arg-type]
-    start = np.ones((9, 2)), np.ones((7, 2))
-    csr, csc = CSR.from_scipy(matrix, "f8"), CSR.from_scipy(sp.csr_array(matrix.T), "f8")
-    for _ in als(csr, csc, steps, *start, iterations=2):
-        pass
-    assert all((factors == 1).all() for factors in start)
-
-
 def test_empty_users_get_zero_factors() -> None:
     *_, last = run(mfrank.RG2(), toy())
     assert not last.user_factors[9 // 2].any()

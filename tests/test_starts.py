@@ -29,6 +29,14 @@ def test_a_warm_start_goes_on_where_the_other_stopped() -> None:
     np.testing.assert_allclose(scores(half), scores(whole), rtol=1e-3, atol=1e-5)
 
 
+def test_a_warm_start_leaves_the_other_model_as_it_is() -> None:
+    start = als().fit(toy())
+    before = start.user_factors.copy(), start.item_factors.copy()
+    als().fit(toy(), start=start)
+    np.testing.assert_array_equal(start.user_factors, before[0])
+    np.testing.assert_array_equal(start.item_factors, before[1])
+
+
 def test_a_warm_start_matches_labels_in_any_order_and_number() -> None:
     start = als(dtype="float64").fit(labelled())
     users, items = ["new", "u5", "u0", "u3"], ["i6", "also new", "i1"]
