@@ -190,15 +190,17 @@ PYBIND11_MODULE(_ext, m) {
            const py::object& weight, const py::object& ridge, const py::object& fixed,
            const py::object& eigenvalues, const py::object& vector, const py::object& start,
            const py::object& turn, const py::object& out, const py::object& gain,
-           const std::string& solver, int cg_steps, double cg_tolerance, int n_threads) {
+           const std::string& solver, int cg_steps, double cg_tolerance, bool to_tolerance,
+           int n_threads) {
             const auto run = is_double(fixed, "fixed") ? solve_rows<double> : solve_rows<float>;
             return run(rows, observed, users_are_rows, weight, ridge, fixed, eigenvalues, vector,
                        start, turn, out, gain,
-                       {solver_named(solver), cg_steps, cg_tolerance, n_threads});
+                       {solver_named(solver), cg_steps, cg_tolerance, to_tolerance, n_threads});
         },
         py::kw_only(), "rows"_a, "observed"_a, "users_are_rows"_a, "weight"_a, "ridge"_a,
         "fixed"_a, "eigenvalues"_a, "vector"_a, "start"_a, "turn"_a, "out"_a, "gain"_a,
-        "solver"_a, "cg_steps"_a, "cg_tolerance"_a, "n_threads"_a);
+        "solver"_a, "cg_steps"_a, "cg_tolerance"_a,
+        "to_tolerance"_a, "n_threads"_a);
 
     m.def(
         "rotate",

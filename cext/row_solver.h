@@ -13,13 +13,18 @@
 // cache at each step, than one of the exact solution, which runs on register tiles.
 constexpr double CG_SLOWNESS = 4;
 
+// Steps of conjugate gradients that cost a row of n entries as much as its exact solution.
+inline double steps_worth(int64_t n, int64_t k) {
+    const double dual = double(n) * n * (k / 2.0 + n / 6.0);
+    const double primal = double(k) * k * (n / 2.0 + k / 6.0);
+    return std::min(dual, primal) / (CG_SLOWNESS * 2.0 * n * k);
+}
+
 // Whether a row of n entries is iterated on: always or, if it is for the solver to say, where the
 // steps cost less than the exact solution.
 inline bool iterates(const SolveOptions& options, int64_t n, int64_t k) {
     if (options.solver != Solver::automatic) return options.solver == Solver::conjugate_gradients;
-    const double dual = double(n) * n * (k / 2.0 + n / 6.0);
-    const double primal = double(k) * k * (n / 2.0 + k / 6.0);
-    return CG_SLOWNESS * (options.steps + 1) * 2.0 * n * k < std::min(dual, primal);
+    return n > 0 && options.steps + 1 < steps_worth(n, k);
 }
 
 // The scaled matrix I + B'B of a row may not be larger than this for T to solve it.
@@ -47,8 +52,7 @@ class RowSolver {
         bool solved = true;
         surplus_ = 0;
         if (!row_.curved) solve_diagonal(x);
-        else if (iterate) conjugate_gradients(x, task_.options.steps, task_.options.tolerance);
-        else solved = solve_exactly(x);
+        else solved = iterate ? iterate_on(row, x) : solve_exactly(x);
         gain = dot(x, row_.right, k_) + surplus_;
         return solved && std::isfinite(gain);
     }
@@ -63,6 +67,17 @@ class RowSolver {
 
    private:
     using Part = typename Row<T>::Part;
+
+    // Iterates on the row. Where it must come to the tolerance and has not when that cost as much as
+    // its exact solution, it is solved exactly: so no row takes more than twice as long.
+    bool iterate_on(int64_t row, T* x) {
+        const SolveOptions& options = task_.options;
+        const int worth = int(steps_worth(row_.n, k_));
+        const int steps = options.to_tolerance ? std::max(options.steps, worth) : options.steps;
+        if (conjugate_gradients(x, steps, options.tolerance) || !options.to_tolerance) return true;
+        surplus_ = 0;
+        return row_.take(row, MOST_SPREAD<T>) && solve_exactly(x);
+    }
 
     bool solve_exactly(T* x) {
         if (row_.n <= k_ && !row_.negative) return solve_dual(x);

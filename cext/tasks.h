@@ -40,7 +40,8 @@ enum class Solver { automatic, cholesky, conjugate_gradients };
 struct SolveOptions {
     Solver solver;
     int steps;
-    double tolerance;
+    double tolerance;   // Conjugate gradients end where the residual is this part of the right side.
+    bool to_tolerance;  // A row they leave above it is solved exactly; `steps` is then no limit.
     int n_threads;
 };
 

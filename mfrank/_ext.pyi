@@ -40,6 +40,7 @@ def solve_rows(
     solver: str,
     cg_steps: int,
     cg_tolerance: float,
+    to_tolerance: bool,
     n_threads: int,
 ) -> NDArray[np.int64]:
     """Solve a half-step into ``out``; return the rows that need more precision, left unwritten.

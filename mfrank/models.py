@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from mfrank import objectives
 from mfrank.als import HalfSteps, als, refuse_dislikes
-from mfrank.amounts import check_count
+from mfrank.amounts import check_count, share
 from mfrank.backends import SolveOptions, Solver, choose
 from mfrank.closed_form import ClosedForm
 from mfrank.data.interactions import Interactions
@@ -50,7 +50,11 @@ class ALS(Parameters, ClosedForm):
         gradients from the row's last factors. ``"auto"`` takes them only for rows so long that
         their exact solution would cost more, and solves the others exactly.
     cg_steps : int, default 3
-        Conjugate gradient steps a row takes under ``"cg"`` (implicit's default).
+        Conjugate gradient steps a row takes at most (implicit's default).
+    cg_tolerance : float or None, default None
+        In (0, 1): rows take as many steps as bring them this near to their exact solution,
+        relative and in the norm of their system; those that would need too many are solved
+        exactly. None takes ``cg_steps`` and is content.
     dtype : {"float32", "float64"}, default "float32"
         Of the factors.
     random_state : int, numpy.random.Generator or None, default None
@@ -84,6 +88,7 @@ class ALS(Parameters, ClosedForm):
     iterations: int = 15
     solver: Solver = "auto"
     cg_steps: int = 3
+    cg_tolerance: float | None = None
     dtype: DTypeLike = "float32"
     random_state: Seed = None
     n_threads: int = 0
@@ -100,6 +105,8 @@ class ALS(Parameters, ClosedForm):
             check_count(name, getattr(self, name), least)
         if not (isinstance(self.solver, str) and self.solver in get_args(Solver)):
             raise ValueError(f"solver must be auto, cholesky or cg; got {self.solver!r}")
+        if self.cg_tolerance is not None:
+            share("cg_tolerance", self.cg_tolerance, "None or ")
         if not _is_float(self.dtype):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
         generator(self.random_state)
@@ -148,7 +155,7 @@ class ALS(Parameters, ClosedForm):
         refuse_dislikes(self.objective, data.user_items.data)
         store = start.store if isinstance(start, Recommender) else start
         backend = choose(self.backend)
-        options = SolveOptions(self.solver, self.cg_steps, n_threads=self.n_threads)
+        options = SolveOptions(self.solver, self.cg_steps, self.cg_tolerance, self.n_threads)
         steps = als(
             data.user_rows(self.dtype),
             data.item_rows(self.dtype),

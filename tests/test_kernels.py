@@ -155,7 +155,8 @@ arguments = dict(
     rows=(indptr, np.zeros(indptr[-1], np.int32), None), observed=(one, one, one),
     users_are_rows=True, weight=np.ones(n), ridge=np.ones(n), fixed=np.ones((3, 256), np.float32),
     eigenvalues=np.ones(256), vector=np.zeros(256), start=np.zeros((n, 256), np.float32), turn=None,
-    out=np.zeros((n, 256), np.float32), gain=np.zeros(n), cg_steps=1000000, cg_tolerance=0.0)
+    out=np.zeros((n, 256), np.float32), gain=np.zeros(n), cg_steps=1000000, cg_tolerance=0.0,
+    to_tolerance=False)
 """
 
 
@@ -223,6 +224,31 @@ def test_auto_iterates_where_that_costs_less_and_is_exact_elsewhere() -> None:
     np.testing.assert_array_equal(solved(long, fixed, solver="auto", cg_steps=100), exact)
 
 
+@pytest.mark.parametrize("n_factors", [40, 300])
+@pytest.mark.parametrize("tolerance", [0.3, 1e-2, 1e-4, 1e-9])
+def test_a_tolerance_is_kept(tolerance: float, n_factors: int) -> None:
+    rows = problem(12, 900, 500, "float64")
+    fixed = factors(900, n_factors, "float64") * np.geomspace(1, 1e-3, n_factors)
+    at = Eigenbasis.of(reference.gram(fixed, np.ones(900)))
+    x = solved(rows, fixed, solver="cg", cg_steps=1, cg_tolerance=tolerance)
+    diagonal = at.shared.values + rows.ridge[0]
+    c, d = rows.curvature().reshape(12, 500), rows.pull().reshape(12, 500)
+    for r in range(12):
+        f = fixed[rows.rows.row(r)[0]] @ at.basis
+        matrix, right = np.diag(diagonal) + (f.T * c[r]) @ f, f.T @ d[r] + at.shared.vector
+        error = x[r] - np.linalg.solve(matrix, right)
+        bound = tolerance * np.sqrt(right**2 @ (1 / diagonal))
+        assert np.sqrt(error @ matrix @ error) <= bound + 1e-12
+
+
+def test_rows_that_miss_the_tolerance_are_solved_exactly() -> None:
+    rows, fixed = problem(12, 900, 500, "float64"), factors(900, 40, "float64")
+    exact = solved(rows, fixed, solver="cholesky")
+    for tolerance, same in ((1e-12, True), (0.3, False)):
+        x = solved(rows, fixed, solver="cg", cg_steps=1, cg_tolerance=tolerance)
+        assert np.array_equal(x, exact) == same
+
+
 def arguments(**changes: Any) -> dict[str, Any]:
     """Keywords of a small valid _ext.solve_rows call."""
     one = (np.ones(2), 0.0)
@@ -243,6 +269,7 @@ def arguments(**changes: Any) -> dict[str, Any]:
         "solver": "auto",
         "cg_steps": 3,
         "cg_tolerance": 1e-4,
+        "to_tolerance": False,
         "n_threads": 1,
     }
     return valid | changes

@@ -58,16 +58,19 @@ class SolveOptions:
         start; ``auto`` takes them for the rows whose exact solution would cost more, and is exact
         for the others.
     cg_steps : int
-        Most steps of conjugate gradients a row takes.
-    cg_tolerance : float
-        They stop when the preconditioned residual has fallen to this part of the right-hand side.
+        Most steps of conjugate gradients a row takes, unless there is a tolerance.
+    cg_tolerance : float, optional
+        Steps go on until the row's solution x of A x = b is this near the exact one:
+        |x - A^-1 b|_A <= |A x - b|_D^-1 <= cg_tolerance |b|_D^-1, where D, the part that rows share
+        and the ridge, is the preconditioner (A - D >= 0 where no c_e < 0). A row that needs more
+        steps than its exact solution is worth is solved exactly.
     n_threads : int
         0 takes every core this process may use.
     """
 
     solver: Solver = "auto"
     cg_steps: int = 3
-    cg_tolerance: float = 1e-4
+    cg_tolerance: float | None = None
     n_threads: int = 0
 
 

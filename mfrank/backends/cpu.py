@@ -30,6 +30,8 @@ else:
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 
+_ENOUGH = 1e-4  # Where only the number of steps is given, those beyond this tolerance are spared.
+
 _QUERIES_WORTH_A_SORT = 256  # Sorting the items by length takes as long as to score so many.
 
 
@@ -185,7 +187,8 @@ def _solve(
         gain=gain,
         solver=options.solver,
         cg_steps=options.cg_steps,
-        cg_tolerance=options.cg_tolerance,
+        cg_tolerance=_ENOUGH if options.cg_tolerance is None else options.cg_tolerance,
+        to_tolerance=options.cg_tolerance is not None,
         n_threads=options.n_threads,
     )
 
