@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.aligned import empty
-from mfrank.backends import Backend, Factors, Gram, Shared, SolveOptions
+from mfrank.backends import Backend, Factors, Gram, SolveOptions
 from mfrank.coupling import ItemCoupling
 from mfrank.csr import CSR
 from mfrank.eigenbasis import Eigenbasis
@@ -95,14 +95,13 @@ class HalfSteps:
         turned = empty(user_factors.shape, user_factors.dtype)
         at.turn(self.backend, user_factors, turned, self.options.n_threads)
         shared, start = at.shared, item_factors
-        if self._kappa:
-            coupling = ItemCoupling(
-                problem, turned, shared, self._kappa, start, at.basis, self.backend, self.options
-            )
-            driven = shared.vector + self._kappa * shared.values * coupling.solve()
-            shared = Shared(shared.values, driven)
         solved = empty(item_factors.shape, item_factors.dtype)
-        self.backend.solve_rows(problem, turned, shared, solved, self.options, start, at.basis)
+        if self._kappa:
+            ItemCoupling(
+                problem, turned, shared, self._kappa, start, at.basis, self.backend, self.options
+            ).solve(solved)
+        else:
+            self.backend.solve_rows(problem, turned, shared, solved, self.options, start, at.basis)
         return turned, solved
 
     def value(

@@ -8,11 +8,13 @@ solutions gives an equation for t alone, K unknowns:
 T v is one ordinary half-step with right-hand sides w_y v, so T is never formed. Multiplied by
 kappa H the system is symmetric and positive, and conjugate gradients solve it. All is written in
 the eigenbasis of H. The preconditioner replaces each row's observed part by its weight times the
-average user, its diagonal taken: exact where no row has an observed part (then one step is enough).
+average user, its diagonal taken. Where no row has an observed part T is that diagonal, and the item
+step costs no more than one without coupling.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,11 +31,12 @@ _TOLERANCE = {"float32": 1e-6, "float64": 1e-13}
 _FLAT = {"float32": 1e-5, "float64": 1e-12}
 """Part of a direction's curvature without coupling below which the rest is rounding."""
 _MOST_STEPS = 100
+_ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemCoupling:
-    """The item step of one epoch, its rows solvable for any right-hand side.
+    """The item step of one epoch.
 
     Attributes
     ----------
@@ -58,19 +61,32 @@ class ItemCoupling:
     backend: Backend
     options: SolveOptions
 
-    def solve(self) -> Vector:
-        """Solve for t, float64, shape (K,)."""
+    def solve(self, out: Factors) -> None:
+        """Solve all items into ``out``."""
+        spread = self._spread()
+        if self.problem.curved:
+            alone = self._solutions(self.shared.vector)
+            drive = self._drive(spread, alone, self._product)
+            driven = Shared(self.shared.values, self.shared.vector + drive)
+            self.backend.solve_rows(
+                self.problem, self.user_factors, driven, out, self.options, self.start, self.turn
+            )
+        else:
+            self.backend.solve_rows(self.problem, self.user_factors, self.shared, out, self.options)
+            self._add_shared(out, self._drive(spread, out, lambda vector: spread * vector))
+
+    def _drive(self, spread: Vector, alone: Factors, product: Callable[[Vector], Vector]) -> Vector:
+        """What drives the items, kappa H t, from their solutions without it and products T v."""
         driving = self.kappa * self.shared.values
-        no_pull = CellTerm(np.zeros_like(self.problem.observed.pull.offset))
-        observed = replace(self.problem.observed, pull=no_pull)
-        homogeneous = replace(self.problem, observed=observed)
 
         def apply(t: Vector) -> Vector:
-            return driving * (t - self._sum_of_solutions(homogeneous, driving * t))
+            return driving * (t - product(driving * t))
 
-        right = driving * self._sum_of_solutions(self.problem, self.shared.vector)
-        inverse = self._preconditioner(driving)
+        # Directions no user has (zero eigenvalues) play no part in the system.
+        curvatures = driving - driving**2 * spread
+        inverse = _safe_ratio(np.ones_like(driving), curvatures)
         t = weighted_sum(self.problem.weight, self.start) @ self.turn
+        right = driving * weighted_sum(self.problem.weight, alone)
         residual = right - apply(t)
         dtype = self.user_factors.dtype.name
         goal, flat = _TOLERANCE[dtype] * np.linalg.norm(right), _FLAT[dtype]
@@ -87,31 +103,42 @@ class ItemCoupling:
                 break  # without a ridge t may not be determined along it: that is all rounding
             t += power / curvature * direction
             residual -= power / curvature * applied
-        return t
+        return driving * t
 
-    def _sum_of_solutions(self, rows: RowProblem, vector: Vector) -> Vector:
+    def _product(self, vector: Vector) -> Vector:
+        """T times a vector."""
+        no_pull = CellTerm(np.zeros_like(self.problem.observed.pull.offset))
+        observed = replace(self.problem.observed, pull=no_pull)
+        rows = replace(self.problem, observed=observed)
+        return weighted_sum(rows.weight, self._solutions(vector, rows))
+
+    def _solutions(self, vector: Vector, rows: RowProblem | None = None) -> Factors:
+        """Solutions of the rows with ``vector`` as what they share."""
         solved = np.empty_like(self.start)
         shared = Shared(self.shared.values, vector)
         # Exactly, whatever the solver: T must be one linear map.
         exact = replace(self.options, solver="cholesky")
-        self.backend.solve_rows(rows, self.user_factors, shared, solved, exact)
-        return weighted_sum(rows.weight, solved)
+        self.backend.solve_rows(rows or self.problem, self.user_factors, shared, solved, exact)
+        return solved
 
-    def _preconditioner(self, driving: Vector) -> Vector:
-        """Diagonal inverse of kappa H - kappa H T^ kappa H, where T^ averages what rows observe."""
-        users = self.user_factors
+    def _spread(self) -> Vector:
+        """Diagonal of T^ = sum_y w_y^2 A^_y^-1, where A^ averages what rows observe; or of T."""
+        users, rows = self.user_factors, self.problem
         average = np.einsum("uk,uk->k", users, users, dtype=np.float64) / max(len(users), 1)
-        observed, rows = self.problem.row_sums(self.problem.observed.curvature), self.problem
-        spread = np.array(
-            [
-                _safe_ratio(
-                    rows.weight**2, rows.weight * value + observed * mean + rows.ridge
-                ).sum()
-                for value, mean in zip(self.shared.values, average, strict=True)
-            ]
+        observed = rows.row_sums(rows.observed.curvature)
+        diagonals = (
+            rows.weight * value + observed * mean + rows.ridge
+            for value, mean in zip(self.shared.values, average, strict=True)
         )
-        # Directions no user has (zero eigenvalues) play no part in the system.
-        return _safe_ratio(np.ones_like(driving), driving - driving**2 * spread)
+        return np.array([_safe_ratio(rows.weight**2, diagonal).sum() for diagonal in diagonals])
+
+    def _add_shared(self, out: Factors, vector: Vector) -> None:
+        """Add to each row, which has no observed part, its answer to ``vector``."""
+        weight, ridge = self.problem.weight[:, None], self.problem.ridge[:, None]
+        for begin in range(0, len(out), _ROWS_AT_ONCE):
+            rows = slice(begin, begin + _ROWS_AT_ONCE)
+            diagonals = weight[rows] * self.shared.values + ridge[rows]
+            out[rows] += _safe_ratio(weight[rows] * vector, diagonals)
 
 
 def weighted_sum(weights: Vector, factors: Factors) -> Vector:

@@ -94,6 +94,12 @@ class RowProblem:
     observed: Observed
     users_are_rows: bool
 
+    @property
+    def curved(self) -> bool:
+        """Whether observed cells have curvature; if not, M and the ridge are all of a matrix."""
+        curvature = self.observed.curvature
+        return curvature.slope != 0 or bool(np.any(curvature.offset))
+
     def part(self, rows: NDArray[Any]) -> tuple[RowProblem, NDArray[np.int32]]:
         """The problem of some rows over the columns that they use, and those columns."""
         whole = self.rows
