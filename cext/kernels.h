@@ -10,6 +10,7 @@
 #include "slabs.h"
 #include "short_rows.h"
 #include "rotate.h"
+#include "heavy_rows.h"
 #include "solve_rows.h"
 #include "sums.h"
 #include "best.h"

@@ -62,13 +62,19 @@ class Row {
     // Takes up a row. False where T cannot tell D's small values from 0 in a direction that
     // entries have a part in.
     bool take(int64_t row, double most_spread) {
-        row_ = row;
-        begin_ = task_.cells.rows.indptr[row];
-        n = task_.cells.rows.indptr[row + 1] - begin_;
+        turn_to(row);
         const bool sound = set_diagonal(most_spread);
         set_right();
         classify();
         return n == 0 || sound;
+    }
+
+    // Takes up no more of a row than its entries.
+    void turn_to(int64_t row) {
+        row_ = row;
+        begin_ = task_.cells.rows.indptr[row];
+        n = task_.cells.rows.indptr[row + 1] - begin_;
+        loaded_ = false;
     }
 
     // The entries from `at` on, all of them or as many as fit.
@@ -109,7 +115,6 @@ class Row {
     }
 
     void classify() {
-        loaded_ = false;
         curved = negative = false;
         if (!step_.curved) return;
         for (int64_t at = 0; at < n;) {

@@ -57,6 +57,30 @@ class RowSolver {
         return solved && std::isfinite(gain);
     }
 
+    // Of the row's entries [begin, end): their part of its matrix and of its right-hand side.
+    void sum(int64_t row, int64_t begin, int64_t end, Panels<T> matrix, T* right) {
+        row_.turn_to(row);
+        std::fill_n(matrix.data, Panels<T>::size(k_, k_), T(0));
+        std::fill_n(row_.right, k_, T(0));
+        add_entries(begin, end, matrix);
+        std::copy_n(row_.right, k_, right);
+    }
+
+    // As `solve`, exactly, from the sums over all parts of the entries.
+    bool solve_summed(int64_t row, const std::vector<const T*>& matrices,
+                      const std::vector<const T*>& rights, T* x, double& gain) {
+        if (!row_.take(row, MOST_SPREAD<T>)) return false;
+        const Panels<T> a = diagonal_matrix();
+        for (const T* part : matrices)
+            for (int64_t i = 0; i < Panels<T>::size(k_, k_); i += W<T>)
+                vec(a.data + i) += vec(part + i);
+        for (const T* part : rights)
+            for (int64_t j = 0; j < k_; j += W<T>) vec(row_.right + j) += vec(part + j);
+        const bool solved = solve_system(a, x);
+        gain = dot(x, row_.right, k_);
+        return solved && std::isfinite(gain);
+    }
+
     // Brings the first factors of a row that will be solved soon into the cache.
     void expect(int64_t row) const {
         const Csr<T>& rows = task_.cells.rows;
@@ -208,24 +232,40 @@ class RowSolver {
     }
 
     bool solve_primal(T* x) {
+        const Panels<T> a = diagonal_matrix();
+        add_entries(0, row_.n, a);
+        return blocks_.stopping() || solve_system(a, x);
+    }
+
+    // D as a matrix, 1 where it is 0.
+    Panels<T> diagonal_matrix() {
+        const Panels<T> a{matrix_.at_least(Panels<T>::size(k_, k_)), k_};
+        std::fill_n(a.data, Panels<T>::size(k_, k_), T(0));
+        for (int64_t j = 0; j < k_; ++j)
+            *a.at(j, j) = row_.inverse[j] > 0 ? row_.diagonal[j] : T(1);
+        return a;
+    }
+
+    // a += sum_e c_e f_e f_e', right += sum_e d_e f_e over the entries [begin, end); begin is a
+    // multiple of CHUNK, or all entries fit.
+    void add_entries(int64_t begin, int64_t end, Panels<T> a) {
         const Panels<T> rows{left_.at_least(2 * Panels<T>::size(CHUNK, k_)), CHUNK};
         const Panels<T> weighted{left_.get() + Panels<T>::size(CHUNK, k_), CHUNK};
-        const Panels<T> a{matrix_.at_least(Panels<T>::size(k_, k_)), k_};
-        const T* inverse = row_.inverse;
-        std::fill_n(a.data, Panels<T>::size(k_, k_), T(0));
-        for (int64_t j = 0; j < k_; ++j) *a.at(j, j) = inverse[j] > 0 ? row_.diagonal[j] : T(1);
-        for (int64_t at = 0; at < row_.n;) {
-            if (blocks_.stopping()) return true;
+        for (int64_t at = begin; at < end && !blocks_.stopping();) {
             const Part some = row_.part(at);
-            for (int64_t begin = 0; begin < some.n; begin += CHUNK) {
-                const int64_t n = std::min(CHUNK, some.n - begin);
-                const Part chunk{some.columns + begin, some.curvature + begin,
-                                 some.pull + begin, n};
+            for (int64_t first = 0; first < some.n; first += CHUNK) {
+                const int64_t n = std::min(CHUNK, some.n - first);
+                const Part chunk{some.columns + first, some.curvature + first,
+                                 some.pull + first, n};
                 pack_primal(chunk, rows, weighted);
                 rank_update(a, weighted, rows, chunk.n, 0, k_);
             }
             at += some.n;
         }
+    }
+
+    bool solve_system(Panels<T> a, T* x) {
+        const T* inverse = row_.inverse;
         if (!(growth(a, k_, row_.scale) <= MOST_GROWTH<T>)) return false;
         if (!cholesky(a, k_, pivots_.get())) return false;
         for (int64_t j = 0; j < k_; ++j) x[j] = inverse[j] > 0 ? row_.right[j] : T(0);

@@ -95,16 +95,35 @@ class BlockSolver {
     Buffer<T> plain_, solutions_;
 };
 
+// Solves the heavy rows, which come first and are each a block; how many there are.
+template <class T>
+static int64_t solve_heavy(const Rotated<T>& step, const Schedule& schedule,
+                           std::vector<int64_t>& failed) {
+    static_assert(HEAVY >= SORTED && HEAVY % SORTED == 0 && HEAVY >= BLOCK_ENTRIES);
+    const int64_t* indptr = step.task.cells.rows.indptr;
+    int64_t n_heavy = 0;
+    for (const int64_t row : schedule.rows) {
+        if (!HeavyRows<T>::takes(step, indptr[row + 1] - indptr[row])) break;
+        ++n_heavy;
+    }
+    if (n_heavy == 0) return 0;
+    HeavyRows<T> heavy(step);
+    for (int64_t i = 0; i < n_heavy; ++i) heavy.solve(schedule.rows[i], failed);
+    return n_heavy;
+}
+
 template <class T>
 static std::vector<int64_t> solve_scheduled(const Rotated<T>& step, Panels<T> turn) {
     const Csr<T>& rows = step.task.cells.rows;
     const Schedule schedule = longest_first(rows.indptr, rows.n_rows);
     std::vector<int64_t> failed;
+    const int64_t n_heavy = solve_heavy(step, schedule, failed);
     std::mutex mutex;
-    share(schedule.n_blocks(), step.task.options.n_threads, [&](Blocks& blocks) {
+    share(schedule.n_blocks() - n_heavy, step.task.options.n_threads, [&](Blocks& blocks) {
         BlockSolver<T> solver(step, turn, blocks);
         std::vector<int64_t> mine;
         for (int64_t block; blocks.next(block);) {
+            block += n_heavy;
             const int64_t first = schedule.starts[block], last = schedule.starts[block + 1];
             solver.solve(schedule.rows.data() + first, last - first, mine);
         }

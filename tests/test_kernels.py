@@ -224,6 +224,17 @@ def test_auto_iterates_where_that_costs_less_and_is_exact_elsewhere() -> None:
     np.testing.assert_array_equal(solved(long, fixed, solver="auto", cg_steps=100), exact)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_row_of_very_many_entries_is_summed_by_all_threads(dtype: str) -> None:
+    rows, fixed = problem(2, 40_000, 39_000, dtype), factors(40_000, 20, dtype)
+    one, two, five = (solved(rows, fixed, solver="cholesky", n_threads=n) for n in (1, 2, 5))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, five)
+    gram = reference.gram(fixed, np.ones(len(fixed)))
+    expected = solve_plainly(rows, fixed, gram) @ Eigenbasis.of(gram).basis
+    np.testing.assert_allclose(one, expected, rtol=100 * cpu.TOLERANCE[dtype])
+
+
 @pytest.mark.parametrize("n_factors", [40, 300])
 @pytest.mark.parametrize("tolerance", [0.3, 1e-2, 1e-4, 1e-9])
 def test_a_tolerance_is_kept(tolerance: float, n_factors: int) -> None:
