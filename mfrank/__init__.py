@@ -20,6 +20,7 @@ from mfrank.evaluation.metrics import (
     Recall,
 )
 from mfrank.evaluation.names import definitions
+from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models import ALS, load
 from mfrank.objectives import EALS, IALS, RG2, RGX, WRMF, RG2Sampled, RGXPrinted
 from mfrank.retrieval.recommender import NotFittedError, Recommender
@@ -39,6 +40,7 @@ __all__ = [
     "RGX",
     "WRMF",
     "Coverage",
+    "EarlyStopping",
     "FactorStore",
     "Gini",
     "HitRate",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -16,6 +17,7 @@ from mfrank.amounts import check_count, share
 from mfrank.backends import SolveOptions, Solver, choose
 from mfrank.closed_form import ClosedForm
 from mfrank.data.interactions import Interactions
+from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.objectives import RG2
 from mfrank.options import Parameters, describe, restore
 from mfrank.progress import follow
@@ -23,6 +25,7 @@ from mfrank.quadratic import QuadraticObjective
 from mfrank.retrieval.recommender import Recommender
 from mfrank.seeds import Seed, generator
 from mfrank.starts import first_factors
+from mfrank.steps import Step
 from mfrank.store.factors import FactorStore
 
 __all__ = ["ALS", "Callback", "load"]
@@ -119,6 +122,7 @@ class ALS(Parameters, ClosedForm):
         user_items: Any,
         *,
         start: Recommender | FactorStore | None = None,
+        stopping: EarlyStopping | None = None,
         callback: Callback | None = None,
         show_progress: bool = False,
     ) -> Self:
@@ -131,6 +135,9 @@ class ALS(Parameters, ClosedForm):
             Warm start: go on from its factors. Its width must be ``factors``; users and items are
             matched by their ids, new ones start at random. Where row numbers are the ids, the data
             may have more rows than ``start``, not fewer.
+        stopping : EarlyStopping, optional
+            Stop where held-out interactions are no longer ranked better, and keep the best epoch;
+            ``iterations`` is then the most that there will be.
         callback : function, optional
             Called after every epoch with its number from 0, its seconds, and the objective or
             None. This model already holds the epoch's factors. A true result stops the fit. An
@@ -145,13 +152,18 @@ class ALS(Parameters, ClosedForm):
         Raises
         ------
         ValueError, TypeError
-            Before any work: data the objective cannot use, or a start that does not fit. A fit
-            that diverges (the message says so) leaves the last complete epoch.
+            Before any work: data the objective cannot use, or a start or held-out interactions
+            that do not fit. A fit that diverges (the message says so) leaves the last complete
+            epoch.
         """
         self.__post_init__()
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function or None, got {callback!r}")
         data = Interactions.of(user_items)
+        if stopping is not None:
+            if not isinstance(stopping, EarlyStopping):
+                raise TypeError(f"stopping must be an EarlyStopping or None, got {stopping!r}")
+            stopping.check(data.user_items.shape)
         refuse_dislikes(self.objective, data.user_items.data)
         store = start.store if isinstance(start, Recommender) else start
         backend = choose(self.backend)
@@ -168,22 +180,46 @@ class ALS(Parameters, ClosedForm):
         )
         if show_progress:
             steps = follow(steps, self.iterations)
+        self._keep(steps, data, stopping, callback)
+        return self
+
+    def _keep(
+        self,
+        steps: Iterator[Step],
+        data: Interactions,
+        stopping: EarlyStopping | None,
+        callback: Callback | None,
+    ) -> None:
+        """Take up the factors of epoch after epoch, at the end those of the best."""
         history: list[dict[str, float | int | None]] = []
+        values: list[float] = []
         for step in steps:
             history.append(step.record())
-            store = FactorStore(
-                step.user_factors,
-                step.item_factors,
-                data.user_ids,
-                data.item_ids,
-                counts=data.counts,
-                fitter=describe(self),
-                history=history,
-            )
-            self._store, self._seen = store, data.user_items
+            if stopping:
+                values.append(stopping.value(step, data, self.backend, self.n_threads))
+                history[-1]["valid"] = values[-1]
+            self._store, self._seen = self._stored(step, data, history), data.user_items
+            if stopping and values[-1] > max(values[:-1], default=-math.inf):
+                best = self._store
             if callback and callback(step.epoch - 1, step.seconds, step.objective):
                 break
-        return self
+            if stopping and stopping.is_over(values):
+                break
+        if stopping:
+            self._store = replace(best, history=history)
+
+    def _stored(
+        self, step: Step, data: Interactions, history: Sequence[Mapping[str, float | int | None]]
+    ) -> FactorStore:
+        return FactorStore(
+            step.user_factors,
+            step.item_factors,
+            data.user_ids,
+            data.item_ids,
+            counts=data.counts,
+            fitter=describe(self),
+            history=history,
+        )
 
     @classmethod
     def _from_store(cls, store: FactorStore) -> Self:

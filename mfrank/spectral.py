@@ -60,19 +60,21 @@ def spectral_item_factors(
         K, any number; directions that the data do not have are left to the noise.
     """
     pattern = _NormalisedPattern(users, items, backend, n_threads)
-    basis = random_state.standard_normal((users.n_rows, width), dtype=np.float32)
-    basis = pattern.to_items(basis.astype(dtype, copy=False))
+    images = random_state.standard_normal((users.n_rows, width), dtype=np.float32)
+    images = images.astype(dtype, copy=False)
+    factors = pattern.to_items(images)
     for _ in range(_POWERS):
-        at = _directions(basis, backend, n_threads)
-        images = pattern.to_users(at)
-        basis = pattern.to_items(images)
-    # images = A V', whose Gram matrix has the squared singular values: A'A V' / s^2 is V again.
-    gram = backend.gram(images, np.ones(len(images)), n_threads)
-    ritz = Eigenbasis.of(gram)
-    powers = _inverse_power(ritz.shared.values, 0.75)
-    factors = _turned(basis, ritz.basis * powers, backend, n_threads)
+        _scale_directions(factors, factors, 0.5, backend, n_threads)
+        images = pattern.to_users(factors)
+        del factors  # before there is another
+        factors = pattern.to_items(images)
+    # Along the principal directions of the images A V, of lengths s, factors are A'A V = s^2 V.
+    _scale_directions(factors, images, 0.75, backend, n_threads)
+    del images
     factors *= np.asarray(_LENGTH * pattern.item_degrees**0.5, dtype=dtype)[:, None]
-    factors += np.asarray(_NOISE * random_factors(factors.shape, random_state, dtype))
+    noise = random_factors(factors.shape, random_state, dtype)
+    noise *= _NOISE
+    factors += noise
     return factors
 
 
@@ -122,17 +124,16 @@ def _likes(rows: CSR) -> Vector:
     return problem.row_sums(ones, likes_only=True)
 
 
-def _directions(factors: Factors, backend: Backend, n_threads: int) -> Factors:
-    """An orthonormal basis of the factors' columns, zero columns where they have fewer."""
-    at = Eigenbasis.of(backend.gram(factors, np.ones(len(factors)), n_threads))
-    scales = _inverse_power(at.shared.values, 0.5)
-    return _turned(factors, at.basis * scales, backend, n_threads)
+def _scale_directions(
+    factors: Factors, images: Factors, power: float, backend: Backend, n_threads: int
+) -> None:
+    """Turn the factors to the principal directions of the images and divide by lengths^(2 power).
 
-
-def _turned(factors: Factors, basis: Vector, backend: Backend, n_threads: int) -> Factors:
-    out = empty(factors.shape, factors.dtype)
-    backend.rotate(factors, basis, 0, out, n_threads)
-    return out
+    Directions that the images lack become zero columns.
+    """
+    at = Eigenbasis.of(backend.gram(images, np.ones(len(images)), n_threads))
+    scaled = at.basis * _inverse_power(at.shared.values, power)
+    backend.rotate(factors, scaled, 0, factors, n_threads)
 
 
 def _inverse_power(values: Vector, power: float) -> Vector:

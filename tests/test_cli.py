@@ -74,6 +74,21 @@ def test_fit_makes_the_model_that_python_makes(split, train, tmp_path):
     assert saved.item_ids == expected.item_ids
 
 
+def test_fit_finds_the_number_of_epochs_on_a_held_out_share(train, tmp_path, capsys):
+    line = ["fit", train, "--model", str(tmp_path / "m"), "--hold-out", "0.2"]
+    assert main([*line, *FAST, "--iterations", "9"]) == 0
+    saved = mfrank.load(tmp_path / "m")
+    data = mfrank.Interactions.from_file(train)
+    split = by_ratio(data, train=0.8, valid=0.2, test=0.0)
+    best = mfrank.ALS(factors=4, iterations=9, random_state=0)
+    best.fit(split.train, stopping=mfrank.EarlyStopping(split.valid))
+    values = [epoch["valid"] for epoch in best.store.history]
+    assert saved.iterations == values.index(max(values)) + 1
+    assert f"ranked best after {saved.iterations} epochs" in capsys.readouterr().out
+    whole = mfrank.ALS(factors=4, iterations=saved.iterations, random_state=0).fit(data)
+    np.testing.assert_array_equal(saved.item_factors, whole.item_factors)
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".parquet"])
 def test_every_format_goes_in_and_out(split, tmp_path, suffix, capsys):
     if suffix == ".parquet":
@@ -257,6 +272,7 @@ def test_help_and_version_are_no_errors(capsys):
         ("fit train.csv", "required: --model (see mfrank fit --help)"),
         ("fit nowhere.csv --model m", "there is no file nowhere.csv"),
         ("fit train.csv --model m --factors 0", "factors must be at least 1"),
+        ("fit train.csv --model m --hold-out 2.0", "hold-out must be a share in (0, 1)"),
         ("fit train.csv --model m --factors x", "invalid int value: 'x'"),
         ("fit train.csv --model m --objective bpr", "'bpr' is no objective"),
         ("fit train.csv --model m --objective wrmf --beta 1", "--beta is no option of wrmf"),

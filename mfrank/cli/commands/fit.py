@@ -8,8 +8,12 @@ from __future__ import annotations
 import argparse
 import sys
 
+from mfrank.amounts import share
 from mfrank.cli.flags import add_flags, add_objective_flags, given, objective_of
 from mfrank.cli.inputs import add_table_flags, read_table
+from mfrank.data.interactions import Interactions
+from mfrank.data.splits import by_ratio
+from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models import ALS
 from mfrank.retrieval.recommender import NotFittedError
 
@@ -17,6 +21,7 @@ EXAMPLES = """\
   mfrank fit ratings.csv --model model
   mfrank fit plays.tsv --user listener --item artist --model model --objective ials --factors 128
   mfrank fit ratings.parquet --at-least 4 --model model --objective rg2 --alpha 0.1
+  mfrank fit ratings.csv --model model --hold-out 0.1
 """
 
 
@@ -26,13 +31,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="FOLDER", help="where to save the model")
     add_table_flags(parser)
     add_objective_flags(parser, ALS().objective)
-    add_flags(parser.add_argument_group("fit"), ALS, leave_out=["objective"])
+    fit = parser.add_argument_group("fit")
+    add_flags(fit, ALS, leave_out=["objective"])
+    fit.add_argument(
+        "--hold-out",
+        type=float,
+        metavar="SHARE",
+        help="find the number of epochs: first fit without this share of each user's interactions "
+        "until these are no longer ranked better, then fit to all for as many epochs",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
     """Fit and save."""
     model = ALS(**given(args, ALS) | {"objective": objective_of(args)})
     data = read_table(args, args.interactions)
+    if args.hold_out is not None:
+        model.set_params(iterations=_best_epoch(model, data, args.hold_out))
     try:
         model.fit(data, show_progress=sys.stderr.isatty())
     except KeyboardInterrupt:
@@ -42,6 +57,22 @@ def run(args: argparse.Namespace) -> None:
     seconds = sum(float(epoch["seconds"] or 0) for epoch in model.store.history)
     print(f"fitted {model.objective} to {data}")
     print(f"{len(model.store.history)} epochs in {seconds:.2f} s; saved to {args.model}")
+
+
+def _best_epoch(model: ALS, data: Interactions, hold_out: float) -> int:
+    """Epochs after which a fit without the held-out share ranks it best."""
+    kept = 1 - share("hold-out", hold_out)
+    split = by_ratio(data, train=kept, valid=1 - kept, test=0.0, random_state=model.random_state)
+    stopping = EarlyStopping(split.valid)
+    model.fit(split.train, stopping=stopping, show_progress=sys.stderr.isatty())
+    values = [float(epoch["valid"] or 0) for epoch in model.store.history]
+    best = values.index(max(values)) + 1
+    print(f"held-out interactions are ranked best after {best} epochs: {_said(stopping, values)}")
+    return best
+
+
+def _said(stopping: EarlyStopping, values: list[float]) -> str:
+    return f"{stopping.metric} " + " ".join(f"{value:.4f}" for value in values)
 
 
 def _save_what_there_is(model: ALS, folder: str) -> None:

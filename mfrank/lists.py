@@ -1,0 +1,67 @@
+"""What a ranking loss sees of some users: items they like beside items they were not seen to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+__all__ = ["Array", "Lists"]
+
+Array = NDArray[Any]
+"""An array of numpy or of any library with numpy's interface."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lists:
+    """For each of B users up to L liked and up to M other items, of all or a sample of each.
+
+    A place that is not filled is padding: no loss looks at its score, and its slope is 0.
+
+    Attributes
+    ----------
+    gains : float, shape (B, L)
+        What a liked item is worth, > 0 (1, or 2^relevance - 1); 0 marks padding.
+    others : bool, shape (B, M)
+        Whether the place of an other item is filled.
+    n_likes, n_items : float, shape (B,)
+        Liked items and all items of the whole list that these were drawn from, N_u+ and N_u.
+    ideal : float, shape (B,)
+        Largest discounted gain of the whole list, Z_u = sum_r G_(r) / log2(1 + r).
+    cells : int64, shape (B, L)
+        Number of the observed cell of each like, by which losses remember it; -1 for padding.
+    users : int64, shape (B,)
+        Rows of the users.
+    log_chances : float, shape (B, M), optional
+        Log of the expected number of times each other item was drawn; None where all are there.
+    """
+
+    gains: Array
+    others: Array
+    n_likes: Array
+    n_items: Array
+    ideal: Array
+    cells: Array
+    users: Array
+    log_chances: Array | None = None
+
+    @property
+    def likes(self) -> Array:
+        """Whether the place of a liked item is filled, bool, shape (B, L)."""
+        return self.gains > 0
+
+    @property
+    def like_shares(self) -> Array:
+        """Part of its user's liked places that each like is, shape (B, L); 0 for padding."""
+        return _shares(self.likes)
+
+    @property
+    def other_shares(self) -> Array:
+        """Part of its user's other places that each other item is, shape (B, M)."""
+        return _shares(self.others)
+
+
+def _shares(filled: Array) -> Array:
+    shares: Array = filled / filled.sum(axis=1, keepdims=True).clip(1)
+    return shares

@@ -1,0 +1,48 @@
+"""Ranking losses: one file each, found by its name; a new one touches no other file.
+
+A loss sees scores and nothing else. Of some users' lists (:class:`mfrank.lists.Lists`) it gives the
+slopes, d loss / d score; how scores come from factors, and where the slopes go, is the engine's.
+The text is numpy's and works on any library's arrays that share its interface.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from mfrank.lists import Array, Lists
+
+__all__ = ["Loss", "Memory", "Slopes"]
+
+Memory = dict[str, Array]
+"""What a loss remembers from batch to batch, by name: arrays by observed cell or by user."""
+
+
+class Slopes(NamedTuple):
+    """Slopes of the liked (B, L) and of the other items (B, M), and the loss of each user (B,)."""
+
+    likes: Array
+    others: Array
+    loss: Array
+
+
+class Loss(ABC):
+    """A ranking loss, a frozen dataclass of its options."""
+
+    def memory(self, n_cells: int, n_users: int) -> Memory:
+        """What it remembers before the first batch; nothing, unless it says otherwise."""
+        return {}
+
+    @abstractmethod
+    def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
+        """Loss of each user and its derivatives by the scores of the places.
+
+        Parameters
+        ----------
+        lists : Lists
+            B users with L places for liked items and M for others.
+        likes, others : float, shape (B, L) and (B, M)
+            Scores; finite also where a place is padding.
+        memory : dict of arrays
+            Of :meth:`memory`, brought up to date.
+        """

@@ -1,0 +1,42 @@
+"""ApproxNDCG (Qin, Liu & Li 2010): NDCG at ranks that are smooth in the scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mfrank.lists import Array, Lists
+from mfrank.logistic import sigmoid
+from mfrank.trainers import Loss, Memory, Slopes
+
+__all__ = ["ApproxNDCG"]
+
+
+@dataclass(frozen=True)
+class ApproxNDCG(Loss):
+    """-sum_i G_i / (Z log2(1 + r_i)), r_i = 1 + sum_{j != i} sigmoid(sharpness (h_j - h_i)).
+
+    Parameters
+    ----------
+    sharpness : float, default 1.0
+        The larger, the nearer r_i to the rank. The default is that of the SONG authors' code.
+    """
+
+    sharpness: float = 1.0
+
+    def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
+        """See :meth:`mfrank.trainers.Loss.slopes`."""
+        scores = np.concatenate([likes, others], axis=1)
+        filled = np.concatenate([lists.likes, lists.others], axis=1)
+        width = likes.shape[1]
+        above = sigmoid(self.sharpness * (scores[:, None, :] - likes[:, :, None]))
+        above = above * filled[:, None, :]
+        above[:, np.arange(width), np.arange(width)] = 0
+        places = 2 + above.sum(2)  # 1 + rank
+        worth = lists.gains / lists.ideal[:, None]
+        loss = -(worth / np.log2(places)).sum(1)
+        by_rank = worth / (np.log(2) * places * np.log2(places) ** 2)
+        slope = by_rank[:, :, None] * self.sharpness * above * (1 - above)
+        down = slope.sum(1)
+        return Slopes(down[:, :width] - slope.sum(2), down[:, width:], loss)

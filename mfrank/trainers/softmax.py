@@ -1,0 +1,63 @@
+"""Softmax cross-entropy over the list, and over a sample of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mfrank.lists import Array, Lists
+from mfrank.logistic import log_sum_exp, softplus
+from mfrank.trainers import Loss, Memory, Slopes
+
+__all__ = ["SampledSoftmax", "Softmax"]
+
+
+@dataclass(frozen=True)
+class Softmax(Loss):
+    """Cross-entropy of softmax(h) over the whole list and the gains as shares of their sum."""
+
+    def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
+        """See :meth:`mfrank.trainers.Loss.slopes`."""
+        scores = np.concatenate([likes, others], axis=1)
+        filled = np.concatenate([lists.likes, lists.others], axis=1)
+        targets = lists.gains / lists.gains.sum(1, keepdims=True)
+        total = log_sum_exp(scores, filled)
+        shares = filled * np.exp(np.minimum(scores - total, 0))
+        width = likes.shape[1]
+        loss = total[:, 0] - (targets * likes).sum(1)
+        return Slopes(shares[:, :width] - targets, shares[:, width:], loss)
+
+
+@dataclass(frozen=True)
+class SampledSoftmax(Loss):
+    """Cross-entropy of each liked item alone against a sample of the others, corrected for it.
+
+    z = h / temperature - log q, where q is how often an item was expected in the sample (Bengio &
+    Senecal 2008); the mean over liked items of log(exp(z_i) + sum_j exp(z_j)) - z_i, with q_i = 1.
+
+    Parameters
+    ----------
+    temperature : float, default 1.0
+        What scores are divided by, > 0.
+    """
+
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ValueError(f"temperature must be above 0, got {self.temperature}")
+
+    def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
+        """See :meth:`mfrank.trainers.Loss.slopes`."""
+        z = others / self.temperature
+        if lists.log_chances is not None:
+            z = z - lists.log_chances
+        total = log_sum_exp(z, lists.others)
+        lead = total - likes / self.temperature
+        weights = lists.like_shares
+        missed = np.exp(-softplus(-lead))  # 1 - softmax of the like itself
+        slope = weights * missed / self.temperature
+        shares = lists.others * np.exp(np.minimum(z - total, 0))
+        loss = (weights * softplus(lead)).sum(1)
+        return Slopes(-slope, shares * slope.sum(1, keepdims=True), loss)

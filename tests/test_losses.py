@@ -1,0 +1,215 @@
+"""Ranking losses: slopes are derivatives, padding is nothing, limits are the metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mfrank.lists import Lists
+from mfrank.trainers import Loss, Slopes
+from mfrank.trainers.approx_ndcg import ApproxNDCG
+from mfrank.trainers.bce import BCE
+from mfrank.trainers.bpr import BPR
+from mfrank.trainers.smooth_ap import SmoothAP
+from mfrank.trainers.softmax import SampledSoftmax, Softmax
+from mfrank.trainers.song import SONG
+
+Scores = NDArray[np.float64]
+
+LOSSES: dict[str, Loss] = {
+    "bpr": BPR(),
+    "bce": BCE(),
+    "softmax": Softmax(),
+    "sampled softmax": SampledSoftmax(temperature=0.7),
+    "approx ndcg": ApproxNDCG(sharpness=2.0),
+    "smooth ap": SmoothAP(temperature=0.3),
+    "song": SONG(decay=1.0),
+}
+N_LIKES, N_OTHERS = (3, 1, 4), (6, 8, 2)
+
+
+def whole_lists(seed: int = 0) -> tuple[Lists, Scores, Scores]:
+    """Three users' whole lists of up to four likes and eight others, padded, with scores."""
+    rng = np.random.default_rng(seed)
+    gains, others = np.zeros((3, 4)), np.zeros((3, 8), dtype=bool)
+    for user, (likes, rest) in enumerate(zip(N_LIKES, N_OTHERS, strict=True)):
+        gains[user, :likes] = 2.0 ** rng.integers(1, 4, likes) - 1
+        others[user, :rest] = True
+    best_first = -np.sort(-gains, axis=1)
+    lists = Lists(
+        gains=gains,
+        others=others,
+        n_likes=np.array(N_LIKES, dtype=float),
+        n_items=np.array(N_LIKES, dtype=float) + N_OTHERS,
+        ideal=(best_first / np.log2(np.arange(2, 6))).sum(1),
+        cells=np.where(gains > 0, np.cumsum(gains > 0).reshape(gains.shape) - 1, -1),
+        users=np.arange(3),
+    )
+    return lists, rng.normal(size=(3, 4)), rng.normal(size=(3, 8))
+
+
+def slopes(loss: Loss, lists: Lists, likes: Scores, others: Scores) -> Slopes:
+    return loss.slopes(lists, likes, others, loss.memory(sum(N_LIKES), 3))
+
+
+def derivative(f: Callable[[Scores], float], at: Scores) -> Scores:
+    """Central differences."""
+    found, step = np.zeros_like(at), 1e-6
+    for place in np.ndindex(at.shape):
+        up, down = at.copy(), at.copy()
+        up[place] += step
+        down[place] -= step
+        found[place] = (f(up) - f(down)) / (2 * step)
+    return found
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_slopes_are_the_derivatives_of_the_loss(name: str) -> None:
+    loss = LOSSES[name]
+    lists, likes, others = whole_lists()
+    found = slopes(loss, lists, likes, others)
+    by_likes = derivative(lambda x: slopes(loss, lists, x, others).loss.sum(), likes)
+    by_others = derivative(lambda x: slopes(loss, lists, likes, x).loss.sum(), others)
+    np.testing.assert_allclose(found.likes, by_likes, atol=1e-7)
+    np.testing.assert_allclose(found.others, by_others, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_padding_has_no_slope_and_no_say(name: str) -> None:
+    lists, likes, others = whole_lists()
+    found = slopes(LOSSES[name], lists, likes, others)
+    assert not found.likes[~lists.likes].any()
+    assert not found.others[~lists.others].any()
+    again = slopes(
+        LOSSES[name], lists, np.where(lists.likes, likes, 50), np.where(lists.others, others, 90)
+    )
+    for a, b in zip(found, again, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"bce"}))
+def test_only_differences_of_scores_count(name: str) -> None:
+    lists, likes, others = whole_lists()
+    found = slopes(LOSSES[name], lists, likes, others)
+    np.testing.assert_allclose(found.likes.sum(1) + found.others.sum(1), 0, atol=1e-12)
+    moved = slopes(LOSSES[name], lists, likes + 30, others + 30)
+    for a, b in zip(found, moved, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_scores_of_any_size_are_no_trouble(name: str) -> None:
+    lists, likes, others = whole_lists()
+    for sign in (1e4, -1e4):
+        for part in slopes(LOSSES[name], lists, sign * likes, sign * others):
+            assert np.isfinite(part).all()
+
+
+def metrics(lists: Lists, likes: Scores, others: Scores) -> tuple[Scores, Scores]:
+    """NDCG and average precision of each user, from the order of its scores."""
+    ndcg, precision = [], []
+    for user in range(len(likes)):
+        gains = np.concatenate([lists.gains[user], np.zeros(others.shape[1])])
+        there = np.concatenate([lists.likes[user], lists.others[user]])
+        order = np.argsort(-np.concatenate([likes[user], others[user]])[there])
+        ranked = gains[there][order]
+        discounted = ranked / np.log2(np.arange(2, len(ranked) + 2))
+        ndcg.append(discounted.sum() / lists.ideal[user])
+        hits = np.flatnonzero(ranked)
+        precision.append(np.mean(np.arange(1, len(hits) + 1) / (hits + 1)))
+    return np.array(ndcg), np.array(precision)
+
+
+def test_sharp_ranks_give_the_metrics() -> None:
+    lists, likes, others = whole_lists()
+    ndcg, precision = metrics(lists, likes, others)
+    sharp = slopes(ApproxNDCG(sharpness=1e5), lists, likes, others)
+    np.testing.assert_allclose(-sharp.loss, ndcg, rtol=1e-9)
+    sharp = slopes(SmoothAP(temperature=1e-5), lists, likes, others)
+    np.testing.assert_allclose(1 - sharp.loss, precision, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_song_bounds_ndcg_from_below(seed: int) -> None:
+    lists, likes, others = whole_lists(seed)
+    ndcg, _ = metrics(lists, likes, others)
+    assert (-slopes(SONG(decay=1.0), lists, likes, others).loss <= ndcg + 1e-12).all()
+
+
+def test_song_remembers_an_average_from_the_first_estimate_on() -> None:
+    lists, likes, others = whole_lists()
+    loss = SONG(decay=0.25)
+    memory = loss.memory(sum(N_LIKES), 3)
+    loss.slopes(lists, likes, others, memory)
+    first = memory["means"].copy()
+    expected = [
+        np.mean(
+            np.maximum(np.r_[likes[u][lists.likes[u]], others[u][lists.others[u]]] - h + 1, 0) ** 2
+        )
+        for u in range(3)
+        for h in likes[u][lists.likes[u]]
+    ]
+    np.testing.assert_allclose(first, expected)
+    loss.slopes(lists, 2 * likes, 2 * others, memory)
+    second = loss.memory(sum(N_LIKES), 3)
+    loss.slopes(lists, 2 * likes, 2 * others, second)
+    np.testing.assert_allclose(memory["means"], 0.75 * first + 0.25 * second["means"])
+
+
+def test_songs_estimate_from_samples_is_unbiased() -> None:
+    whole, likes, others = whole_lists()
+    loss, rng, total, rounds = SONG(decay=1.0), np.random.default_rng(0), 0.0, 4000
+    exact = loss.memory(sum(N_LIKES), 3)
+    loss.slopes(whole, likes, others, exact)
+    for _ in range(rounds):
+        i, j = rng.choice(3, 2, replace=False), rng.choice(6, 3, replace=False)
+        sample = replace(
+            whole,
+            gains=whole.gains[:1, i],
+            others=whole.others[:1, j],
+            cells=whole.cells[:1, i],
+            **{name: getattr(whole, name)[:1] for name in ("n_likes", "n_items", "ideal", "users")},
+        )
+        memory = loss.memory(sum(N_LIKES), 3)
+        loss.slopes(sample, likes[:1, i], others[:1, j], memory)
+        total += np.nan_to_num(memory["means"][:3] - exact["means"][:3])
+    spread = exact["means"][:3]
+    assert (np.abs(total / rounds) < 0.05 * spread).all()
+
+
+def test_sampled_softmax_over_all_items_is_softmax_for_a_single_like() -> None:
+    lists, likes, others = whole_lists()
+    one = [1]
+    single = replace(
+        lists, **{name: getattr(lists, name)[one] for name in
+                  ("gains", "others", "n_likes", "n_items", "ideal", "cells", "users")}
+    )  # fmt: skip
+    a = slopes(Softmax(), single, likes[one], others[one])
+    b = slopes(SampledSoftmax(), single, likes[one], others[one])
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-12)
+
+
+def test_sampled_softmax_corrects_for_how_often_items_are_drawn() -> None:
+    lists, likes, others = whole_lists()
+    twice = replace(lists, log_chances=np.full(others.shape, np.log(2.0)))
+    a = slopes(SampledSoftmax(), twice, likes, others)
+    b = slopes(SampledSoftmax(), lists, likes, others - np.log(2.0))
+    np.testing.assert_allclose(a.loss, b.loss)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SONG(decay=0), "decay must be in"),
+        (lambda: SONG(margin=-1), "margin must be above 0"),
+        (lambda: SampledSoftmax(temperature=0), "temperature must be above 0"),
+    ],
+)
+def test_bad_options_are_refused(make: Callable[[], Loss], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
