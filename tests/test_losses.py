@@ -14,9 +14,14 @@ from mfrank.trainers import Loss, Slopes
 from mfrank.trainers.approx_ndcg import ApproxNDCG
 from mfrank.trainers.bce import BCE
 from mfrank.trainers.bpr import BPR
+from mfrank.trainers.lambda_rank import LambdaRank
+from mfrank.trainers.list_mle import ListMLE
+from mfrank.trainers.list_net import ListNet
 from mfrank.trainers.smooth_ap import SmoothAP
 from mfrank.trainers.softmax import SampledSoftmax, Softmax
+from mfrank.trainers.solc import SOLC
 from mfrank.trainers.song import SONG
+from mfrank.trainers.sparsemax import Sparsemax
 
 Scores = NDArray[np.float64]
 
@@ -28,8 +33,13 @@ LOSSES: dict[str, Loss] = {
     "approx ndcg": ApproxNDCG(sharpness=2.0),
     "smooth ap": SmoothAP(temperature=0.3),
     "song": SONG(decay=1.0),
+    "solc": SOLC(decay=1.0),
+    "list net": ListNet(),
+    "list mle": ListMLE(),
+    "sparsemax": Sparsemax(),
 }
 N_LIKES, N_OTHERS = (3, 1, 4), (6, 8, 2)
+LIST_FIELDS = "gains", "others", "n_likes", "n_items", "ideal", "cells", "users"
 
 
 def whole_lists(seed: int = 0) -> tuple[Lists, Scores, Scores]:
@@ -181,15 +191,17 @@ def test_songs_estimate_from_samples_is_unbiased() -> None:
     assert (np.abs(total / rounds) < 0.05 * spread).all()
 
 
-def test_sampled_softmax_over_all_items_is_softmax_for_a_single_like() -> None:
+def single_like() -> tuple[Lists, Scores, Scores]:
+    """The whole list of the user who likes one item."""
     lists, likes, others = whole_lists()
-    one = [1]
-    single = replace(
-        lists, **{name: getattr(lists, name)[one] for name in
-                  ("gains", "others", "n_likes", "n_items", "ideal", "cells", "users")}
-    )  # fmt: skip
-    a = slopes(Softmax(), single, likes[one], others[one])
-    b = slopes(SampledSoftmax(), single, likes[one], others[one])
+    only = {name: getattr(lists, name)[1:2] for name in LIST_FIELDS}
+    return replace(lists, **only), likes[1:2], others[1:2]
+
+
+def test_sampled_softmax_over_all_items_is_softmax_for_a_single_like() -> None:
+    lists, likes, others = single_like()
+    a = slopes(Softmax(), lists, likes, others)
+    b = slopes(SampledSoftmax(), lists, likes, others)
     for x, y in zip(a, b, strict=True):
         np.testing.assert_allclose(x, y, atol=1e-12)
 
@@ -202,10 +214,76 @@ def test_sampled_softmax_corrects_for_how_often_items_are_drawn() -> None:
     np.testing.assert_allclose(a.loss, b.loss)
 
 
+def test_list_mle_of_a_pair_is_bpr() -> None:
+    lists, likes, others = single_like()
+    pair = replace(lists, others=lists.others[:, :1], n_items=np.array([2.0]))
+    a = slopes(ListMLE(), pair, likes, others[:, :1])
+    b = slopes(BPR(), pair, likes, others[:, :1])
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-12)
+
+
+def test_solc_on_whole_lists_is_softmax_with_equal_targets() -> None:
+    lists, likes, others = whole_lists()
+    equal = replace(lists, gains=(lists.gains > 0).astype(float))
+    a = slopes(SOLC(decay=1.0), equal, likes, others)
+    b = slopes(Softmax(), equal, likes, others)
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-12)
+
+
+def test_solc_averages_sums_not_their_logarithms() -> None:
+    lists, likes, others = whole_lists()
+    loss = SOLC(decay=0.25)
+    memory = loss.memory(sum(N_LIKES), 3)
+    loss.slopes(lists, likes, others, memory)
+    first = np.exp(memory["log_sums"])
+    np.testing.assert_allclose(first[1], np.exp(likes[1, 0]) + np.exp(others[1]).sum())
+    loss.slopes(lists, likes + 1, others + 1, memory)
+    np.testing.assert_allclose(np.exp(memory["log_sums"]), (0.75 + 0.25 * np.e) * first)
+
+
+def test_lambda_rank_weighs_pairs_by_the_change_of_ndcg() -> None:
+    lists, likes, others = whole_lists()
+    ndcg, _ = metrics(lists, likes, others)
+    expected = np.zeros(3)
+    for user in range(3):
+        gains = np.concatenate([lists.gains[user], np.zeros(8)])
+        there = np.flatnonzero(np.concatenate([lists.likes[user], lists.others[user]]))
+        scores = np.concatenate([likes[user], others[user]])
+        for i in there:
+            for j in there[gains[there] < gains[i]]:
+                swapped = scores.copy()
+                swapped[[i, j]] = scores[[j, i]]
+                after, _ = metrics(lists, *(np.tile(x, (3, 1)) for x in np.split(swapped, [4])))
+                change = abs(after[user] - ndcg[user])
+                expected[user] += change * np.log1p(np.exp(scores[j] - scores[i]))
+    np.testing.assert_allclose(slopes(LambdaRank(), lists, likes, others).loss, expected)
+
+
+def test_lambda_rank_slopes_hold_the_weights_fixed() -> None:
+    lists, likes, others = single_like()
+    found = slopes(LambdaRank(), lists, likes, others)
+    step = 1e-6  # no rank changes
+    up, down = (slopes(LambdaRank(), lists, likes + x, others).loss[0] for x in (step, -step))
+    np.testing.assert_allclose(found.likes[0, 0], (up - down) / (2 * step), atol=1e-7)
+
+
+def test_sparsemax_rests_where_the_only_like_is_one_ahead() -> None:
+    lists, likes, others = single_like()
+    ahead = np.full_like(likes, others.max() + 1)
+    for part in slopes(Sparsemax(), lists, ahead, others):
+        np.testing.assert_allclose(part, 0, atol=1e-12)
+    behind = slopes(Sparsemax(), lists, ahead - 1e-3, others)
+    assert behind.loss[0] > 0
+    assert behind.likes[0, 0] < 0
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: SONG(decay=0), "decay must be in"),
+        (lambda: SOLC(decay=1.5), "decay must be in"),
         (lambda: SONG(margin=-1), "margin must be above 0"),
         (lambda: SampledSoftmax(temperature=0), "temperature must be above 0"),
     ],

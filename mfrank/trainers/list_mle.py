@@ -1,0 +1,39 @@
+"""ListMLE (Xia et al. 2008): the likelihood of an order under the Plackett-Luce model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mfrank.lists import Array, Lists
+from mfrank.logistic import log_sum_exp
+from mfrank.trainers import Loss, Memory, Slopes
+
+__all__ = ["ListMLE"]
+
+
+@dataclass(frozen=True)
+class ListMLE(Loss):
+    """-log of the chance to draw the likes first, the most relevant before the others.
+
+    One item after the other is drawn without replacement with chances softmax(h); likes of equal
+    gains in the order in which they stand. Other items have no order, so their draws are left out.
+    """
+
+    def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
+        """See :meth:`mfrank.trainers.Loss.slopes`."""
+        order = np.argsort(-lists.gains, axis=1, kind="stable")
+        filled = np.take_along_axis(lists.likes, order, axis=1)
+        drawn = np.where(filled, np.take_along_axis(likes, order, axis=1), -np.inf)
+        # Log of the sum over what is left at each draw: the likes from there on and all others.
+        rest = log_sum_exp(others, lists.others)
+        left = np.logaddexp(np.logaddexp.accumulate(drawn[:, ::-1], axis=1)[:, ::-1], rest)
+        loss = np.where(filled, left - np.where(filled, drawn, 0), 0).sum(1)
+        # Log of the sum over the draws up to each of 1 / what was left.
+        chances = np.logaddexp.accumulate(np.where(filled, -left, -np.inf), axis=1)
+        ordered = np.where(filled, np.exp(np.minimum(drawn + chances, 700)) - 1, 0)
+        slope = np.empty_like(likes)
+        np.put_along_axis(slope, order, ordered, axis=1)
+        on_others = lists.others * np.exp(np.where(lists.others, others + chances[:, -1:], 0))
+        return Slopes(slope, on_others, loss)
