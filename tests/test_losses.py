@@ -14,6 +14,7 @@ from mfrank.trainers import Loss, Slopes
 from mfrank.trainers.approx_ndcg import ApproxNDCG
 from mfrank.trainers.bce import BCE
 from mfrank.trainers.bpr import BPR
+from mfrank.trainers.ksong import KSONG
 from mfrank.trainers.lambda_rank import LambdaRank
 from mfrank.trainers.list_mle import ListMLE
 from mfrank.trainers.list_net import ListNet
@@ -33,6 +34,7 @@ LOSSES: dict[str, Loss] = {
     "approx ndcg": ApproxNDCG(sharpness=2.0),
     "smooth ap": SmoothAP(temperature=0.3),
     "song": SONG(decay=1.0),
+    "ksong": KSONG(k=3, decay=1.0, smoothing_1=0.3, smoothing_2=0.1, theoretical=True),
     "solc": SOLC(decay=1.0),
     "list net": ListNet(),
     "list mle": ListMLE(),
@@ -101,7 +103,7 @@ def test_padding_has_no_slope_and_no_say(name: str) -> None:
         np.testing.assert_allclose(a, b, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"bce"}))
+@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"bce", "ksong"}))
 def test_only_differences_of_scores_count(name: str) -> None:
     lists, likes, others = whole_lists()
     found = slopes(LOSSES[name], lists, likes, others)
@@ -223,6 +225,39 @@ def test_list_mle_of_a_pair_is_bpr() -> None:
         np.testing.assert_allclose(x, y, atol=1e-12)
 
 
+def test_ksong_finds_the_score_behind_the_first_k() -> None:
+    lists, likes, others = whole_lists()
+    for k in (1, 2):
+        loss = KSONG(k=k, decay=1.0, smoothing_1=1e-4, smoothing_2=1e-6)
+        memory = loss.memory(sum(N_LIKES), 3)
+        loss.slopes(lists, likes, others, memory)
+        for user, found in enumerate(memory["thresholds"]):
+            there = np.concatenate(
+                [likes[user][lists.likes[user]], others[user][lists.others[user]]]
+            )
+            assert found == pytest.approx(np.sort(there)[::-1][k], abs=0.02)
+
+
+def test_ksong_of_all_places_is_song() -> None:
+    lists, likes, others = whole_lists()
+    everything = KSONG(k=1000, decay=1.0, smoothing_2=1e-2)
+    a = slopes(everything, lists, likes, others)
+    b = slopes(SONG(decay=1.0), lists, likes, others)
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9)
+
+
+def test_practical_ksong_is_song_weighed_by_who_is_chosen() -> None:
+    lists, likes, others = single_like()
+    loss = KSONG(k=2, decay=1.0)
+    memory = loss.memory(sum(N_LIKES), 3)
+    a = loss.slopes(lists, likes, others, memory)
+    chosen = 1 / (1 + np.exp(-2.0 * (likes[0, 0] - memory["thresholds"][1])))
+    b = slopes(SONG(decay=1.0), lists, likes, others)
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_allclose(x, chosen * y)
+
+
 def test_solc_on_whole_lists_is_softmax_with_equal_targets() -> None:
     lists, likes, others = whole_lists()
     equal = replace(lists, gains=(lists.gains > 0).astype(float))
@@ -283,6 +318,8 @@ def test_sparsemax_rests_where_the_only_like_is_one_ahead() -> None:
     ("make", "message"),
     [
         (lambda: SONG(decay=0), "decay must be in"),
+        (lambda: KSONG(k=0), "k must be at least 1"),
+        (lambda: KSONG(smoothing_1=0), "smoothing_1 must be above 0"),
         (lambda: SOLC(decay=1.5), "decay must be in"),
         (lambda: SONG(margin=-1), "margin must be above 0"),
         (lambda: SampledSoftmax(temperature=0), "temperature must be above 0"),
