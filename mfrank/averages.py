@@ -19,10 +19,10 @@ def averaged(kept: Array, places: Array, estimates: Array, decay: float, filled:
         average that began elsewhere would still show it after many visits.
     places : int, any shape
         Where in ``kept`` the estimates belong; each place at most once.
-    estimates : float, of that shape
+    estimates : float, of that shape, or with further axes where ``kept`` has them
     decay : float
         Weight of the new estimate, in (0, 1].
-    filled : bool, of that shape
+    filled : bool, of the shape of ``places``
         Which estimates count; what others come with is returned but not kept.
     """
     before = kept[places]

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mfrank.lists import Lists
+from mfrank.quantiles import quantiles
 from mfrank.trainers import Loss, Slopes
 from mfrank.trainers.approx_ndcg import ApproxNDCG
 from mfrank.trainers.bce import BCE
@@ -22,6 +23,7 @@ from mfrank.trainers.smooth_ap import SmoothAP
 from mfrank.trainers.softmax import SampledSoftmax, Softmax
 from mfrank.trainers.solc import SOLC
 from mfrank.trainers.song import SONG
+from mfrank.trainers.soprc import SOPRC
 from mfrank.trainers.sparsemax import Sparsemax
 
 Scores = NDArray[np.float64]
@@ -258,6 +260,56 @@ def test_practical_ksong_is_song_weighed_by_who_is_chosen() -> None:
         np.testing.assert_allclose(x, chosen * y)
 
 
+def test_soprc_slopes_hold_the_order_statistics_fixed() -> None:
+    lists, likes, others = whole_lists()
+    loss = SOPRC(hinge=0.7, smoothing=0.2, order_statistics=5, decay=1e-9)
+    # Apart from the scores: the derivative by a score jumps where it meets one of them.
+    kept = np.sort(np.random.default_rng(7).normal(size=(3, 5)), axis=1)
+    found = loss.slopes(lists, likes, others, {"order_statistics": kept.copy()})
+
+    def value(likes: Scores, others: Scores) -> float:
+        return float(
+            loss.slopes(lists, likes, others, {"order_statistics": kept.copy()}).loss.sum()
+        )
+
+    np.testing.assert_allclose(
+        found.likes, derivative(lambda x: value(x, others), likes), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        found.others, derivative(lambda x: value(likes, x), others), atol=1e-6
+    )
+    assert not found.likes[~lists.likes].any()
+    assert not found.others[~lists.others].any()
+
+
+def test_soprc_keeps_one_minus_average_precision_below_it() -> None:
+    for seed in range(5):
+        lists, likes, others = whole_lists(seed)
+        _, precision = metrics(lists, likes, others)
+        plain = SOPRC(hinge=1e-3, smoothing=1e-6, spread_of_likes=0, spread_of_others=0)
+        assert (slopes(plain, lists, likes, others).loss >= 1 - precision - 1e-9).all()
+
+
+def test_soprc_of_as_many_order_statistics_as_likes_is_exact() -> None:
+    lists, likes, others = single_like()
+    a = slopes(SOPRC(hinge=0.7, smoothing=0.2), lists, likes, others)
+    b = slopes(SOPRC(hinge=0.7, smoothing=0.2, order_statistics=1), lists, likes, others)
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_allclose(x, y)
+
+
+def test_quantiles_of_as_many_values_are_the_values() -> None:
+    rng = np.random.default_rng(0)
+    values, filled = rng.normal(size=(4, 6)), np.arange(6) < np.array([[6], [3], [1], [2]])
+    for row, n in enumerate((6, 3, 1, 2)):
+        one, there = values[row : row + 1], filled[row : row + 1]
+        np.testing.assert_allclose(quantiles(one, there, n)[0], np.sort(values[row, :n]))
+    found = quantiles(values, filled, 9)
+    assert (np.diff(found, axis=1) >= 0).all()
+    np.testing.assert_allclose(quantiles(2 * values + 3, filled, 9), 2 * found + 3)
+    np.testing.assert_allclose(quantiles(np.full((4, 6), 3.0), filled, 9), 3)
+
+
 def test_solc_on_whole_lists_is_softmax_with_equal_targets() -> None:
     lists, likes, others = whole_lists()
     equal = replace(lists, gains=(lists.gains > 0).astype(float))
@@ -320,6 +372,8 @@ def test_sparsemax_rests_where_the_only_like_is_one_ahead() -> None:
         (lambda: SONG(decay=0), "decay must be in"),
         (lambda: KSONG(k=0), "k must be at least 1"),
         (lambda: KSONG(smoothing_1=0), "smoothing_1 must be above 0"),
+        (lambda: SOPRC(hinge=0), "hinge must be above 0"),
+        (lambda: SOPRC(order_statistics=0), "order_statistics must be at least 1"),
         (lambda: SOLC(decay=1.5), "decay must be in"),
         (lambda: SONG(margin=-1), "margin must be above 0"),
         (lambda: SampledSoftmax(temperature=0), "temperature must be above 0"),

@@ -1,0 +1,113 @@
+"""SOPRC (Wen et al. 2022): the area under the precision-recall curve, whatever is sampled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mfrank.averages import averaged
+from mfrank.lists import Array, Lists
+from mfrank.quantiles import quantiles
+from mfrank.trainers import Loss, Memory, Slopes
+
+__all__ = ["SOPRC"]
+
+
+@dataclass(frozen=True)
+class SOPRC(Loss):
+    """Mean over likes of r_i / (1 + r_i), an upper bound of 1 - AUPRC, and a semi-variance.
+
+        r_i = (N_u - N_u+) / N_u+  a_i / b_i
+        a_i = mean over others j of l1(h_i - h_j)            false positive rate at h_i
+        b_i = (1 + sum over v_m of l2(h_i - v_m)) / (V + 1)  true positive rate at h_i
+
+    with l1(x) = max(0, 1 - x / hinge)^2, a line for x < 0, and l2(x) = tanh(-x / (2 smoothing)) for
+    x < 0, else 0. The prior N_u+ / N_u is that of the whole list: a sample's would bias the loss.
+    v are order statistics of the scores of the user's likes, held for constants.
+
+    Where the paper's equations and its authors' code differ (its Eq. (7) jumps at 0, its Eq. (8)
+    lacks the + 1), this is the code's.
+
+    Parameters
+    ----------
+    hinge, smoothing : float, default 0.1, 0.001
+        tau_1 and tau_2, the paper's, for cosine scores.
+    order_statistics : int, optional
+        V of them kept for each user, moving averages over the samples; by default those of the
+        likes at hand, exact where all of a user's are.
+    decay : float, default 0.1
+        Weight of new ones in the average, in (0, 1].
+    spread_of_likes, spread_of_others : float, default 1, 5
+        Weights of mean max(0, mean - h)^2 over likes and of mean max(0, h - mean)^2 over others,
+        the paper's.
+    """
+
+    hinge: float = 0.1
+    smoothing: float = 0.001
+    order_statistics: int | None = None
+    decay: float = 0.1
+    spread_of_likes: float = 1.0
+    spread_of_others: float = 5.0
+
+    def __post_init__(self) -> None:
+        for name in ("hinge", "smoothing"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        if self.order_statistics is not None and self.order_statistics < 1:
+            raise ValueError(f"order_statistics must be at least 1, got {self.order_statistics}")
+        if not 0 < self.decay <= 1:
+            raise ValueError(f"decay must be in (0, 1], got {self.decay}")
+
+    def memory(self, n_cells: int, n_users: int) -> Memory:
+        """Order statistics of each user's likes; NaN until the first."""
+        return {"order_statistics": np.full((n_users, self.order_statistics or 0), np.nan)}
+
+    def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
+        """See :meth:`mfrank.trainers.Loss.slopes`."""
+        false_rate, by_lead = self._false_rate(lists, likes, others)
+        true_rate, by_like = self._true_rate(lists, likes, memory)
+        odds = ((lists.n_items - lists.n_likes) / lists.n_likes)[:, None]
+        total = odds * false_rate + true_rate
+        weights = lists.like_shares
+        by_false = weights * odds * true_rate / total**2
+        by_true = -weights * odds * false_rate / total**2
+        from_pairs = by_false[:, :, None] * by_lead
+        below, spread_below = _semi_variance(likes, lists.like_shares, -1, self.spread_of_likes)
+        above, spread_above = _semi_variance(others, lists.other_shares, 1, self.spread_of_others)
+        loss = (weights * odds * false_rate / total).sum(1) + spread_below + spread_above
+        return Slopes(
+            from_pairs.sum(2) + by_true * by_like + below, above - from_pairs.sum(1), loss
+        )
+
+    def _false_rate(self, lists: Lists, likes: Array, others: Array) -> tuple[Array, Array]:
+        """a_i (B, L), and its derivatives by h_i - h_j (B, L, M)."""
+        x = (likes[:, :, None] - others[:, None, :]) / self.hinge
+        weights = lists.other_shares[:, None, :]
+        l1 = np.where(x < 0, 1 - 2 * x, np.maximum(1 - x, 0) ** 2)
+        slope = np.where(x < 0, -2, -2 * np.maximum(1 - x, 0)) / self.hinge
+        return (weights * l1).sum(2), weights * slope
+
+    def _true_rate(self, lists: Lists, likes: Array, memory: Memory) -> tuple[Array, Array]:
+        """b_i and its derivative by h_i, both (B, L)."""
+        if self.order_statistics is None:
+            levels, there = likes, lists.likes
+        else:
+            found = quantiles(likes, lists.likes, self.order_statistics)
+            there = np.ones(found.shape, dtype=bool)
+            kept = memory["order_statistics"]
+            levels = averaged(kept, lists.users, found, self.decay, there[:, 0])
+        x = (likes[:, :, None] - levels[:, None, :]) / (2 * self.smoothing)
+        counted = there[:, None, :] & (x < 0)
+        l2 = np.where(counted, np.tanh(-x), 0)
+        slope = np.where(counted, -(1 - np.tanh(x) ** 2) / (2 * self.smoothing), 0)
+        size = 1 + there.sum(1)[:, None]
+        return (1 + l2.sum(2)) / size, slope.sum(2) / size
+
+
+def _semi_variance(scores: Array, shares: Array, sign: int, weight: float) -> tuple[Array, Array]:
+    """Slopes and value (B,) of weight mean max(0, sign (h - mean h))^2, the mean followed too."""
+    mean = (shares * scores).sum(1, keepdims=True)
+    beyond = np.maximum(sign * (scores - mean), 0)
+    slopes: Array = 2 * weight * sign * shares * (beyond - (shares * beyond).sum(1, keepdims=True))
+    return slopes, weight * (shares * beyond**2).sum(1)
