@@ -1,0 +1,158 @@
+"""StochasticRank: jumps are differences of the metric, slopes those of the smoothed metric."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from mfrank.jumps import METRICS
+from mfrank.lists import Lists
+from mfrank.trainers import Slopes
+from mfrank.trainers.stochastic_rank import StochasticRank
+
+Scores = NDArray[np.float64]
+
+
+def lists_of(gains: Scores, others: int, times: int = 1) -> Lists:
+    """The same whole list several times."""
+    likes = len(gains)
+    return Lists(
+        gains=np.tile(gains, (times, 1)),
+        others=np.ones((times, others), dtype=bool),
+        n_likes=np.full(times, float(likes)),
+        n_items=np.full(times, float(likes + others)),
+        ideal=np.ones(times),
+        cells=np.tile(np.arange(likes), (times, 1)),
+        users=np.zeros(times, dtype=np.int64),
+    )
+
+
+def value(metric: str, gains: Scores, scores: Scores, k: int) -> float:
+    order = np.argsort(-scores)
+    return float(METRICS[metric].value(gains[order][None], k)[0])
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 6, 9])
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_jump_is_what_passing_an_item_changes(metric: str, k: int) -> None:
+    rng = np.random.default_rng(k)
+    gains = np.array([3.0, 0, 1, 7, 0, 1, 0])
+    scores = rng.normal(size=7)
+    for j in range(7):
+        rest = np.delete(np.arange(7), j)
+        rest = rest[np.argsort(-scores[rest])]
+        others = gains[rest][None, None, :]
+        own = np.array([[[gains[j]]]])
+        jumps = METRICS[metric].jump(gains[None], own, others, k)[0, 0]
+        for place, item in enumerate(rest):
+            below, above = scores.copy(), scores.copy()
+            below[j], above[j] = scores[item] - 1e-9, scores[item] + 1e-9
+            change = value(metric, gains, above, k) - value(metric, gains, below, k)
+            assert jumps[place] == pytest.approx(change, abs=1e-12)
+
+
+def slopes(loss: StochasticRank, lists: Lists, scores: Scores) -> Slopes:
+    likes = lists.gains.shape[1]
+    spread = np.tile(scores, (len(lists.gains), 1))
+    return loss.slopes(lists, spread[:, :likes], spread[:, likes:], loss.memory(1, 1))
+
+
+def test_two_items_are_exact_at_every_draw() -> None:
+    scores, noise = np.array([0.3, -0.2]), 0.7
+    lists = lists_of(np.array([3.0]), 1, times=5)
+    found = slopes(StochasticRank(noise=noise), lists, scores)
+    spread = noise * np.sqrt(2)
+    expected = (1 - 1 / np.log2(3)) * norm.pdf(scores[0] - scores[1], scale=spread)
+    np.testing.assert_allclose(found.likes[:, 0], -expected)
+    np.testing.assert_allclose(found.others[:, 0], expected)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_slopes_are_those_of_the_smoothed_metric(metric: str) -> None:
+    gains, scores, times, noise = (
+        np.array([3.0, 1.0]),
+        np.array([0.2, -0.3, 0.4, -0.6]),
+        200_000,
+        0.8,
+    )
+    loss = StochasticRank(metric=metric, k=2, noise=noise, shift=0.3, random_state=1)
+    found = slopes(loss, lists_of(gains, 2, times), scores)
+    mean = np.concatenate([found.likes, found.others], axis=1).mean(0)
+    # The score function's estimate: less sure, and without a derivative of the metric.
+    drawn = np.random.default_rng(2).standard_normal((times, 4))
+    centres = scores - noise * 0.3 * np.log2(1 + np.r_[gains, 0, 0])
+    order = np.argsort(-(centres + noise * drawn), axis=1)
+    values = METRICS[metric].value(np.r_[gains, 0, 0][order], 2)
+    expected = -((values - values.mean())[:, None] * drawn).mean(0) / noise
+    np.testing.assert_allclose(mean, expected, atol=0.006)
+    assert found.loss.mean() == pytest.approx(-values.mean(), abs=0.005)
+
+
+def test_the_scale_of_scores_and_noise_is_one() -> None:
+    gains, scores = np.array([3.0, 1.0]), np.array([0.2, -0.3, 0.4, -0.6])
+    lists = lists_of(gains, 2, times=3)
+    a = slopes(StochasticRank(noise=0.5), lists, scores)
+    b = slopes(StochasticRank(noise=1.5), lists, 3 * scores)
+    np.testing.assert_allclose(a.likes, 3 * b.likes)
+    np.testing.assert_allclose(a.others, 3 * b.others)
+
+
+def test_scale_free_slopes_do_not_scale() -> None:
+    scores = np.array([0.2, -0.3, 0.4, -0.6])
+    lists = lists_of(np.array([3.0, 1.0]), 2, times=3)
+    found = slopes(StochasticRank(scale_free=True), lists, 100 * scores)
+    both = np.concatenate([found.likes, found.others], axis=1)
+    np.testing.assert_allclose(both.sum(1), 0, atol=1e-12)
+    plain = slopes(StochasticRank(), lists, 100 * scores)
+    along = np.concatenate([plain.likes, plain.others], axis=1) @ (scores - scores.mean())
+    left = both @ (scores - scores.mean())
+    assert (np.abs(left) <= 1e-3 * np.abs(along) + 1e-15).all()
+
+
+def test_padding_has_no_slope_and_no_say() -> None:
+    lists = lists_of(np.array([3.0, 1.0]), 2, times=2)
+    padded = Lists(
+        np.pad(lists.gains, ((0, 0), (0, 1))),
+        np.pad(lists.others, ((0, 0), (0, 2))),
+        lists.n_likes,
+        lists.n_items,
+        lists.ideal,
+        np.pad(lists.cells, ((0, 0), (0, 1)), constant_values=-1),
+        lists.users,
+    )
+    loss = StochasticRank(k=3)
+    rng = np.random.default_rng(0)
+    likes, others = rng.normal(size=(2, 3)), rng.normal(size=(2, 4))
+    found = loss.slopes(padded, likes, others, loss.memory(1, 1))
+    assert not found.likes[:, 2].any()
+    assert not found.others[:, 2:].any()
+    likes[:, 2], others[:, 2:] = 50, 90
+    again = loss.slopes(padded, likes, others, loss.memory(1, 1))
+    for a, b in zip(found, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_every_batch_draws_noise_of_its_own_and_the_same_again() -> None:
+    loss, lists = StochasticRank(), lists_of(np.array([1.0]), 3)
+    memory = loss.memory(1, 1)
+    scores = np.zeros((1, 1)), np.array([[0.1, 0.2, 0.3]])
+    first, second = (loss.slopes(lists, *scores, memory) for _ in range(2))
+    assert not np.array_equal(first.others, second.others)
+    again = loss.slopes(lists, *scores, loss.memory(1, 1))
+    np.testing.assert_array_equal(first.others, again.others)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric": "auc"}, "metric must be one of ndcg"),
+        ({"k": 0}, "k must be at least 1"),
+        ({"noise": 0.0}, "noise must be above 0"),
+        ({"shift": -1.0}, "shift must be at least 0"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        StochasticRank(**options)  # type: ignore[arg-type]
