@@ -19,6 +19,7 @@ from mfrank.trainers.ksong import KSONG
 from mfrank.trainers.lambda_rank import LambdaRank
 from mfrank.trainers.list_mle import ListMLE
 from mfrank.trainers.list_net import ListNet
+from mfrank.trainers.neural_ndcg import NeuralNDCG
 from mfrank.trainers.smooth_ap import SmoothAP
 from mfrank.trainers.softmax import SampledSoftmax, Softmax
 from mfrank.trainers.solc import SOLC
@@ -37,6 +38,7 @@ LOSSES: dict[str, Loss] = {
     "smooth ap": SmoothAP(temperature=0.3),
     "song": SONG(decay=1.0),
     "ksong": KSONG(k=3, decay=1.0, smoothing_1=0.3, smoothing_2=0.1, theoretical=True),
+    "neural ndcg": NeuralNDCG(temperature=0.9, rounds=3),
     "solc": SOLC(decay=1.0),
     "list net": ListNet(),
     "list mle": ListMLE(),
@@ -142,6 +144,8 @@ def test_sharp_ranks_give_the_metrics() -> None:
     lists, likes, others = whole_lists()
     ndcg, precision = metrics(lists, likes, others)
     sharp = slopes(ApproxNDCG(sharpness=1e5), lists, likes, others)
+    np.testing.assert_allclose(-sharp.loss, ndcg, rtol=1e-9)
+    sharp = slopes(NeuralNDCG(temperature=1e-4), lists, likes, others)
     np.testing.assert_allclose(-sharp.loss, ndcg, rtol=1e-9)
     sharp = slopes(SmoothAP(temperature=1e-5), lists, likes, others)
     np.testing.assert_allclose(1 - sharp.loss, precision, rtol=1e-9)
@@ -374,6 +378,8 @@ def test_sparsemax_rests_where_the_only_like_is_one_ahead() -> None:
         (lambda: KSONG(smoothing_1=0), "smoothing_1 must be above 0"),
         (lambda: SOPRC(hinge=0), "hinge must be above 0"),
         (lambda: SOPRC(order_statistics=0), "order_statistics must be at least 1"),
+        (lambda: NeuralNDCG(temperature=0), "temperature must be above 0"),
+        (lambda: NeuralNDCG(rounds=-1), "rounds must be at least 0"),
         (lambda: SOLC(decay=1.5), "decay must be in"),
         (lambda: SONG(margin=-1), "margin must be above 0"),
         (lambda: SampledSoftmax(temperature=0), "temperature must be above 0"),
