@@ -163,7 +163,7 @@ class ALS(Parameters, ClosedForm):
         if stopping is not None:
             if not isinstance(stopping, EarlyStopping):
                 raise TypeError(f"stopping must be an EarlyStopping or None, got {stopping!r}")
-            stopping.check(data.user_items.shape)
+            stopping.check(data.user_items)
         refuse_dislikes(self.objective, data.user_items.data)
         store = start.store if isinstance(start, Recommender) else start
         backend = choose(self.backend)

@@ -78,6 +78,7 @@ def test_bad_rules_are_refused(
         (toy(5, 7), ValueError, r"valid must have the data's shape \(9, 7\), got \(5, 7\)"),
         (np.ones((9, 7)), TypeError, "valid must be Interactions or a scipy sparse"),
         (sp.csr_array((9, 7)), ValueError, "valid has no interaction"),
+        (toy(), ValueError, "valid has no interaction"),
     ],
 )
 def test_held_out_interactions_that_do_not_fit_are_refused(

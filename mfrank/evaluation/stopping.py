@@ -52,28 +52,25 @@ class EarlyStopping:
             raise ValueError(f"metric must rate users' rankings, such as NDCG @ 10; got {metric!r}")
         object.__setattr__(self, "metric", metric)
 
-    def check(self, shape: tuple[int, int]) -> None:
-        """Raise where ``valid`` cannot be ranked by a fit to a matrix of that shape."""
+    def check(self, train: sp.csr_array) -> None:
+        """Raise where a fit to these interactions leaves nothing of ``valid`` to find."""
         valid: Any = self.valid.user_items if isinstance(self.valid, HasUserItems) else self.valid
         if not sp.issparse(valid):
             raise TypeError(
                 f"valid must be Interactions or a scipy sparse matrix, got {type(valid).__name__}"
             )
-        if (found := cast(Any, valid).shape) != shape:
-            raise ValueError(f"valid must have the data's shape {shape}, got {found}")
+        if (found := cast(Any, valid).shape) != train.shape:
+            raise ValueError(f"valid must have the data's shape {train.shape}, got {found}")
+        likes = sp.csr_array(cast(Any, valid)) > 0
+        if likes.nnz == likes.multiply(train.astype(bool)).nnz:
+            raise ValueError("valid has no interaction that the fit's data do not have")
 
     def is_over(self, values: Sequence[float]) -> bool:
         """Whether the last ``patience`` of the epochs' values bring no new best."""
         return len(values) - 1 - values.index(max(values)) >= self.patience
 
     def value(self, factors: Any, train: UserItems, backend: str, n_threads: int) -> float:
-        """Return the metric of anything with ``user_factors`` and ``item_factors``.
-
-        Raises
-        ------
-        ValueError
-            ``valid`` holds nothing that ``train`` does not.
-        """
+        """Return the metric of anything with ``user_factors`` and ``item_factors``."""
         result = evaluate(
             factors,
             self.valid,
@@ -82,6 +79,4 @@ class EarlyStopping:
             backend=backend,
             n_threads=n_threads,
         )
-        if not len(result.users):
-            raise ValueError("valid has no interaction that the fit's data do not have")
         return float(result[self.metric].value)
