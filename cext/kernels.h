@@ -13,11 +13,13 @@
 #include "heavy_rows.h"
 #include "solve_rows.h"
 #include "sums.h"
+#include "sparse.h"
 #include "best.h"
 #include "item_tile.h"
 #include "topk.h"
 
 template <class T>
 static Kernels<T> kernels() {
-    return {solve_rows<T>, rotate<T>, gram<T>, observed_value<T>, top_k<T>};
+    return {solve_rows<T>, rotate<T>, gram<T>, observed_value<T>, top_k<T>,
+            product<T>,    score<T>};
 }

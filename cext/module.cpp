@@ -174,6 +174,31 @@ void top_k(const py::object& queries, const py::object& items, const py::object&
     if (task.n_queries > 0 && task.count > 0) chosen_kernels<T>().top_k(task);
 }
 
+template <class T>
+void product(const py::tuple& csr, const py::object& fixed, const py::object& out,
+             int n_threads) {
+    if (csr.size() != 3) throw py::value_error("rows must be (indptr, indices, data)");
+    const Matrix<const T> right(fixed, "fixed");
+    const Csr<T> rows = csr_view<T>(csr[0], csr[1], csr[2], right.rows, n_threads);
+    const Matrix<T> to(out, "out", rows.n_rows, right.columns);
+    chosen_kernels<T>().product({rows, right.data, right.columns, to.data, n_threads});
+}
+
+template <class T>
+void score(const py::object& queries, const py::object& items, const py::object& ids,
+           const py::object& out, int n_threads) {
+    const Matrix<const T> right(items, "items");
+    const Matrix<const T> left(queries, "queries", ANY_SIZE, right.columns);
+    const Matrix<const int64_t> places(ids, "ids", left.rows);
+    const Matrix<T> to(out, "out", left.rows, places.columns);
+    const int64_t n = places.rows * places.columns;
+    if (std::any_of(places.data, places.data + n,
+                    [&](int64_t id) { return id < 0 || id >= right.rows; }))
+        throw py::index_error("ids must lie in [0, " + std::to_string(right.rows) + ")");
+    chosen_kernels<T>().score({left.data, right.data, left.rows, left.columns, places.data,
+                               places.columns, to.data, n_threads});
+}
+
 }  // namespace mfrank
 
 PYBIND11_MODULE(_ext, m) {
@@ -201,6 +226,23 @@ PYBIND11_MODULE(_ext, m) {
         "fixed"_a, "eigenvalues"_a, "vector"_a, "start"_a, "turn"_a, "out"_a, "gain"_a,
         "solver"_a, "cg_steps"_a, "cg_tolerance"_a,
         "to_tolerance"_a, "n_threads"_a);
+
+    m.def(
+        "product",
+        [](const py::tuple& rows, const py::object& fixed, const py::object& out, int n_threads) {
+            (is_double(fixed, "fixed") ? product<double> : product<float>)(rows, fixed, out,
+                                                                           n_threads);
+        },
+        "rows"_a, "fixed"_a, "out"_a, "n_threads"_a);
+
+    m.def(
+        "score",
+        [](const py::object& queries, const py::object& items, const py::object& ids,
+           const py::object& out, int n_threads) {
+            (is_double(items, "items") ? score<double> : score<float>)(queries, items, ids, out,
+                                                                       n_threads);
+        },
+        "queries"_a, "items"_a, "ids"_a, "out"_a, "n_threads"_a);
 
     m.def(
         "rotate",

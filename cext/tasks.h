@@ -87,6 +87,27 @@ struct ValueTask {
     int n_threads;
 };
 
+// Backend.product: rows times fixed.
+template <class T>
+struct ProductTask {
+    Csr<T> rows;
+    const T* fixed;  // (n_columns, K)
+    int64_t k;
+    T* out;          // (n_rows, K), written
+    int n_threads;
+};
+
+// Backend.score: some entries of queries items'.
+template <class T>
+struct ScoreTask {
+    const T *queries, *items;  // (n_queries, K), (n_items, K)
+    int64_t n_queries, k;
+    const int64_t* ids;        // (n_queries, n_ids), rows of items
+    int64_t n_ids;
+    T* out;                    // (n_queries, n_ids), written
+    int n_threads;
+};
+
 // Backend.top_k: the lists of every query, the places that stay empty left as they are.
 template <class T>
 struct TopKTask {
@@ -111,6 +132,8 @@ struct Kernels {
     void (*gram)(const GramTask<T>&);
     double (*observed_value)(const ValueTask<T>&);
     void (*top_k)(const TopKTask<T>&);
+    void (*product)(const ProductTask<T>&);
+    void (*score)(const ScoreTask<T>&);
 };
 
 }  // namespace mfrank

@@ -50,6 +50,23 @@ def solve_rows(
     written: 2 x'b - x'A x of each row's system.
     """
 
+def product(
+    rows: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any] | None],
+    fixed: NDArray[Any],
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """Sparse rows (data None: ones) times ``fixed``, into ``out``."""
+
+def score(
+    queries: NDArray[Any],
+    items: NDArray[Any],
+    ids: NDArray[np.int64],
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """``queries[b] . items[ids[b, i]]`` into ``out[b, i]``."""
+
 def rotate(
     factors: NDArray[Any], basis: NDArray[Any], n_null: int, out: NDArray[Any], n_threads: int
 ) -> None:

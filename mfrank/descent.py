@@ -5,7 +5,8 @@ and the chain rule is the same for every loss:
 
     dP_u = sum_i g_ui q_i        dQ_i = sum_u g_ui p_u        db_i = sum_u g_ui
 
-This is the specification, in numpy: batch by batch, no loop over users.
+Batch by batch, without a loop over users: losses and optimisers are numpy's, scores and sums are
+the backend's.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.backends import Backend
+from mfrank.csr import CSR
 from mfrank.lists import Array
 from mfrank.optimisers import Optimiser, State
 from mfrank.sampling import Drawn, ListDrawer
@@ -32,13 +36,17 @@ class Tables:
 
     Attributes
     ----------
-    users, items : float, shape (n_users, K) and (n_items, K)
-    biases : float, shape (n_items,), optional
+    users, items : float32 or float64, shape (n_users, K) and (n_items, K)
+    backend : Backend
+        Where scores are computed and slopes summed.
+    biases : shape (n_items,), optional
     """
 
     users: Array
     items: Array
+    backend: Backend
     biases: Array | None = None
+    n_threads: int = 0
     kept: dict[str, State] = field(default_factory=dict)
 
     def scores(self, drawn: Drawn) -> tuple[Array, Array]:
@@ -47,7 +55,7 @@ class Tables:
         return self._scores(users, drawn.like_items), self._scores(users, drawn.other_items)
 
     def _scores(self, users: Array, items: NDArray[np.int64]) -> Array:
-        scores: Array = np.einsum("bk,bnk->bn", users, self.items[items])
+        scores = self.backend.score(users, self.items, items, self.n_threads)
         return scores if self.biases is None else scores + self.biases[items]
 
     def move(
@@ -58,25 +66,42 @@ class Tables:
         ``decay`` is that of the weights, added to the slopes of touched rows.
         """
         at, users = drawn.lists.users, self.users[drawn.lists.users]
-        items = np.concatenate([drawn.like_items, drawn.other_items], axis=1)
-        slopes = np.concatenate([on_likes, on_others], axis=1)
-        by_user = np.einsum("bn,bnk->bk", slopes, self.items[items])
-        places = np.flatnonzero(slopes)
-        touched, row = np.unique(items.ravel()[places], return_inverse=True)
-        weights = slopes.ravel()[places]
-        by_item = np.zeros((len(touched), users.shape[1]), dtype=users.dtype)
-        np.add.at(by_item, row, weights[:, None] * users[places // items.shape[1]])
-        self._update("users", self.users, at, by_user + decay * users, rule)
-        self._update("items", self.items, touched, by_item + decay * self.items[touched], rule)
+        by_list = _slopes_by_list(drawn, on_likes, on_others, self.items)
+        touched, by_item = _touched_columns(by_list)
+        on_users = self.backend.product(
+            CSR.from_scipy(by_list, users.dtype), self.items, self.n_threads
+        )
+        on_items = self.backend.product(by_item, users, self.n_threads)
+        self._update("users", self.users, at, on_users + decay * users, rule)
+        self._update("items", self.items, touched, on_items + decay * self.items[touched], rule)
         if self.biases is not None:
-            by_bias = np.bincount(row, weights, minlength=len(touched))
-            slope = by_bias.astype(users.dtype) + decay * self.biases[touched]
-            self._update("biases", self.biases, touched, slope, rule)
+            on_biases = self.backend.product(by_item, np.ones((len(at), 1), users.dtype))[:, 0]
+            slopes = on_biases + decay * self.biases[touched]
+            self._update("biases", self.biases, touched, slopes, rule)
 
     def _update(self, name: str, table: Array, rows: Array, slopes: Array, rule: Optimiser) -> None:
         if name not in self.kept:
             self.kept[name] = rule.state(table)
         rule.update(table, rows, slopes, self.kept[name])
+
+
+def _slopes_by_list(drawn: Drawn, on_likes: Array, on_others: Array, items: Array) -> sp.csr_array:
+    """Slopes that are not 0 as a matrix of lists and items; an item may stand in a row twice."""
+    places = np.concatenate([drawn.like_items, drawn.other_items], axis=1)
+    slopes = np.concatenate([on_likes, on_others], axis=1)
+    filled = slopes != 0
+    indptr = np.concatenate([[0], np.cumsum(filled.sum(1))])
+    values = slopes[filled].astype(items.dtype)
+    return sp.csr_array((values, places[filled], indptr), shape=(len(slopes), len(items)))
+
+
+def _touched_columns(by_list: sp.csr_array) -> tuple[NDArray[np.int64], CSR]:
+    """Columns that have entries, and these as rows over the lists, in the lists' order."""
+    columns = by_list.tocsc()
+    touched = np.flatnonzero(np.diff(columns.indptr))
+    indptr = np.append(columns.indptr[touched], columns.indptr[-1]).astype(np.int64)
+    indices = columns.indices.astype(np.int32)
+    return touched, CSR(indptr, indices, columns.data, by_list.shape[0])
 
 
 def descend(

@@ -76,7 +76,7 @@ class ListDrawer:
             users=users,
             log_chances=chances,
         )
-        return Drawn(lists, np.where(filled, self._rows.indices[cells], 0), others)
+        return Drawn(lists, np.where(filled, self._rows.indices[cells], 0).astype(np.int64), others)
 
     def _draw_likes(
         self, users: NDArray[np.int64], counts: NDArray[np.int64], random: np.random.Generator

@@ -145,6 +145,33 @@ def test_conjugate_gradients_converge(
     assert step.error(got) < step.error(one) < step.error(step.start())
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@FEW
+@given(matrices(), FACTORS, st.integers(1, 3), st.booleans())
+def test_sparse_products_and_scores(
+    backend: backends.Backend,
+    dtype: str,
+    matrix: sp.csr_array,
+    k: int,
+    n_threads: int,
+    has_values: bool,
+) -> None:
+    rng = np.random.default_rng(2)
+    fixed = rng.standard_normal((matrix.shape[1], k)).astype(dtype)
+    rows = CSR.from_scipy(matrix, dtype if has_values else None)
+    dense = matrix.toarray() if has_values else matrix.toarray() != 0
+    tolerance = 100 * backend.TOLERANCE[dtype]
+    got = backend.product(rows, fixed, n_threads)
+    assert got.dtype == fixed.dtype
+    np.testing.assert_allclose(got, dense @ fixed.astype(float), atol=tolerance)
+    queries = rng.standard_normal((matrix.shape[0], k)).astype(dtype)
+    ids = rng.integers(matrix.shape[1], size=(matrix.shape[0], 7))
+    scores = backend.score(queries, fixed, ids, n_threads)
+    assert scores.dtype == fixed.dtype
+    every = queries.astype(float) @ fixed.T.astype(float)
+    np.testing.assert_allclose(scores, np.take_along_axis(every, ids, axis=1), atol=tolerance)
+
+
 @pytest.mark.parametrize("n_factors", [600, 2048])
 def test_many_factors(backend: backends.Backend, n_factors: int) -> None:
     rng = np.random.default_rng(4)

@@ -7,9 +7,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fits import BACKENDS
 from problems import toy
 
 import mfrank
+from mfrank.backends import choose
 from mfrank.csr import CSR
 from mfrank.descent import Tables, descend
 from mfrank.optimisers import SGD, Adagrad, Adam, Optimiser
@@ -24,13 +26,10 @@ def rows(matrix: sp.csr_array | None = None) -> CSR:
     return CSR.from_scipy(toy(20, 15) if matrix is None else matrix, None)
 
 
-def tables(n_users: int = 20, n_items: int = 15, width: int = 3) -> Tables:
+def tables(backend: str = "reference") -> Tables:
     rng = np.random.default_rng(1)
-    return Tables(
-        rng.normal(size=(n_users, width)),
-        rng.normal(size=(n_items, width)),
-        rng.normal(size=n_items),
-    )
+    users, items = rng.normal(size=(20, 3)), rng.normal(size=(15, 3))
+    return Tables(users, items, choose(backend), rng.normal(size=15))
 
 
 def active(cells: CSR) -> np.ndarray:
@@ -81,8 +80,9 @@ def test_a_user_who_likes_everything_has_no_others() -> None:
         assert not drawn.lists.others.any()
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("loss", [BPR(), Softmax(), SONG(decay=1.0)])
-def test_a_step_goes_down_the_derivative_of_the_loss(loss: Loss) -> None:
+def test_a_step_goes_down_the_derivative_of_the_loss(loss: Loss, backend: str) -> None:
     cells, rate = rows(), 1e-3
     drawn = ListDrawer(cells, None, None).draw(active(cells), np.random.default_rng(0))
 
@@ -90,23 +90,25 @@ def test_a_step_goes_down_the_derivative_of_the_loss(loss: Loss) -> None:
         memory = loss.memory(len(cells.indices), 20)
         return float(loss.slopes(drawn.lists, *at.scores(drawn), memory).loss.sum())
 
-    before, after = tables(), tables()
+    before, after = tables(backend), tables(backend)
     found = loss.slopes(drawn.lists, *after.scores(drawn), loss.memory(len(cells.indices), 20))
     after.move(drawn, found.likes, found.others, SGD(learning_rate=rate), decay=0.0)
     for name in ("users", "items", "biases"):
         moved = (getattr(before, name) - getattr(after, name)) / rate
         for place in list(np.ndindex(moved.shape))[::7]:
-            up, down = tables(), tables()
+            up, down = tables(backend), tables(backend)
             getattr(up, name)[place] += 1e-6
             getattr(down, name)[place] -= 1e-6
             assert moved[place] == pytest.approx((value(up) - value(down)) / 2e-6, abs=1e-6)
 
 
-def run(loss: Loss, rule: Optimiser, seed: int = 0, **options: object) -> list[mfrank.Recommender]:
+def run(
+    loss: Loss, rule: Optimiser, seed: int = 0, threads: int = 1, **options: object
+) -> list[mfrank.Recommender]:
     data = mfrank.synthetic(150, 60, 2000, random_state=0)
     cells = data.user_rows(None)
     rng = np.random.default_rng(seed)
-    start = Tables(0.1 * rng.normal(size=(150, 8)), 0.1 * rng.normal(size=(60, 8)))
+    users, items = 0.1 * rng.normal(size=(150, 8)), 0.1 * rng.normal(size=(60, 8))
     settings = {"iterations": 6, "batch_size": 32, "decay": 0.0} | options
     return list(
         descend(
@@ -114,7 +116,7 @@ def run(loss: Loss, rule: Optimiser, seed: int = 0, **options: object) -> list[m
             cells.counts,
             loss,
             loss.memory(len(cells.indices), 150),
-            start,
+            Tables(users, items, choose(), n_threads=threads),
             rule,
             random=rng,
             **settings,  # type: ignore[arg-type]
@@ -138,6 +140,12 @@ def test_one_seed_gives_one_result() -> None:
     np.testing.assert_array_equal(a.user_factors, b.user_factors)
     np.testing.assert_array_equal(a.item_factors, b.item_factors)
     assert not np.array_equal(a.item_factors, c.item_factors)
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    one, three = (run(SONG(), Adam(0.02), threads=n)[-1] for n in (1, 3))
+    np.testing.assert_array_equal(one.user_factors, three.user_factors)
+    np.testing.assert_array_equal(one.item_factors, three.item_factors)
 
 
 def test_steps_are_not_touched_again() -> None:

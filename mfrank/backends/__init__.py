@@ -132,6 +132,14 @@ class Backend(Protocol):
     ) -> float:
         """Sum over the problem's entries of c s^2 - 2 d s + k, in float64."""
 
+    def product(self, rows: CSR, fixed: Factors, n_threads: int = 0) -> Factors:
+        """Sparse rows (R, S) times ``fixed`` (S, K): their entries' sums, shape (R, K)."""
+
+    def score(
+        self, queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0
+    ) -> Factors:
+        """``queries[b] . items[ids[b, i]]``, shape (B, n) of ``ids``."""
+
     def top_k(
         self,
         queries: Factors,

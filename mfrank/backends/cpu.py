@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.aligned import empty
 from mfrank.backends import Factors, Gram, Shared, SolveOptions
 from mfrank.csr import CSR
 from mfrank.quadratic import RowProblem
@@ -92,6 +93,20 @@ def observed_value(
         fixed=fixed,
         n_threads=n_threads,
     )
+
+
+def product(rows: CSR, fixed: Factors, n_threads: int = 0) -> Factors:
+    """Sums in the order of the entries."""
+    out = empty((rows.n_rows, fixed.shape[1]), fixed.dtype)
+    _ext.product((rows.indptr, rows.indices, rows.data), fixed, out, n_threads)
+    return out
+
+
+def score(queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0) -> Factors:
+    """Only the scores that are asked for."""
+    out = np.empty(ids.shape, dtype=items.dtype)
+    _ext.score(queries, items, np.ascontiguousarray(ids), out, n_threads)
+    return out
 
 
 def top_k(

@@ -79,6 +79,21 @@ def observed_value(
     return float(value.sum())
 
 
+def product(rows: CSR, fixed: Factors, n_threads: int = 0) -> Factors:
+    """Entry by entry."""
+    out = np.zeros((rows.n_rows, fixed.shape[1]))
+    data = np.ones(len(rows.indices)) if rows.data is None else rows.data
+    entry_rows = np.repeat(np.arange(rows.n_rows), rows.counts)
+    np.add.at(out, entry_rows, data[:, None] * fixed[rows.indices].astype(np.float64))
+    return out.astype(fixed.dtype)
+
+
+def score(queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0) -> Factors:
+    """In float64."""
+    wide = items.astype(np.float64)[ids]
+    return np.asarray(np.einsum("bk,bnk->bn", queries, wide), dtype=items.dtype)
+
+
 def top_k(
     queries: Factors,
     items: Factors,
