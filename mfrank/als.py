@@ -27,6 +27,8 @@ from mfrank.steps import Step
 
 __all__ = ["HalfSteps", "als", "refuse_dislikes"]
 
+_ROWS_AT_ONCE = 1024
+
 
 def refuse_dislikes(objective: QuadraticObjective, values: NDArray[np.floating]) -> None:
     """Raise where values are negative and the objective gives them no meaning."""
@@ -114,8 +116,7 @@ class HalfSteps:
         observed = self.backend.observed_value(
             users, user_factors, item_factors, self.options.n_threads
         )
-        ridge = users.ridge @ _squared_norms(user_factors)
-        ridge += items.ridge @ _squared_norms(item_factors)
+        ridge = _ridge(users, user_factors) + _ridge(items, item_factors)
         constant = self.objective.target**2 * users.weight.sum() * items.weight.sum()
         return float(constant + background - interaction + observed + ridge)
 
@@ -165,7 +166,7 @@ def als(
         value = None
         if track_objective:
             # The user step says how far it came down: no other pass over the entries.
-            value = float(constant - gain.sum() + items.ridge @ _squared_norms(item_factors))
+            value = float(constant - gain.sum() + _ridge(items, item_factors))
         yield Step(epoch, perf_counter() - began, value, user_factors, item_factors)
         began = perf_counter()
 
@@ -176,5 +177,10 @@ def _constant(objective: QuadraticObjective, users: RowProblem, items: RowProble
     return float(cells + objective.target**2 * users.weight.sum() * items.weight.sum())
 
 
-def _squared_norms(factors: Factors) -> Vector:
-    return np.asarray(np.einsum("rk,rk->r", factors, factors, dtype=np.float64))
+def _ridge(problem: RowProblem, factors: Factors) -> float:
+    """Sum over rows of ridge |f|^2, in blocks that stay in the cache."""
+    total, ridge = 0.0, problem.ridge.astype(factors.dtype)
+    for begin in range(0, len(factors), _ROWS_AT_ONCE):
+        rows = slice(begin, begin + _ROWS_AT_ONCE)
+        total += float((ridge[rows] @ np.square(factors[rows])).sum(dtype=np.float64))
+    return total
