@@ -4,11 +4,7 @@ With X the pattern of likes and D_u, D_i its row and column counts, A = D_u^-1/2
 singular values from 1 downwards, whatever the degrees. Its leading directions come by randomised
 block power iteration (Halko, Martinsson & Tropp 2011, algorithm 4.4). Factors
 P = D_u^1/2 U S^1/2, Q = D_i^1/2 V S^1/2 would give X's own best scores in that norm; a fit starts
-from 2 Q: a fixed factor that is somewhat too long is shortened in one half-step, one that is too
-short is held down by the ridge for many.
-
-Against random factors of any scale this start reaches a lower objective and a better ranking in a
-third of the epochs (``bench/starts.py``).
+from 2 Q, which ended lower than Q itself. ``bench/starts.py`` compares with random factors.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from mfrank.quadratic import CellTerm, Observed, RowProblem, Vector
 
 __all__ = ["random_factors", "spectral_item_factors"]
 
-_POWERS = 2  # Products with A'A; singular values of real data fall slowly, more gains nothing.
+_POWERS = 2  # Products with A'A; a single one ends higher.
 _LENGTH = 2.0
 _NOISE = 0.1  # of random_factors: no direction starts empty where X has fewer than K.
 
