@@ -16,7 +16,7 @@ import mfrank
 from mfrank.comparison.contenders import usable_cores
 
 RESULTS = Path(__file__).parent / "results"
-_LIBRARIES = ("numpy", "scipy", "implicit", "irspack", "cmfrec", "faiss-cpu")
+_LIBRARIES = ("numpy", "scipy", "implicit", "irspack", "cmfrec", "faiss-cpu", "catboost")
 
 
 def parser(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:

@@ -3,8 +3,8 @@
 A half-step over rows of one length n against random fixed factors, solved exactly and with three
 steps of conjugate gradients, alternating; seconds are the best of the rounds. ``slowness`` is how
 much slower a multiply-add of conjugate gradients came out than one of the exact solution
-(``CG_SLOWNESS`` in cext/row_solver.h is 4), and ``auto_loss`` what the way that ``auto`` picks takes
-over the faster of the two. Run it on a new class of machine to see whether the constant holds.
+(``CG_SLOWNESS`` in cext/row_solver.h is 4), and ``auto_loss`` what the way that ``auto`` picks
+takes over the faster of the two. Run it on a new class of machine to see whether it holds.
 
     python bench/row_cost.py
     python bench/row_cost.py --factors 64 --lengths 32 256 --repeats 3

@@ -11,6 +11,7 @@ import numpy as np
 import mfrank
 from mfrank.data.datasets import from_npz, published_split
 from mfrank.data.interactions import Interactions
+from mfrank.data.judged import Judged
 from mfrank.data.splits import Split
 
 SYNTHETIC = {"ml-20m-shape": (138_000, 27_000, 10_000_000)}
@@ -30,6 +31,15 @@ def interactions(name: str) -> Interactions:
     with np.load(folder / "interactions.npz") as arrays:
         split = "split" in arrays
     return published_split(folder).train if split else from_npz(folder)
+
+
+def judged(name: str) -> tuple[Judged, Judged]:
+    """Training and test part of a data set for learning to rank."""
+    with np.load(_folder(name) / "ltr.npz") as arrays:
+        x, label, query, split = (arrays[key] for key in ("X", "label", "qid", "split"))
+    test = split == split.max()
+    train, rest = (Judged(x[part], label[part], query[part]) for part in (~test, test))
+    return train, rest
 
 
 def _folder(name: str) -> Path:

@@ -61,6 +61,8 @@ template <class T>
 struct Matrix {
     T* data;
     int64_t rows, columns;
+    Matrix(T* elements, int64_t n_rows, int64_t n_columns)
+        : data(elements), rows(n_rows), columns(n_columns) {}
     Matrix(const py::object& object, const char* name, int64_t wanted_rows = ANY_SIZE,
            int64_t wanted_columns = ANY_SIZE) {
         py::array array = checked<T>(object, name, 2);

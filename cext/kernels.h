@@ -13,7 +13,8 @@
 #include "heavy_rows.h"
 #include "solve_rows.h"
 #include "sums.h"
-#include "sparse.h"
+#include "list_sums.h"
+#include "adam.h"
 #include "best.h"
 #include "item_tile.h"
 #include "topk.h"
@@ -21,5 +22,5 @@
 template <class T>
 static Kernels<T> kernels() {
     return {solve_rows<T>, rotate<T>, gram<T>, observed_value<T>, top_k<T>,
-            product<T>,    score<T>};
+            score<T>,      sum_items<T>, sum_queries<T>, adam<T>};
 }

@@ -87,24 +87,48 @@ struct ValueTask {
     int n_threads;
 };
 
-// Backend.product: rows times fixed.
-template <class T>
-struct ProductTask {
-    Csr<T> rows;
-    const T* fixed;  // (n_columns, K)
-    int64_t k;
-    T* out;          // (n_rows, K), written
+// Lists of some users, to be drawn.
+struct DrawTask {
+    Csr<float> rows;           // what users like, ascending in each row
+    const int64_t* users;      // (n_lists)
+    int64_t n_lists, n_places;
+    uint64_t key;              // of the random numbers
+    const double* cumulative;  // (n_columns) chances of the items and all before, or null: equal
+    const int64_t* guide;      // (n_columns): at j, the first item whose cumulative passes j / n
     int n_threads;
 };
 
-// Backend.score: some entries of queries items'.
+// Items at the places of lists, and a number for each place.
 template <class T>
-struct ScoreTask {
-    const T *queries, *items;  // (n_queries, K), (n_items, K)
-    int64_t n_queries, k;
-    const int64_t* ids;        // (n_queries, n_ids), rows of items
-    int64_t n_ids;
-    T* out;                    // (n_queries, n_ids), written
+struct ListTask {
+    const T* items;      // (n_items, K)
+    const T* queries;    // (n_lists, K)
+    int64_t n_items, n_lists, k;
+    const int64_t* ids;  // (n_lists, n_places), rows of items
+    int64_t n_places;
+    int n_threads;
+};
+
+// The places of lists whose number is not 0, by their items: item touched[t] has the places
+// order[starts[t]], ..., in ascending order.
+struct Grouped {
+    struct Place {
+        int32_t list, at;
+    };
+    std::vector<Place> order;
+    std::vector<int64_t> touched, starts;
+};
+
+// Adam's step of some rows of a table.
+template <class T>
+struct AdamTask {
+    T *table, *means, *squares;  // (n, K), written
+    int64_t* updates;            // (n), written
+    int64_t k;
+    const int64_t* rows;         // (n_rows), none twice
+    const T* slopes;             // (n_rows, K)
+    int64_t n_rows;
+    double learning_rate, decay_1, decay_2, epsilon;
     int n_threads;
 };
 
@@ -132,8 +156,10 @@ struct Kernels {
     void (*gram)(const GramTask<T>&);
     double (*observed_value)(const ValueTask<T>&);
     void (*top_k)(const TopKTask<T>&);
-    void (*product)(const ProductTask<T>&);
-    void (*score)(const ScoreTask<T>&);
+    void (*score)(const ListTask<T>&, T* out);
+    void (*sum_items)(const ListTask<T>&, const T* slopes, T* out);
+    void (*sum_queries)(const ListTask<T>&, const T* slopes, const Grouped&, T* out);
+    void (*adam)(const AdamTask<T>&);
 };
 
 }  // namespace mfrank

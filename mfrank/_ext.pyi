@@ -50,14 +50,6 @@ def solve_rows(
     written: 2 x'b - x'A x of each row's system.
     """
 
-def product(
-    rows: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any] | None],
-    fixed: NDArray[Any],
-    out: NDArray[Any],
-    n_threads: int,
-) -> None:
-    """Sparse rows (data None: ones) times ``fixed``, into ``out``."""
-
 def score(
     queries: NDArray[Any],
     items: NDArray[Any],
@@ -66,6 +58,68 @@ def score(
     n_threads: int,
 ) -> None:
     """``queries[b] . items[ids[b, i]]`` into ``out[b, i]``."""
+
+def sum_items(
+    items: NDArray[Any],
+    ids: NDArray[np.int64],
+    slopes: NDArray[Any],
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """Sum over i of ``slopes[b, i] items[ids[b, i]]`` into ``out[b]``."""
+
+def sum_queries(
+    queries: NDArray[Any],
+    n_items: int,
+    ids: NDArray[np.int64],
+    slopes: NDArray[Any],
+    n_threads: int,
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Items with a slope other than 0, ascending, and their sums of ``slopes[b, i] queries[b]``."""
+
+def adam(
+    *,
+    table: NDArray[Any],
+    rows: NDArray[np.int64],
+    slopes: NDArray[Any],
+    means: NDArray[Any],
+    squares: NDArray[Any],
+    updates: NDArray[np.int64],
+    learning_rate: float,
+    decay_1: float,
+    decay_2: float,
+    epsilon: float,
+    n_threads: int,
+) -> None:
+    """Adam's step of some rows, none twice, of ``table`` and of what is kept beside it."""
+
+def draw_likes(
+    *,
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    n_columns: int,
+    users: NDArray[np.int64],
+    key: int,
+    cells: NDArray[np.int64],
+    n_threads: int,
+) -> None:
+    """Write entries of each user's row, -1 beyond it, into a row of ``cells``."""
+
+def draw_others(
+    *,
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    n_columns: int,
+    users: NDArray[np.int64],
+    key: int,
+    cumulative: NDArray[np.float64] | None,
+    guide: NDArray[np.int64] | None,
+    rounds: int,
+    items: NDArray[np.int64],
+    filled: NDArray[np.bool_],
+    n_threads: int,
+) -> None:
+    """Write items that are not in the users' rows, and where ``rounds`` tries found one."""
 
 def rotate(
     factors: NDArray[Any], basis: NDArray[Any], n_null: int, out: NDArray[Any], n_threads: int

@@ -7,7 +7,15 @@ from numbers import Integral
 
 import numpy as np
 
-__all__ = ["check_count", "check_shares", "is_count", "is_number", "share"]
+__all__ = [
+    "check_above_zero",
+    "check_at_least_zero",
+    "check_count",
+    "check_shares",
+    "is_count",
+    "is_number",
+    "share",
+]
 
 
 def is_count(value: object) -> bool:
@@ -28,6 +36,20 @@ def check_count(name: str, value: int, least: int) -> None:
         raise TypeError(f"{name} must be an int, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def check_above_zero(**values: float) -> None:
+    """Raise unless each is a finite number above 0."""
+    for name, value in values.items():
+        if not is_number(value) or value <= 0:
+            raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+
+
+def check_at_least_zero(**values: float) -> None:
+    """Raise unless each is a finite number and not below 0."""
+    for name, value in values.items():
+        if not is_number(value) or value < 0:
+            raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
 
 
 def share(name: str, value: object, otherwise: str = "") -> float:

@@ -1,58 +1,208 @@
-"""Smooth ranks of liked items: the mean over the list of a squared hinge, from samples of it."""
+"""Squared hinges summed over lists, and the smooth ranks of liked items that are made of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from mfrank.lists import Array, Lists
 
-__all__ = ["HingeRanks"]
+__all__ = ["HingeRanks", "PairwiseHinges", "SortedHinges", "discounted_gains", "squared_hinges"]
+
+_FEW = 12  # thresholds, up to which all pairs are the faster way at every length of list
+
+
+class _Hinges(Protocol):
+    """Sums over the places j of each row of weight_j max(0, score_j - threshold_i)^2."""
+
+    @property
+    def sums(self) -> Array:
+        """Of each threshold, shape (B, T)."""
+
+    def slopes(self, by_sums: Array) -> tuple[Array, Array]:
+        """Derivatives by thresholds (B, T) and by scores (B, N), from those by the sums."""
+
+
+def squared_hinges(scores: Array, weights: Array, thresholds: Array) -> _Hinges:
+    """Sums of squared hinges, the way that is cheaper for so many thresholds.
+
+    Parameters
+    ----------
+    scores, weights : float64, shape (B, N)
+        A place of weight 0 is padding.
+    thresholds : float64, shape (B, T)
+    """
+    way = PairwiseHinges if thresholds.shape[1] <= _FEW else SortedHinges
+    return way(scores, weights, thresholds)
+
+
+class PairwiseHinges:
+    """Every threshold against every place: O(N T) of time and memory a row."""
+
+    def __init__(self, scores: Array, weights: Array, thresholds: Array) -> None:
+        self._weights = weights
+        self._leads = np.maximum(scores[:, None, :] - thresholds[:, :, None], 0)
+        self.sums: Array = np.einsum("btn,btn,bn->bt", self._leads, self._leads, weights)
+
+    def slopes(self, by_sums: Array) -> tuple[Array, Array]:
+        """See :class:`_Hinges`."""
+        by_thresholds = -2 * by_sums * np.einsum("btn,bn->bt", self._leads, self._weights)
+        by_scores = 2 * self._weights * np.einsum("btn,bt->bn", self._leads, by_sums)
+        return by_thresholds, by_scores
+
+
+class SortedHinges:
+    """Over sorted thresholds: O((N + T) log T) of time and O(N + T) of memory a row.
+
+    Each place is summed once, into the stretch above the last threshold that it reaches, by its
+    distance to that threshold. From a threshold down to the next all that was summed before moves
+    away by the gap, (d + gap)^2 = d^2 + 2 gap d + gap^2. All terms are positive: nothing cancels,
+    wherever the scores lie.
+    """
+
+    def __init__(self, scores: Array, weights: Array, thresholds: Array) -> None:
+        self._weights = weights
+        self._order = np.argsort(thresholds, axis=1)
+        rising = np.take_along_axis(thresholds, self._order, axis=1)
+        self._gaps = np.diff(rising, axis=1)
+        self._reached = _count_reached(scores, rising)
+        last = np.maximum(self._reached - 1, 0)
+        self._distances = scores - np.take_along_axis(rising, last, axis=1)
+        leads = weights * self._distances
+        counts, firsts, seconds = (
+            _sums_by_stretch(terms, self._reached, rising.shape[1])
+            for terms in (weights, leads, leads * self._distances)
+        )
+        totals = _sums_from_the_right(counts)[:, 1:]
+        firsts[:, :-1] += self._gaps * totals
+        self._firsts = _sums_from_the_right(firsts)
+        seconds[:, :-1] += self._gaps * (2 * self._firsts[:, 1:] + self._gaps * totals)
+        self.sums = self._unsorted(_sums_from_the_right(seconds))
+
+    def slopes(self, by_sums: Array) -> tuple[Array, Array]:
+        """See :class:`_Hinges`."""
+        by_rising = np.take_along_axis(by_sums, self._order, axis=1)
+        by_thresholds = self._unsorted(-2 * by_rising * self._firsts)
+        # Of what is pushed by the first thresholds: how much, and how far at the last of them.
+        rows, n = by_sums.shape
+        pushes, pushed = np.zeros((rows, n + 1)), np.zeros((rows, n + 1))
+        pushes[:, 1:] = np.cumsum(by_rising, axis=1)
+        pushed[:, 2:] = np.cumsum(self._gaps * pushes[:, 1:-1], axis=1)
+        push, at_last = (np.take_along_axis(x, self._reached, axis=1) for x in (pushes, pushed))
+        return by_thresholds, 2 * self._weights * (push * self._distances + at_last)
+
+    def _unsorted(self, of_rising: Array) -> Array:
+        """Numbers of the rising thresholds, in the order these came in."""
+        found = np.empty_like(of_rising)
+        np.put_along_axis(found, self._order, of_rising, axis=1)
+        return found
+
+
+def _count_reached(scores: Array, rising: Array) -> Array:
+    """How many thresholds of its row each score reaches, shape (B, N).
+
+    One search over all rows, each moved beyond the one before. What that rounds off may count a
+    threshold at hand as reached or not, where the hinge is 0 either way.
+    """
+    rows, n = rising.shape
+    low = min(scores.min(), rising[:, 0].min())
+    apart = np.arange(rows)[:, None] * (max(scores.max(), rising[:, -1].max()) - low + 1)
+    found = np.searchsorted(
+        ((rising - low) + apart).ravel(), ((scores - low) + apart).ravel(), side="right"
+    )
+    reached: Array = found.reshape(scores.shape) - n * np.arange(rows)[:, None]
+    return reached.clip(0, n)
+
+
+def _sums_by_stretch(terms: Array, reached: Array, n_thresholds: int) -> Array:
+    """Sums of what reaches as many thresholds, from 1 on; shape (B, n_thresholds)."""
+    rows, stretches = len(terms), n_thresholds + 1
+    places = (reached + stretches * np.arange(rows)[:, None]).ravel()
+    sums = np.bincount(places, terms.ravel(), minlength=rows * stretches)
+    return sums.reshape(rows, stretches)[:, 1:]
+
+
+def _sums_from_the_right(terms: Array) -> Array:
+    """Of each place and all behind it."""
+    sums: Array = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
+    return sums
+
+
+class _Parts(NamedTuple):
+    """Which part of the list a place stands for, all (B, 1): that of i itself, of a like, an other.
+
+    A like's own place is among the likes too: it counts as such in sums, and the rest is added.
+    """
+
+    of_itself: Array
+    of_like: Array
+    of_other: Array
+
+
+def _stratified(lists: Lists) -> _Parts:
+    n_likes, n_items = lists.n_likes[:, None], lists.n_items[:, None]
+    likes, others = (filled.sum(1, keepdims=True) for filled in (lists.likes, lists.others))
+    beside = likes > 1
+    return _Parts(
+        np.where(beside, 1, n_likes) / n_items,
+        np.where(beside, (n_likes - 1) / (likes - 1).clip(1), n_likes) / n_items,
+        (n_items - n_likes) / others.clip(1) / n_items,
+    )
+
+
+def _pooled(lists: Lists) -> _Parts:
+    each = 1 / (lists.likes.sum(1, keepdims=True) + lists.others.sum(1, keepdims=True))
+    return _Parts(each, each, each)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HingeRanks:
     """Of each like i, g_i = mean over the list of max(0, h_j - h_i + margin)^2.
 
-    N_u g_i is at least the rank of i where margin >= 1, and never below margin^2. Estimates are
-    stratified: i itself counts exactly, the sampled likes stand for all other likes, the sampled
-    other items for the rest. The mean of the whole sample, as in the authors' code, counts likes
-    many times too often.
+    N_u g_i is at least the rank of i where margin >= 1, and never below margin^2. Estimates from
+    samples are stratified: i itself counts exactly, the sampled likes stand for all other likes (a
+    like that is sampled alone for these too), the sampled other items for the rest.
 
     Attributes
     ----------
-    on_likes, on_others : shape (B, L, L) and (B, 1, M)
-        What an item of the sample stands for in the mean of a like.
-    like_leads, other_leads : shape (B, L, L) and (B, L, M)
-        max(0, h_j - h_i + margin).
+    hinges
+        Of all likes against all places, likes first.
     means : shape (B, L)
         The estimates of g.
     """
 
-    on_likes: Array
-    on_others: Array
-    like_leads: Array
-    other_leads: Array
+    hinges: _Hinges
     means: Array
 
     @classmethod
-    def of(cls, lists: Lists, likes: Array, others: Array, margin: float) -> HingeRanks:
-        """Estimate from scores."""
-        n_likes, n_items = lists.n_likes[:, None], lists.n_items[:, None]
-        filled = lists.likes
-        beside = filled[:, None, :] & ~np.eye(filled.shape[1], dtype=bool)
-        drawn = (filled.sum(1, keepdims=True) - 1).clip(1)
-        on_likes = beside * ((n_likes - 1) / n_items / drawn)[:, :, None]
-        on_others = ((n_items - n_likes) / n_items * lists.other_shares)[:, None, :]
-        like_leads = np.maximum(likes[:, None, :] - likes[:, :, None] + margin, 0)
-        other_leads = np.maximum(others[:, None, :] - likes[:, :, None] + margin, 0)
-        means = (on_likes * like_leads**2).sum(2) + (on_others * other_leads**2).sum(2)
-        return cls(on_likes, on_others, like_leads, other_leads, means + margin**2 / n_items)
+    def of(
+        cls, lists: Lists, likes: Array, others: Array, margin: float, pooled: bool = False
+    ) -> HingeRanks:
+        """Estimate from scores; ``pooled``: the mean of the sample, likes and others alike."""
+        part = _pooled(lists) if pooled else _stratified(lists)
+        weights = np.concatenate([lists.likes * part.of_like, lists.others * part.of_other], axis=1)
+        scores = np.concatenate([likes, others], axis=1).astype(np.float64, copy=False)
+        hinges = squared_hinges(scores, weights, scores[:, : likes.shape[1]] - margin)
+        # Never below what i itself counts: of padding, a sum of no meaning stays harmless.
+        means = hinges.sums + (part.of_itself - part.of_like) * margin**2
+        return cls(hinges, np.maximum(means, part.of_itself * margin**2))
 
     def slopes(self, by_mean: Array) -> tuple[Array, Array]:
         """Slopes of likes and others from those of the means."""
-        from_likes = 2 * by_mean[:, :, None] * self.on_likes * self.like_leads
-        from_others = 2 * by_mean[:, :, None] * self.on_others * self.other_leads
-        up = from_likes.sum(2) + from_others.sum(2)
-        return from_likes.sum(1) - up, from_others.sum(1)
+        by_thresholds, by_scores = self.hinges.slopes(by_mean)
+        width = by_mean.shape[1]
+        return by_scores[:, :width] + by_thresholds, by_scores[:, width:]
+
+
+def discounted_gains(lists: Lists, means: Array) -> tuple[Array, Array]:
+    """What each like adds to NDCG at its smooth rank, and minus its derivative by the mean.
+
+    G_i / (Z_u log2(1 + N_u g_i)), where the sampled likes stand for all; both (B, L).
+    """
+    n_items = lists.n_items[:, None]
+    places = 1 + n_items * means
+    worth = lists.gains / lists.ideal[:, None] * lists.like_shares * lists.n_likes[:, None]
+    gained = worth / np.log2(places)
+    return gained, gained * n_items / (np.log(2) * places * np.log2(places))

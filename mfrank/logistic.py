@@ -20,7 +20,8 @@ def softplus(x: Array) -> Array:
 
 
 def log_sum_exp(x: Array, filled: Array) -> Array:
-    """Log of the sum of exp over the filled places of each row, shape (B, 1)."""
+    """Log of the sum of exp over the filled places of each row, shape (B, 1); -inf if none is."""
     largest: Array = np.where(filled, x, -np.inf).max(axis=1, keepdims=True)
     total: Array = (filled * np.exp(np.minimum(x - largest, 0))).sum(1, keepdims=True)
-    return largest + np.log(total)
+    with np.errstate(divide="ignore"):
+        return largest + np.log(total)

@@ -4,28 +4,59 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from mfrank.amounts import check_above_zero
+from mfrank.backends import AdamAverages, AdamRates, Backend
 from mfrank.lists import Array
 
-__all__ = ["SGD", "Adagrad", "Adam", "Optimiser"]
+__all__ = ["SGD", "Adagrad", "Adam", "Optimiser", "State"]
 
 State = dict[str, Array]
 
 
 class Optimiser(ABC):
-    """An update rule, a frozen dataclass of its options."""
+    """An update rule, a frozen dataclass of its options.
+
+    Attributes
+    ----------
+    learning_rate : float
+    drifts : bool
+        Whether rows move while no batch touches them: they are then settled before they are read.
+    """
 
     learning_rate: float
+    drifts: ClassVar[bool] = False
 
     @abstractmethod
     def state(self, table: Array) -> State:
-        """What is kept beside a table of rows, by name, before the first update."""
+        """What is kept beside a table (n, K), by name, before the first update."""
 
     @abstractmethod
-    def update(self, table: Array, rows: Array, slopes: Array, state: State) -> None:
+    def update(
+        self,
+        table: Array,
+        rows: Array,
+        slopes: Array,
+        state: State,
+        backend: Backend,
+        n_threads: int = 0,
+    ) -> None:
         """Move the rows (each given once) against their slopes; others are left alone."""
+
+    def settle(self, table: Array, state: State, rows: Array | None = None) -> None:  # noqa: B027
+        """Make up for what rows, by default all, have missed, if this rule :attr:`drifts`."""
+
+
+def _check_rate(rule: Optimiser) -> None:
+    check_above_zero(learning_rate=rule.learning_rate)
+
+
+def _check_decay(name: str, value: float) -> None:
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} must be in [0, 1), got {value}")
 
 
 @dataclass(frozen=True)
@@ -36,17 +67,29 @@ class SGD(Optimiser):
     ----------
     learning_rate : float, default 0.1
     momentum : float, default 0.0
-        In [0, 1); a row's momentum stands still while no batch touches it.
+        Heavy ball, in [0, 1); a row's momentum stands still while no batch touches it.
     """
 
     learning_rate: float = 0.1
     momentum: float = 0.0
 
+    def __post_init__(self) -> None:
+        _check_rate(self)
+        _check_decay("momentum", self.momentum)
+
     def state(self, table: Array) -> State:
         """See :meth:`Optimiser.state`."""
         return {"momentum": np.zeros_like(table)} if self.momentum else {}
 
-    def update(self, table: Array, rows: Array, slopes: Array, state: State) -> None:
+    def update(
+        self,
+        table: Array,
+        rows: Array,
+        slopes: Array,
+        state: State,
+        backend: Backend,
+        n_threads: int = 0,
+    ) -> None:
         """See :meth:`Optimiser.update`."""
         if self.momentum:
             slopes = self.momentum * state["momentum"][rows] + slopes
@@ -68,11 +111,23 @@ class Adagrad(Optimiser):
     learning_rate: float = 0.05
     epsilon: float = 1e-10
 
+    def __post_init__(self) -> None:
+        _check_rate(self)
+        check_above_zero(epsilon=self.epsilon)
+
     def state(self, table: Array) -> State:
         """See :meth:`Optimiser.state`."""
         return {"squares": np.zeros_like(table)}
 
-    def update(self, table: Array, rows: Array, slopes: Array, state: State) -> None:
+    def update(
+        self,
+        table: Array,
+        rows: Array,
+        slopes: Array,
+        state: State,
+        backend: Backend,
+        n_threads: int = 0,
+    ) -> None:
         """See :meth:`Optimiser.update`."""
         squares = state["squares"][rows] + slopes**2
         state["squares"][rows] = squares
@@ -97,21 +152,29 @@ class Adam(Optimiser):
     decay_2: float = 0.999
     epsilon: float = 1e-8
 
+    def __post_init__(self) -> None:
+        _check_rate(self)
+        _check_decay("decay_1", self.decay_1)
+        _check_decay("decay_2", self.decay_2)
+        check_above_zero(epsilon=self.epsilon)
+
     def state(self, table: Array) -> State:
         """See :meth:`Optimiser.state`."""
         return {
             "means": np.zeros_like(table),
             "squares": np.zeros_like(table),
-            "updates": np.zeros((len(table), *[1] * (table.ndim - 1)), dtype=np.int64),
+            "updates": np.zeros(len(table), dtype=np.int64),
         }
 
-    def update(self, table: Array, rows: Array, slopes: Array, state: State) -> None:
+    def update(
+        self,
+        table: Array,
+        rows: Array,
+        slopes: Array,
+        state: State,
+        backend: Backend,
+        n_threads: int = 0,
+    ) -> None:
         """See :meth:`Optimiser.update`."""
-        means = self.decay_1 * state["means"][rows] + (1 - self.decay_1) * slopes
-        squares = self.decay_2 * state["squares"][rows] + (1 - self.decay_2) * slopes**2
-        state["updates"][rows] += 1
-        updates = state["updates"][rows]
-        state["means"][rows], state["squares"][rows] = means, squares
-        ahead = means / (1 - self.decay_1**updates)
-        spread = np.sqrt(squares / (1 - self.decay_2**updates)) + self.epsilon
-        table[rows] -= self.learning_rate * ahead / spread
+        rates = AdamRates(self.learning_rate, self.decay_1, self.decay_2, self.epsilon)
+        backend.adam(table, rows, slopes, AdamAverages(**state), rates, n_threads)

@@ -3,27 +3,72 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.amounts import check_count
+from mfrank.amounts import check_at_least_zero, check_count
+from mfrank.backends import ROUNDS, Backend, Chances
 from mfrank.csr import CSR
 from mfrank.lists import Lists
+from mfrank.streams import key_of, random_units
 
-__all__ = ["Drawn", "ListDrawer"]
+__all__ = ["Drawn", "ListDrawer", "Negatives", "Sampling"]
 
-_ROUNDS = 50  # of redrawing items a user likes; what is left then is padding
+Negatives = Literal["uniform", "popularity", "in-batch"]
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """Lists, and the items at their places: int64, shape (B, L) and (B, M); 0 where padded."""
+    """Lists, and the items at their places: int64, shape (B, L + M), likes first; any where padded.
+
+    ``users_repeat`` tells whether a user may have more than one of the lists.
+    """
 
     lists: Lists
-    like_items: NDArray[np.int64]
-    other_items: NDArray[np.int64]
+    items: Ints
+    users_repeat: bool = False
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What a list holds of its user's items.
+
+    Parameters
+    ----------
+    likes, others : int or None
+        Most likes, drawn without replacement, and number of other items, drawn with replacement;
+        None takes all.
+    negatives : {"uniform", "popularity", "in-batch"}
+        How others are drawn: alike, by their number of users to the ``power``, or from the likes of
+        the other users of the batch.
+    power : float
+        >= 0.
+    """
+
+    likes: int | None = 10
+    others: int | None = 300
+    negatives: Negatives = "uniform"
+    power: float = 0.75
+
+    def __post_init__(self) -> None:
+        for name in ("likes", "others"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), 1)
+        if self.negatives not in ("uniform", "popularity", "in-batch"):
+            raise ValueError(
+                f"negatives must be uniform, popularity or in-batch; got {self.negatives!r}"
+            )
+        if self.others is None and self.negatives != "uniform":
+            raise ValueError(
+                f"negatives={self.negatives!r} says how to draw, but others=None takes all items; "
+                "give others a number"
+            )
+        check_at_least_zero(power=self.power)
 
 
 class ListDrawer:
@@ -33,89 +78,126 @@ class ListDrawer:
     ----------
     rows : CSR
         Observed cells by users; each counts as a like of gain 1.
-    likes, others : int or None
-        Most likes, drawn without replacement, and number of other items, drawn uniformly with
-        replacement, of a user; None takes all.
+    sampling : Sampling
+    backend : Backend
+        Where numbers are drawn; all draw the same.
     cutoff : int, optional
         Places that count in the ideal gain; default all.
     """
 
     def __init__(
-        self, rows: CSR, likes: int | None, others: int | None, cutoff: int | None = None
+        self,
+        rows: CSR,
+        sampling: Sampling,
+        backend: Backend,
+        cutoff: int | None = None,
+        n_threads: int = 0,
     ) -> None:
-        for name, amount in (("likes", likes), ("others", others)):
-            if amount is not None:
-                check_count(name, amount, 1)
-        self._rows, self._likes, self._others = rows, likes, others
-        users = np.repeat(np.arange(rows.n_rows, dtype=np.int64), rows.counts)
-        self._keys = users * rows.n_columns + rows.indices
+        self._rows, self._sampling = rows, sampling
+        self._backend, self._n_threads = backend, n_threads
         most = int(rows.counts.max(initial=0))
         discounts = 1 / np.log2(2 + np.arange(most))
         if cutoff is not None:
             discounts[cutoff:] = 0
         self._ideal = np.concatenate([[1.0], np.cumsum(discounts)])
+        self._weights, self._chances = np.ones(rows.n_columns), None
+        if sampling.negatives == "popularity" and len(rows.indices):
+            popularity = np.bincount(rows.indices, minlength=rows.n_columns)
+            # An item of no user at all is worth as much as one of a single user.
+            self._weights = np.maximum(popularity, 1.0) ** sampling.power
+            self._chances = Chances.of(self._weights)
+        passed = np.concatenate([[0.0], np.cumsum(self._weights[rows.indices])])
+        self._other_weight = self._weights.sum() - np.diff(passed[rows.indptr])
 
-    def draw(self, users: NDArray[np.int64], random: np.random.Generator) -> Drawn:
-        """Lists of users who like something."""
+    def of_users(self, users: Ints, key: int) -> Drawn:
+        """A list for each of some users, who like something and are given once."""
         counts = self._rows.counts[users]
-        cells = self._draw_likes(users, counts, random)
+        width = int(counts.max(initial=1))
+        if self._sampling.likes is None:
+            place = np.arange(width)
+            cells = np.where(place < counts[:, None], self._rows.indptr[users][:, None] + place, -1)
+        else:
+            cells = self._backend.draw_likes(
+                self._rows, users, min(width, self._sampling.likes), key, self._n_threads
+            )
+        return self._drawn(users, cells, key, users_repeat=False)
+
+    def of_cells(self, cells: Ints, key: int) -> Drawn:
+        """A list for each of some observed cells, its only like."""
+        users = np.searchsorted(self._rows.indptr, cells, side="right") - 1
+        return self._drawn(users, cells[:, None], key, users_repeat=True)
+
+    def _drawn(self, users: Ints, cells: Ints, key: int, *, users_repeat: bool) -> Drawn:
         filled = cells >= 0
-        others, there = self._draw_others(users, random)
-        n_items = np.full(len(users), float(self._rows.n_columns))
-        chances = None
-        if self._others is not None:
-            odds = self._others / np.maximum(n_items - counts, 1)
-            chances = np.broadcast_to(np.log(odds)[:, None], others.shape)
+        likes = np.where(filled, self._rows.indices[cells], 0).astype(np.int64)
+        others, there, log_chances = self._others(users, likes[filled], key_of(key, 1))
+        counts = self._rows.counts[users]
         lists = Lists(
             gains=filled.astype(np.float64),
             others=there,
             n_likes=counts.astype(np.float64),
-            n_items=n_items,
+            n_items=np.full(len(users), float(self._rows.n_columns)),
             ideal=self._ideal[counts],
             cells=cells,
             users=users,
-            log_chances=chances,
+            log_chances=log_chances,
         )
-        return Drawn(lists, np.where(filled, self._rows.indices[cells], 0).astype(np.int64), others)
+        return Drawn(lists, np.concatenate([likes, others], axis=1), users_repeat)
 
-    def _draw_likes(
-        self, users: NDArray[np.int64], counts: NDArray[np.int64], random: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Cells of likes, shape (B, L), -1 for padding."""
-        begins = np.concatenate([[0], np.cumsum(counts)])
-        rows = np.repeat(np.arange(len(users)), counts)
-        place = np.arange(begins[-1]) - begins[rows]
-        cells = self._rows.indptr[users][rows] + place
-        if self._likes is not None:
-            # Sorted by random keys within each row, the first are a sample without replacement.
-            cells = cells[np.lexsort((random.random(len(cells)), rows))]
-        width = int(counts.max(initial=1))
-        width = width if self._likes is None else min(width, self._likes)
-        found = np.full((len(users), width), -1, dtype=np.int64)
-        kept = place < width
-        found[rows[kept], place[kept]] = cells[kept]
-        return found
+    def _others(
+        self, users: Ints, pool: Ints, key: int
+    ) -> tuple[Ints, Bools, NDArray[np.float64] | None]:
+        """Items, whether each may stand, and log expected numbers of times they are drawn."""
+        n_items, count = self._rows.n_columns, self._sampling.others
+        if count is None:
+            return np.tile(np.arange(n_items), (len(users), 1)), ~self._like_mask(users), None
+        if self._sampling.negatives == "in-batch":
+            return self._from_pool(users, pool, count, key)
+        items, there = self._backend.draw_others(
+            self._rows, users, count, key, self._chances, self._n_threads
+        )
+        # Of a user who likes all items none is drawn.
+        rest = np.maximum(self._other_weight[users], self._weights.min())[:, None]
+        return items, there, np.log(count * self._weights[items] / rest)
 
-    def _draw_others(
-        self, users: NDArray[np.int64], random: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Items, and whether each may stand: it is none of the user's."""
-        n_items = self._rows.n_columns
-        if self._others is None:
-            items = np.broadcast_to(np.arange(n_items), (len(users), n_items))
-            return items, ~self._liked(users[:, None], items)
-        items = random.integers(n_items, size=(len(users), self._others))
-        liked = self._liked(users[:, None], items)
-        for _ in range(_ROUNDS):
-            row, place = np.nonzero(liked)
-            if not len(row):
-                break
-            items[row, place] = random.integers(n_items, size=len(row))
-            liked[row, place] = self._liked(users[row], items[row, place])
-        return items, ~liked
+    def _like_mask(self, users: Ints) -> Bools:
+        """Whether users like items, shape (B, n_items)."""
+        mask = np.zeros((len(users), self._rows.n_columns), dtype=np.bool_)
+        mask[self._entries(users)] = True
+        return mask
 
-    def _liked(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether each user likes each item."""
-        wanted = users * self._rows.n_columns + items
-        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        return np.asarray(self._keys[at] == wanted)
+    def _entries(self, users: Ints) -> tuple[Ints, NDArray[np.int32]]:
+        """List and item of everything that the users like."""
+        counts = self._rows.counts[users]
+        lists = np.repeat(np.arange(len(users)), counts)
+        first = self._rows.indptr[users] - (np.cumsum(counts) - counts)
+        return lists, self._rows.indices[np.arange(len(lists)) + first[lists]]
+
+    def _from_pool(
+        self, users: Ints, pool: Ints, count: int, key: int
+    ) -> tuple[Ints, Bools, NDArray[np.float64]]:
+        """Others from the likes of the batch, a chance for each time they are there."""
+        items, times = np.unique(pool, return_counts=True)
+        allowed = ~self._among(users, items)
+        weights = allowed * times
+        totals = weights.sum(axis=1, keepdims=True)
+        cumulative = np.cumsum(weights / np.maximum(totals, 1), axis=1)
+        # Rows one after another, so that one search serves all of them.
+        offsets = 2.0 * np.arange(len(users))[:, None]
+        positions = np.arange(len(users) * count).reshape(len(users), count) * ROUNDS
+        wanted = random_units(key, positions) * cumulative[:, -1:] + offsets
+        at = np.searchsorted((cumulative + offsets).ravel(), wanted.ravel(), side="right")
+        at = at.reshape(wanted.shape) - len(items) * np.arange(len(users))[:, None]
+        at = np.minimum(at, len(items) - 1)
+        there = np.take_along_axis(allowed, at, axis=1) & (totals > 0)
+        expected = count * times[at] / np.maximum(totals, 1)
+        return items[at], there, np.log(expected)
+
+    def _among(self, users: Ints, items: Ints) -> Bools:
+        """Whether users like the items, shape (B, len(items)); items ascend."""
+        lists, own = self._entries(users)
+        at = np.minimum(np.searchsorted(items, own), len(items) - 1)
+        found = items[at] == own
+        liked = np.zeros((len(users), len(items)), dtype=np.bool_)
+        liked[lists[found], at[found]] = True
+        return liked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from mfrank.aligned import empty
 from mfrank.backends import Backend, Factors
@@ -69,3 +69,13 @@ def _carry_over(side: str, new: Factors, ids: Ids, old: Factors, old_ids: Ids) -
     known = np.flatnonzero(rows >= 0)
     new[known] = old[rows[known]]
     return len(known)
+
+
+def first_biases(
+    data: Interactions, start: FactorStore | None, dtype: DTypeLike
+) -> NDArray[np.floating]:
+    """Biases of the items, shape (n_items,): those of the start where it has them, 0 elsewhere."""
+    biases = np.zeros(data.n_items, dtype=dtype)
+    if start is not None and start.item_biases is not None:
+        _carry_over("items", biases, data.item_ids, start.item_biases, start.item_ids)
+    return biases

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import mfrank
@@ -152,3 +153,13 @@ def solve_plainly(problem: RowProblem, fixed: NDArray[Any], gram: Gram) -> Dense
         right = f.T @ d[begin:end] + problem.weight[r] * gram.vector
         out[r] = np.linalg.lstsq(matrix, right)[0]
     return out
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> sp.csr_array:
+    """Up to 12 x 40, from no rows to full, each row of a density of its own, some r < 0."""
+    shape = draw(st.integers(0, 12)), draw(st.integers(3, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    density = rng.choice([0.0, 0.1, 0.5, 1.0], size=(shape[0], 1))
+    dense = rng.integers(1, 6, size=shape) * (rng.random(shape) < density)
+    return sp.csr_array(dense.astype(np.float64))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import DTypeLike, NDArray
-from problems import OBJECTIVES, solve_plainly, solve_turned
+from problems import OBJECTIVES, matrices, solve_plainly, solve_turned
 
 import mfrank
 from mfrank import backends
@@ -87,16 +87,6 @@ def half_step(
     return HalfStep(problem, fixed, Gram(gram.matrix, objective.target * gram.vector))
 
 
-@st.composite
-def matrices(draw: st.DrawFn) -> sp.csr_array:
-    """Up to 12 x 40, from no rows to full, each row of a density of its own, some r < 0."""
-    shape = draw(st.integers(0, 12)), draw(st.integers(3, 40))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    density = rng.choice([0.0, 0.1, 0.5, 1.0], size=(shape[0], 1))
-    dense = rng.integers(1, 6, size=shape) * (rng.random(shape) < density)
-    return sp.csr_array(dense.astype(np.float64))
-
-
 def with_dislikes(objective: QuadraticObjective, matrix: sp.csr_array) -> sp.csr_array:
     """The matrix with every third value negative, where the objective knows dislikes."""
     matrix = matrix.copy()
@@ -145,31 +135,91 @@ def test_conjugate_gradients_converge(
     assert step.error(got) < step.error(one) < step.error(step.start())
 
 
+class Places(NamedTuple):
+    """Queries, items, and lists of items with a number at each place, some 0."""
+
+    queries: np.ndarray
+    items: np.ndarray
+    ids: np.ndarray
+    slopes: np.ndarray
+
+
+def places(shape: tuple[int, int, int], k: int, dtype: str) -> Places:
+    rng = np.random.default_rng(2)
+    n_lists, n_places, n_items = shape
+    ids = rng.integers(n_items, size=(n_lists, n_places))
+    slopes = rng.standard_normal(ids.shape) * (rng.random(ids.shape) < 0.7)
+    queries, items = rng.standard_normal((n_lists, k)), rng.standard_normal((n_items, k))
+    return Places(*(x.astype(dtype) for x in (queries, items)), ids, slopes.astype(dtype))
+
+
+LISTS = st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(1, 5000))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @FEW
-@given(matrices(), FACTORS, st.integers(1, 3), st.booleans())
-def test_sparse_products_and_scores(
-    backend: backends.Backend,
-    dtype: str,
-    matrix: sp.csr_array,
-    k: int,
-    n_threads: int,
-    has_values: bool,
+@given(LISTS, FACTORS, st.integers(1, 3))
+def test_scores_and_sums_of_lists(
+    backend: backends.Backend, dtype: str, shape: tuple[int, int, int], k: int, n_threads: int
 ) -> None:
-    rng = np.random.default_rng(2)
-    fixed = rng.standard_normal((matrix.shape[1], k)).astype(dtype)
-    rows = CSR.from_scipy(matrix, dtype if has_values else None)
-    dense = matrix.toarray() if has_values else matrix.toarray() != 0
-    tolerance = 100 * backend.TOLERANCE[dtype]
-    got = backend.product(rows, fixed, n_threads)
-    assert got.dtype == fixed.dtype
-    np.testing.assert_allclose(got, dense @ fixed.astype(float), atol=tolerance)
-    queries = rng.standard_normal((matrix.shape[0], k)).astype(dtype)
-    ids = rng.integers(matrix.shape[1], size=(matrix.shape[0], 7))
-    scores = backend.score(queries, fixed, ids, n_threads)
-    assert scores.dtype == fixed.dtype
-    every = queries.astype(float) @ fixed.T.astype(float)
+    queries, items, ids, slopes = places(shape, k, dtype)
+    wide, tolerance = items.astype(float), 200 * backend.TOLERANCE[dtype]
+    every = queries.astype(float) @ wide.T
+    scores = backend.score(queries, items, ids, n_threads)
     np.testing.assert_allclose(scores, np.take_along_axis(every, ids, axis=1), atol=tolerance)
+    dense = np.zeros((shape[0], shape[2]))
+    np.add.at(dense, (np.arange(shape[0])[:, None], ids), slopes)
+    by_list = backend.sum_items(items, ids, slopes, n_threads)
+    np.testing.assert_allclose(by_list, dense @ wide, atol=tolerance)
+    touched, by_item = backend.sum_queries(queries, shape[2], ids, slopes, n_threads)
+    np.testing.assert_array_equal(touched, np.unique(ids[slopes != 0]))
+    truth = dense.T[touched] @ queries.astype(float)
+    np.testing.assert_allclose(by_item, truth, atol=tolerance)
+    assert scores.dtype == by_list.dtype == by_item.dtype == items.dtype
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_adam_steps_are_those_of_the_reference(backend: backends.Backend, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    start, rates = (
+        rng.standard_normal((9, 37)).astype(dtype),
+        backends.AdamRates(0.1, 0.8, 0.9, 1e-8),
+    )
+    results = []
+    for judged in (backend, reference):
+        table, rng = start.copy(), np.random.default_rng(1)
+        kept = backends.AdamAverages(table * 0, table * 0, np.zeros(9, np.int64))
+        for rows in ([3, 0, 8], [3], [8, 1]):
+            slopes = rng.standard_normal((len(rows), 37)).astype(dtype)
+            judged.adam(table, np.array(rows), slopes, kept, rates, 2)
+        np.testing.assert_array_equal(kept.updates, [1, 1, 0, 2, 0, 0, 0, 0, 2])
+        np.testing.assert_array_equal(table[[2, 4, 5, 6, 7]], start[[2, 4, 5, 6, 7]])
+        results.append((table, *kept))
+    for got, truth in zip(*results, strict=True):
+        np.testing.assert_allclose(got, truth, atol=10 * backend.TOLERANCE[dtype])
+
+
+@FEW
+@given(matrices(), st.integers(1, 20), st.integers(0, 2**64 - 1), st.integers(1, 3), st.booleans())
+def test_draws_are_the_same_on_every_backend(
+    backend: backends.Backend,
+    matrix: sp.csr_array,
+    count: int,
+    key: int,
+    n_threads: int,
+    by_chance: bool,
+) -> None:
+    assume(matrix.shape[1] > 0)
+    rows, rng = CSR.from_scipy(matrix, None), np.random.default_rng(3)
+    users = rng.permutation(rows.n_rows)
+    weights = rng.random(rows.n_columns) * (rng.random(rows.n_columns) < 0.5)
+    chances = backends.Chances.of(weights) if by_chance and weights.any() else None
+    likes = backend.draw_likes(rows, users, count, key, n_threads)
+    np.testing.assert_array_equal(likes, reference.draw_likes(rows, users, count, key))
+    got = backend.draw_others(rows, users, count, key, chances, n_threads)
+    truth = reference.draw_others(rows, users, count, key, chances)
+    for array, expected in zip(got, truth, strict=True):
+        np.testing.assert_array_equal(array, expected)
 
 
 @pytest.mark.parametrize("n_factors", [600, 2048])

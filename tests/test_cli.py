@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank import models
 from mfrank.cli.commands import commands, demo
 from mfrank.cli.main import main
 from mfrank.data.splits import by_ratio
 from mfrank.data.tables import write_table
+from mfrank.models import als as models
 
 FAST = ["--factors", "4", "--iterations", "2", "--n-threads", "1", "--random-state", "0"]
 

@@ -13,7 +13,7 @@ from fits import als, same_factors
 from problems import OBJECTIVES, toy
 
 import mfrank
-from mfrank import models
+from mfrank.models import als as models
 from mfrank.steps import Step
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]

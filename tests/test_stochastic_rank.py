@@ -149,8 +149,8 @@ def test_every_batch_draws_noise_of_its_own_and_the_same_again() -> None:
     [
         ({"metric": "auc"}, "metric must be one of ndcg"),
         ({"k": 0}, "k must be at least 1"),
-        ({"noise": 0.0}, "noise must be above 0"),
-        ({"shift": -1.0}, "shift must be at least 0"),
+        ({"noise": 0.0}, "noise must be a finite number > 0"),
+        ({"shift": -1.0}, "shift must be a finite number >= 0"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,19 @@ from numpy.typing import NDArray
 from mfrank.csr import CSR
 from mfrank.quadratic import RowProblem
 
-__all__ = ["Backend", "Factors", "Gram", "Shared", "SolveOptions", "Solver", "choose"]
+__all__ = [
+    "ROUNDS",
+    "AdamAverages",
+    "AdamRates",
+    "Backend",
+    "Chances",
+    "Factors",
+    "Gram",
+    "Shared",
+    "SolveOptions",
+    "Solver",
+    "choose",
+]
 
 Factors = NDArray[Any]
 Solver = Literal["auto", "cholesky", "cg"]
@@ -72,6 +84,50 @@ class SolveOptions:
     cg_steps: int = 3
     cg_tolerance: float | None = None
     n_threads: int = 0
+
+
+class Chances(NamedTuple):
+    """Chances of items to be drawn.
+
+    Attributes
+    ----------
+    cumulative : float64, shape (n_items,)
+        Chance of each item and all before it; the last is 1.
+    guide : int64, shape (n_items,)
+        At j, the first item whose cumulative chance passes j / n_items: where a search begins.
+    """
+
+    cumulative: NDArray[np.float64]
+    guide: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, weights: NDArray[np.float64]) -> Chances:
+        """Chances in proportion to weights >= 0."""
+        cumulative = np.cumsum(weights / weights.sum())
+        cumulative[np.flatnonzero(weights)[-1] :] = 1.0  # beyond rounding
+        starts = np.arange(len(weights)) / len(weights)
+        return cls(cumulative, np.searchsorted(cumulative, starts, side="right"))
+
+
+class AdamAverages(NamedTuple):
+    """Averages of a table's slopes and of their squares (n, K), updates of each row (n,) int64."""
+
+    means: Factors
+    squares: Factors
+    updates: NDArray[np.int64]
+
+
+class AdamRates(NamedTuple):
+    """Options of Adam's step; see :class:`mfrank.optimisers.Adam`."""
+
+    learning_rate: float
+    decay_1: float
+    decay_2: float
+    epsilon: float
+
+
+ROUNDS = 50
+"""Tries at drawing an item that a user does not like."""
 
 
 class Backend(Protocol):
@@ -132,13 +188,73 @@ class Backend(Protocol):
     ) -> float:
         """Sum over the problem's entries of c s^2 - 2 d s + k, in float64."""
 
-    def product(self, rows: CSR, fixed: Factors, n_threads: int = 0) -> Factors:
-        """Sparse rows (R, S) times ``fixed`` (S, K): their entries' sums, shape (R, K)."""
-
     def score(
         self, queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0
     ) -> Factors:
         """``queries[b] . items[ids[b, i]]``, shape (B, n) of ``ids``."""
+
+    def sum_items(
+        self, items: Factors, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
+    ) -> Factors:
+        """Sum over i of ``slopes[b, i] items[ids[b, i]]`` for each list b, shape (B, K)."""
+
+    def sum_queries(
+        self,
+        queries: Factors,
+        n_items: int,
+        ids: NDArray[np.int64],
+        slopes: Factors,
+        n_threads: int = 0,
+    ) -> tuple[NDArray[np.int64], Factors]:
+        """Sum of ``slopes[b, i] queries[b]`` over the places of each of ``n_items``.
+
+        Returns
+        -------
+        touched : int64, shape (T,)
+            Items that have a place where the slope is not 0, ascending.
+        sums : shape (T, K)
+        """
+
+    def adam(
+        self,
+        table: Factors,
+        rows: NDArray[np.int64],
+        slopes: Factors,
+        averages: AdamAverages,
+        rates: AdamRates,
+        n_threads: int = 0,
+    ) -> None:
+        """Take Adam's step in some rows (none twice) of the table, in place."""
+
+    def draw_likes(
+        self, rows: CSR, users: NDArray[np.int64], n_places: int, key: int, n_threads: int = 0
+    ) -> NDArray[np.int64]:
+        """Entries of the users' rows, drawn without replacement: shape (B, n_places).
+
+        -1 beyond the row. Those whose numbers in the stream ``key`` (:mod:`mfrank.streams`), by the
+        number of the entry, are smallest.
+        """
+
+    def draw_others(
+        self,
+        rows: CSR,
+        users: NDArray[np.int64],
+        n_places: int,
+        key: int,
+        chances: Chances | None = None,
+        n_threads: int = 0,
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Items that are not in the users' rows, drawn with replacement.
+
+        Equally likely, unless ``chances`` says otherwise. At place p, the stream's numbers from
+        ``ROUNDS`` p on are tried until one gives an item that is not in the row.
+
+        Returns
+        -------
+        ids : int64, shape (B, n_places)
+        filled : bool, shape (B, n_places)
+            False where no try did; the id is then one of the row's.
+        """
 
     def top_k(
         self,

@@ -13,8 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.aligned import empty
-from mfrank.backends import Factors, Gram, Shared, SolveOptions
+from mfrank.backends import (
+    ROUNDS,
+    AdamAverages,
+    AdamRates,
+    Chances,
+    Factors,
+    Gram,
+    Shared,
+    SolveOptions,
+)
 from mfrank.csr import CSR
 from mfrank.quadratic import RowProblem
 
@@ -95,18 +103,90 @@ def observed_value(
     )
 
 
-def product(rows: CSR, fixed: Factors, n_threads: int = 0) -> Factors:
-    """Sums in the order of the entries."""
-    out = empty((rows.n_rows, fixed.shape[1]), fixed.dtype)
-    _ext.product((rows.indptr, rows.indices, rows.data), fixed, out, n_threads)
-    return out
-
-
 def score(queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0) -> Factors:
     """Only the scores that are asked for."""
     out = np.empty(ids.shape, dtype=items.dtype)
-    _ext.score(queries, items, np.ascontiguousarray(ids), out, n_threads)
+    _ext.score(queries, items, ids, out, n_threads)
     return out
+
+
+def sum_items(
+    items: Factors, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
+) -> Factors:
+    """List by list, sums in the order of the places."""
+    out = np.empty((len(ids), items.shape[1]), dtype=items.dtype)
+    _ext.sum_items(items, ids, slopes, out, n_threads)
+    return out
+
+
+def sum_queries(
+    queries: Factors, n_items: int, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
+) -> tuple[NDArray[np.int64], Factors]:
+    """Item by item, sums in the order of the lists."""
+    return _ext.sum_queries(queries, n_items, ids, slopes, n_threads)
+
+
+def adam(
+    table: Factors,
+    rows: NDArray[np.int64],
+    slopes: Factors,
+    averages: AdamAverages,
+    rates: AdamRates,
+    n_threads: int = 0,
+) -> None:
+    """In one pass over the rows."""
+    _ext.adam(
+        table=table,
+        rows=rows,
+        slopes=slopes,
+        **averages._asdict(),
+        **rates._asdict(),
+        n_threads=n_threads,
+    )
+
+
+def draw_likes(
+    rows: CSR, users: NDArray[np.int64], n_places: int, key: int, n_threads: int = 0
+) -> NDArray[np.int64]:
+    """List by list."""
+    cells = np.empty((len(users), n_places), dtype=np.int64)
+    _ext.draw_likes(
+        indptr=rows.indptr,
+        indices=rows.indices,
+        n_columns=rows.n_columns,
+        users=users,
+        key=key,
+        cells=cells,
+        n_threads=n_threads,
+    )
+    return cells
+
+
+def draw_others(
+    rows: CSR,
+    users: NDArray[np.int64],
+    n_places: int,
+    key: int,
+    chances: Chances | None = None,
+    n_threads: int = 0,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """List by list."""
+    items = np.empty((len(users), n_places), dtype=np.int64)
+    filled = np.empty(items.shape, dtype=np.bool_)
+    _ext.draw_others(
+        indptr=rows.indptr,
+        indices=rows.indices,
+        n_columns=rows.n_columns,
+        users=users,
+        key=key,
+        cumulative=None if chances is None else chances.cumulative,
+        guide=None if chances is None else chances.guide,
+        rounds=ROUNDS,
+        items=items,
+        filled=filled,
+        n_threads=n_threads,
+    )
+    return items, filled
 
 
 def top_k(

@@ -11,9 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.backends import Factors, Gram, Shared, SolveOptions
+from mfrank.backends import (
+    ROUNDS,
+    AdamAverages,
+    AdamRates,
+    Chances,
+    Factors,
+    Gram,
+    Shared,
+    SolveOptions,
+)
 from mfrank.csr import CSR
 from mfrank.quadratic import RowProblem
+from mfrank.streams import random_bits, random_units
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 
@@ -79,19 +89,84 @@ def observed_value(
     return float(value.sum())
 
 
-def product(rows: CSR, fixed: Factors, n_threads: int = 0) -> Factors:
-    """Entry by entry."""
-    out = np.zeros((rows.n_rows, fixed.shape[1]))
-    data = np.ones(len(rows.indices)) if rows.data is None else rows.data
-    entry_rows = np.repeat(np.arange(rows.n_rows), rows.counts)
-    np.add.at(out, entry_rows, data[:, None] * fixed[rows.indices].astype(np.float64))
-    return out.astype(fixed.dtype)
-
-
 def score(queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0) -> Factors:
     """In float64."""
     wide = items.astype(np.float64)[ids]
     return np.asarray(np.einsum("bk,bnk->bn", queries, wide), dtype=items.dtype)
+
+
+def sum_items(
+    items: Factors, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
+) -> Factors:
+    """In float64."""
+    wide = items.astype(np.float64)[ids]
+    return np.asarray(np.einsum("bn,bnk->bk", slopes, wide), dtype=items.dtype)
+
+
+def sum_queries(
+    queries: Factors, n_items: int, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
+) -> tuple[NDArray[np.int64], Factors]:
+    """Place by place, in float64."""
+    sums = np.zeros((n_items, queries.shape[1]))
+    terms = slopes[:, :, None].astype(np.float64) * queries[:, None, :]
+    np.add.at(sums, ids.ravel(), terms.reshape(-1, queries.shape[1]))
+    touched = np.unique(ids[slopes != 0])
+    return touched, sums[touched].astype(queries.dtype)
+
+
+def adam(
+    table: Factors,
+    rows: NDArray[np.int64],
+    slopes: Factors,
+    averages: AdamAverages,
+    rates: AdamRates,
+    n_threads: int = 0,
+) -> None:
+    """In float64."""
+    wide = slopes.astype(np.float64)
+    means = rates.decay_1 * averages.means[rows] + (1 - rates.decay_1) * wide
+    squares = rates.decay_2 * averages.squares[rows] + (1 - rates.decay_2) * wide**2
+    averages.means[rows], averages.squares[rows] = means, squares
+    averages.updates[rows] += 1
+    updates = averages.updates[rows][:, None]
+    ahead = means / (1 - rates.decay_1**updates)
+    spread = np.sqrt(squares / (1 - rates.decay_2**updates)) + rates.epsilon
+    table[rows] -= (rates.learning_rate * ahead / spread).astype(table.dtype)
+
+
+def draw_likes(
+    rows: CSR, users: NDArray[np.int64], n_places: int, key: int, n_threads: int = 0
+) -> NDArray[np.int64]:
+    """User by user."""
+    cells = np.full((len(users), n_places), -1, dtype=np.int64)
+    for b, user in enumerate(users):
+        entries = np.arange(rows.indptr[user], rows.indptr[user + 1])
+        chosen = entries[np.argsort(random_bits(key, entries), kind="stable")][:n_places]
+        cells[b, : len(chosen)] = chosen
+    return cells
+
+
+def draw_others(
+    rows: CSR,
+    users: NDArray[np.int64],
+    n_places: int,
+    key: int,
+    chances: Chances | None = None,
+    n_threads: int = 0,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Round by round."""
+    items = np.zeros((len(users), n_places), dtype=np.int64)
+    filled = np.zeros(items.shape, dtype=np.bool_)
+    positions = np.arange(items.size).reshape(items.shape) * ROUNDS
+    for turn in range(ROUNDS):
+        units = random_units(key, positions + turn)
+        at = np.minimum((units * rows.n_columns).astype(np.int64), rows.n_columns - 1)
+        if chances is not None:
+            at = np.searchsorted(chances.cumulative, units, side="right")
+        items[~filled] = at[~filled]
+        for b, user in enumerate(users):
+            filled[b] |= ~np.isin(items[b], rows.row(user)[0])
+    return items, filled
 
 
 def top_k(

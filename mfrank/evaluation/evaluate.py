@@ -56,8 +56,7 @@ def evaluate(
         Anything with ``user_factors``, ``item_factors`` and perhaps ``item_biases`` (an estimator,
         a FactorStore, another library's model): these are ranked. Or anything with
         ``recommend(users, user_items, N=) -> (ids, scores)``, or such a function itself, of row
-        numbers: pass ``functools.partial(model.recommend, by_row=True)`` where an estimator of
-        mfrank recommends by something else than its factors.
+        numbers; one that has the argument ``by_row``, as a Reranker's, is called with True.
     test : Interactions or scipy sparse, shape (n_users, n_items)
         What the users chose.
     train : Interactions or scipy sparse, shape (n_users, n_items), optional

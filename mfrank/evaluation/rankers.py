@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from inspect import signature
 from typing import Any, Protocol
 
 import numpy as np
@@ -129,11 +131,20 @@ def ranker_of(model: Any, shape: tuple[int, int], backend: Backend, n_threads: i
         return _FactorRanker(users, items, biases, backend, n_threads)
     ask = getattr(model, "recommend", model)
     if callable(ask):
-        return _RecommendRanker(ask, shape[1])
+        return _RecommendRanker(_of_rows(ask), shape[1])
     raise TypeError(
         "model must have user_factors and item_factors, or a method recommend(users, user_items, "
         f"N=), or be such a function; got {type(model).__name__}"
     )
+
+
+def _of_rows(ask: Recommend) -> Recommend:
+    """The function, asked by row numbers where it would else take raw ids, as mfrank's own do."""
+    try:
+        known = signature(ask).parameters
+    except (TypeError, ValueError):  # compiled functions may have none
+        return ask
+    return partial(ask, by_row=True) if "by_row" in known else ask
 
 
 def _floats(factors: Any, side: str) -> NDArray[Any]:

@@ -8,7 +8,7 @@ The text is numpy's and works on any library's arrays that share its interface.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from mfrank.lists import Array, Lists
 
@@ -27,7 +27,18 @@ class Slopes(NamedTuple):
 
 
 class Loss(ABC):
-    """A ranking loss, a frozen dataclass of its options."""
+    """A ranking loss, a frozen dataclass of its options.
+
+    Attributes
+    ----------
+    scores : {"dot", "cosine"}
+        Which scores its defaults are made for: p_u . q_i, or that over the lengths of both.
+    remembers_users : bool
+        Whether its memory has a place for each user, who may then have but one list in a batch.
+    """
+
+    scores: ClassVar[Literal["dot", "cosine"]] = "dot"
+    remembers_users: ClassVar[bool] = False
 
     def memory(self, n_cells: int, n_users: int) -> Memory:
         """What it remembers before the first batch; nothing, unless it says otherwise."""

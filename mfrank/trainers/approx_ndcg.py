@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mfrank.amounts import check_above_zero
 from mfrank.lists import Array, Lists
 from mfrank.logistic import sigmoid
 from mfrank.trainers import Loss, Memory, Slopes
@@ -24,6 +25,9 @@ class ApproxNDCG(Loss):
     """
 
     sharpness: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_above_zero(sharpness=self.sharpness)
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
-from mfrank.averages import averaged
-from mfrank.hinge_ranks import HingeRanks
+from mfrank.amounts import check_above_zero, check_count
+from mfrank.averages import averaged, check_decay
+from mfrank.hinge_ranks import HingeRanks, discounted_gains
 from mfrank.lists import Array, Lists
 from mfrank.logistic import sigmoid
 from mfrank.trainers import Loss, Memory, Slopes
@@ -18,38 +20,69 @@ __all__ = ["KSONG"]
 _EPSILON = 0.5
 """Of the paper's lower level: at 0, as in its Eq. (6) and its code, every number between the K-th
 and the next score is a minimum."""
-_HALVINGS = 60
+_STEPS = 60  # that halve the bracket at least, or are Newton's; 3 to 20 are taken
+_BEYOND = 40  # smoothings, past which a sigmoid is 0 or 1
+
+
+def _sigmoid(lead: Array, steepness: float) -> tuple[Array, Array]:
+    chosen = sigmoid(steepness * lead)
+    return chosen, steepness * chosen * (1 - chosen)
+
+
+def _hinge(lead: Array, steepness: float) -> tuple[Array, Array]:
+    beyond = np.maximum(lead + 2, 0)
+    return beyond, np.where(beyond > 0, 1.0, 0.0)
+
+
+def _squared_hinge(lead: Array, steepness: float) -> tuple[Array, Array]:
+    beyond = np.maximum(lead, 0)
+    return beyond**2, 2 * beyond
+
+
+_CHOICES: dict[str, Callable[[Array, float], tuple[Array, Array]]] = {
+    "sigmoid": _sigmoid,
+    "hinge": _hinge,
+    "squared_hinge": _squared_hinge,
+}
+"""psi and its derivative at the lead of a like over the threshold."""
 
 
 @dataclass(frozen=True)
 class KSONG(Loss):
-    """SONG, each like weighed by whether it is among the first K, sigmoid(steepness (h_i - t_u)).
+    """SONG, each like weighed by psi(h_i - t_u), by whether it is among the first K.
 
     t_u is near the (K+1)-th largest score of the user's whole list: the minimum over t of
 
         (K + 1/2) / N_u t + s_2 t^2 / 2 + mean_j s_1 log(1 + exp((h_j - t) / s_1)),
 
-    found on each sample and averaged by user.
+    found on each sample, by Newton's method from the last, and averaged by user.
 
     Parameters
     ----------
     k : int, default 10
-        K. ``lists.ideal`` is to be that of the first K places.
+        K; may be more than the list has items. ``lists.ideal`` is to be that of the first K places.
     theoretical : bool, default False
         Follow the scores through psi and t too (with the plus sign that the paper's Eq. (7) lacks).
         The practical version, by which the paper reports, holds psi for a constant.
+    choice : {"sigmoid", "hinge", "squared_hinge"}, default "sigmoid"
+        psi(x): sigmoid(steepness x), max(0, x + 2) (both LibAUC's) or max(0, x)^2 (the paper's
+        text; alone of the three it is 0 behind the threshold, as the bound on NDCG@K asks).
     decay : float, default 0.1
-        Weight of a new estimate in the averages of ranks, thresholds and curvatures, in (0, 1].
+        Weight of a new estimate in the averages of ranks, thresholds and curvatures, in (0, 1]; on
+        whole lists 1 is exact and remembers only where the thresholds were.
     margin : float, default 1.0
-        Of the squared hinge.
+        Of the squared hinge of the ranks.
     steepness : float, default 2.0
-        Of the weight psi (LibAUC's).
+        Of the sigmoid psi (LibAUC's).
     smoothing_1, smoothing_2 : float, default 0.01, 0.0001
         s_1 and s_2, the paper's tau (LibAUC's values).
     """
 
+    remembers_users: ClassVar[bool] = True
+
     k: int = 10
     theoretical: bool = False
+    choice: str = "sigmoid"
     decay: float = 0.1
     margin: float = 1.0
     steepness: float = 2.0
@@ -57,83 +90,93 @@ class KSONG(Loss):
     smoothing_2: float = 1e-4
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ValueError(f"k must be at least 1, got {self.k}")
-        if not 0 < self.decay <= 1:
-            raise ValueError(f"decay must be in (0, 1], got {self.decay}")
-        for name in ("margin", "steepness", "smoothing_1", "smoothing_2"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        check_count("k", self.k, 1)
+        check_decay(self.decay)
+        if self.choice not in _CHOICES:
+            raise ValueError(f"choice must be one of {', '.join(_CHOICES)}; got {self.choice!r}")
+        check_above_zero(
+            margin=self.margin,
+            steepness=self.steepness,
+            smoothing_1=self.smoothing_1,
+            smoothing_2=self.smoothing_2,
+        )
 
     def memory(self, n_cells: int, n_users: int) -> Memory:
-        """Mean g of each cell, threshold and curvature of each user; NaN until there is one."""
-        return {
-            "means": np.full(n_cells, np.nan),
-            "thresholds": np.full(n_users, np.nan),
-            "curvatures": np.full(n_users, np.nan),
-        }
+        """Threshold of each user, mean g of each cell, curvatures; NaN until there is one."""
+        kept = {"thresholds": np.full(n_users, np.nan)}
+        if self.decay < 1:
+            kept["means"] = np.full(n_cells, np.nan)
+        if self.decay < 1 and self.theoretical:
+            kept["curvatures"] = np.full(n_users, np.nan)
+        return kept
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         ranks = HingeRanks.of(lists, likes, others, self.margin)
-        filled, n_items = lists.likes, lists.n_items[:, None]
-        means = averaged(memory["means"], lists.cells, ranks.means, self.decay, filled)
-        threshold = self._threshold(lists, likes, others, memory)
-        chosen = sigmoid(self.steepness * (likes - threshold.place[:, None]))
-        places = 1 + n_items * means
-        # The sampled likes stand for all.
-        worth = lists.gains / lists.ideal[:, None] * lists.like_shares * lists.n_likes[:, None]
-        gained = worth / np.log2(places)
-        by_mean = chosen * worth * n_items / (np.log(2) * places * np.log2(places) ** 2)
-        on_likes, on_others = ranks.slopes(by_mean)
+        kept = memory.get("means")
+        means = averaged(kept, lists.cells, ranks.means, self.decay, lists.likes)
+        gained, by_mean = discounted_gains(lists, means)
+        scores = np.concatenate([likes, others], axis=1)
+        weights = _weights(lists)
+        threshold = self._threshold(lists, scores, weights, memory)
+        chosen, by_lead = _CHOICES[self.choice](likes - threshold[:, None], self.steepness)
+        on_likes, on_others = ranks.slopes(chosen * by_mean)
         if self.theoretical:
-            by_lead = -gained * self.steepness * chosen * (1 - chosen)
-            by_threshold = -by_lead.sum(1, keepdims=True)
-            on_likes = on_likes + by_lead + by_threshold * threshold.by_likes
-            on_others = on_others + by_threshold * threshold.by_others
+            by_likes = -gained * by_lead
+            follows = self._derivative(lists, scores, weights, threshold, memory)
+            by_scores = -by_likes.sum(1, keepdims=True) * follows
+            width = likes.shape[1]
+            on_likes = on_likes + by_likes + by_scores[:, :width]
+            on_others = on_others + by_scores[:, width:]
         return Slopes(on_likes, on_others, -(chosen * gained).sum(1))
 
-    def _threshold(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> _Threshold:
-        """The averaged thresholds, and how they follow the scores."""
-        width = likes.shape[1]
-        scores = np.concatenate([likes, others], axis=1)
-        on_likes = lists.like_shares * lists.n_likes[:, None]
-        on_others = lists.other_shares * (lists.n_items - lists.n_likes)[:, None]
-        weights = np.concatenate([on_likes, on_others], axis=1) / lists.n_items[:, None]
-        found = self._minimum(scores, weights, lists.n_items)
+    def _threshold(self, lists: Lists, scores: Array, weights: Array, memory: Memory) -> Array:
+        """The averaged threshold of each user, shape (B,)."""
+        kept = memory["thresholds"]
+        found = self._minimum(scores, weights, lists.n_items, kept[lists.users])
         every = np.ones(len(found), dtype=bool)
-        kept = averaged(memory["thresholds"], lists.users, found, self.decay, every)
-        above = sigmoid((scores - kept[:, None]) / self.smoothing_1)
+        return averaged(kept, lists.users, found, self.decay, every)
+
+    def _derivative(
+        self, lists: Lists, scores: Array, weights: Array, threshold: Array, memory: Memory
+    ) -> Array:
+        """Of each threshold by the scores, shape (B, L + M)."""
+        above = sigmoid((scores - threshold[:, None]) / self.smoothing_1)
         bend = weights * above * (1 - above) / self.smoothing_1
-        curvature = averaged(
-            memory["curvatures"],
-            lists.users,
-            self.smoothing_2 + bend.sum(1),
-            self.decay,
-            every,
-        )
-        by_scores = bend / curvature[:, None]
-        return _Threshold(kept, by_scores[:, :width], by_scores[:, width:])
+        curvature = self.smoothing_2 + bend.sum(1)
+        every = np.ones(len(curvature), dtype=bool)
+        kept = averaged(memory.get("curvatures"), lists.users, curvature, self.decay, every)
+        derivative: Array = bend / kept[:, None]
+        return derivative
 
-    def _minimum(self, scores: Array, weights: Array, n_items: Array) -> Array:
-        """Where the lower level's slope is 0, by bisection: it rises with t."""
-        share = (self.k + _EPSILON) / n_items
-        there = np.where(weights > 0, scores, 0)
-        # Beyond every score the slope is share + smoothing_2 t > 0; low enough it is below 0.
-        high = np.maximum(there.max(1), 0) + 40 * self.smoothing_1
-        low = np.minimum(there.min(1) - 40 * self.smoothing_1, -(share + 1) / self.smoothing_2)
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            above = sigmoid((scores - middle[:, None]) / self.smoothing_1)
-            rising = share + self.smoothing_2 * middle - (weights * above).sum(1) > 0
-            low, high = np.where(rising, low, middle), np.where(rising, middle, high)
-        minimum: Array = (low + high) / 2
-        return minimum
+    def _minimum(self, scores: Array, weights: Array, n_items: Array, start: Array) -> Array:
+        """Where the lower level's slope, which rises with t, is 0: Newton's steps in a bracket."""
+        share, there = (self.k + _EPSILON) / n_items, weights > 0
+        beyond = _BEYOND * self.smoothing_1
+        low = np.where(there, scores, np.inf).min(1) - beyond
+        low = np.minimum(low, (weights.sum(1) - share) / self.smoothing_2)
+        high = np.where(there, scores, -np.inf).max(1) + beyond
+        high = np.maximum(high, -share / self.smoothing_2)
+        place = np.where(np.isnan(start), (low + high) / 2, np.clip(start, low, high))
+        last = high - low
+        for _ in range(_STEPS):
+            above = sigmoid((scores - place[:, None]) / self.smoothing_1)
+            mass = weights * above
+            slope = share + self.smoothing_2 * place - mass.sum(1)
+            bend = (mass * (1 - above)).sum(1) / self.smoothing_1
+            low, high = np.where(slope < 0, place, low), np.where(slope < 0, high, place)
+            step = -slope / (self.smoothing_2 + bend)
+            near = np.abs(step) <= 1e-9 * self.smoothing_1  # The next would be below rounding.
+            trusted = (low <= place + step) & (place + step <= high) & (2 * np.abs(step) <= last)
+            ahead = np.where(near | trusted, place + step, (low + high) / 2)
+            place, last = ahead, np.abs(ahead - place)
+            if near.all():
+                break
+        return place
 
 
-class _Threshold(NamedTuple):
-    """Threshold of each user (B,), and its derivatives by likes (B, L) and others (B, M)."""
-
-    place: Array
-    by_likes: Array
-    by_others: Array
+def _weights(lists: Lists) -> Array:
+    """Which part of its list each place stands for, shape (B, L + M)."""
+    on_likes = lists.like_shares * lists.n_likes[:, None]
+    on_others = lists.other_shares * (lists.n_items - lists.n_likes)[:, None]
+    return np.concatenate([on_likes, on_others], axis=1) / lists.n_items[:, None]

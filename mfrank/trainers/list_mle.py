@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mfrank.amounts import check_count
 from mfrank.lists import Array, Lists
 from mfrank.logistic import log_sum_exp
 from mfrank.trainers import Loss, Memory, Slopes
@@ -17,22 +18,39 @@ __all__ = ["ListMLE"]
 class ListMLE(Loss):
     """-log of the chance to draw the likes first, the most relevant before the others.
 
-    One item after the other is drawn without replacement with chances softmax(h); likes of equal
-    gains in the order in which they stand. Other items have no order, so their draws are left out.
+    One item after the other is drawn without replacement with chances softmax(h). Likes of equal
+    gains have no order: every batch shuffles them, so that none is asked of the scores. Nor have
+    other items, whose draws are left out.
+
+    Parameters
+    ----------
+    random_state : int, default 0
+        Seed of the shuffling.
     """
+
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("random_state", self.random_state, 0)
+
+    def memory(self, n_cells: int, n_users: int) -> Memory:
+        """How many batches have been shuffled."""
+        return {"batches": np.zeros(1, dtype=np.int64)}
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        order = np.argsort(-lists.gains, axis=1, kind="stable")
+        drawn = np.random.default_rng([self.random_state, int(memory["batches"][0])])
+        memory["batches"] += 1
+        order = np.lexsort((drawn.random(lists.gains.shape), -lists.gains), axis=1)
         filled = np.take_along_axis(lists.likes, order, axis=1)
-        drawn = np.where(filled, np.take_along_axis(likes, order, axis=1), -np.inf)
+        scores = np.where(filled, np.take_along_axis(likes, order, axis=1), -np.inf)
         # Log of the sum over what is left at each draw: the likes from there on and all others.
         rest = log_sum_exp(others, lists.others)
-        left = np.logaddexp(np.logaddexp.accumulate(drawn[:, ::-1], axis=1)[:, ::-1], rest)
-        loss = np.where(filled, left - np.where(filled, drawn, 0), 0).sum(1)
+        left = np.logaddexp(np.logaddexp.accumulate(scores[:, ::-1], axis=1)[:, ::-1], rest)
+        loss = np.where(filled, left - np.where(filled, scores, 0), 0).sum(1)
         # Log of the sum over the draws up to each of 1 / what was left.
         chances = np.logaddexp.accumulate(np.where(filled, -left, -np.inf), axis=1)
-        ordered = np.where(filled, np.exp(np.minimum(drawn + chances, 700)) - 1, 0)
+        ordered = np.where(filled, np.exp(np.minimum(scores + chances, 700)) - 1, 0)
         slope = np.empty_like(likes)
         np.put_along_axis(slope, order, ordered, axis=1)
         on_others = lists.others * np.exp(np.where(lists.others, others + chances[:, -1:], 0))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mfrank.amounts import check_above_zero, check_count
 from mfrank.lists import Array, Lists
 from mfrank.trainers import Loss, Memory, Slopes
 
@@ -32,10 +33,8 @@ class NeuralNDCG(Loss):
     rounds: int = 10
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"temperature must be above 0, got {self.temperature}")
-        if self.rounds < 0:
-            raise ValueError(f"rounds must be at least 0, got {self.rounds}")
+        check_above_zero(temperature=self.temperature)
+        check_count("rounds", self.rounds, 0)
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
@@ -47,12 +46,8 @@ class NeuralNDCG(Loss):
         there = (places <= count)[:, :, None] & filled[:, None, :]
         factors = count + 1 - 2 * places  # (B, n): of place k
         soft = self._soft_order(scores, factors, filled, there)
-        steps, permutation = self._scaled(soft)
         worth = (places <= count) / np.log2(1 + places) / lists.ideal[:, None]
-        loss = -np.einsum("bk,bkj,bj->b", worth, permutation, gains)
-        back = -worth[:, :, None] * gains[:, None, :] * there
-        for before, sums, axis in reversed(steps):
-            back = back / sums - (back * before).sum(axis, keepdims=True) / sums**2
+        loss, back = self._scaled(soft, worth, gains)
         by_logit = soft * (back - (back * soft).sum(2, keepdims=True)) / self.temperature
         by_distance = -by_logit.sum(1)
         pairs = filled[:, :, None] & filled[:, None, :]
@@ -73,12 +68,33 @@ class NeuralNDCG(Loss):
         soft: Array = powers / np.where(there.any(2), powers.sum(2), 1)[:, :, None]
         return soft
 
-    def _scaled(self, soft: Array) -> tuple[list[tuple[Array, Array, int]], Array]:
-        """Each step of the scaling as what it began with, its sums, its axis; and the outcome."""
-        steps, scaled = [], soft
-        for axis in (1, 2) * self.rounds:
-            sums = scaled.sum(axis, keepdims=True)
-            sums = np.where(sums > 0, sums, 1)
-            steps.append((scaled, sums, axis))
-            scaled = scaled / sums
-        return steps, scaled
+    def _scaled(self, soft: Array, worth: Array, gains: Array) -> tuple[Array, Array]:
+        """Loss of each list and its derivatives by the soft order S, (B,) and (B, n, n).
+
+        Scaled, S is diag(u) S diag(v), with v = 1 / S'u and u = 1 / S v in turn. So all that is
+        done to S are products with vectors, and its derivative is a sum of their outer products.
+        """
+        across = soft.swapaxes(1, 2)
+        u, v = np.ones((2, *gains.shape, 1))
+        rounds = []
+        for _ in range(self.rounds):
+            before, v = u, _inverse(across @ u)
+            u = _inverse(soft @ v)
+            rounds.append((before, v, u))
+        worth, gains = worth[:, :, None], gains[:, :, None]
+        by_u, by_v = -worth * (soft @ (v * gains)), -gains * (across @ (u * worth))
+        loss = (u * by_u).sum((1, 2))
+        left, right = [-worth * u], [gains * v]
+        for before, v, u in reversed(rounds):
+            by_row = -by_u * u**2
+            by_column = -(by_v + across @ by_row) * v**2
+            by_u, by_v = soft @ by_column, np.zeros_like(v)
+            left += [by_row, before]
+            right += [v, by_column]
+        return loss, np.concatenate(left, axis=2) @ np.concatenate(right, axis=2).swapaxes(1, 2)
+
+
+def _inverse(sums: Array) -> Array:
+    """1 / sums; 1 where there is nothing to scale."""
+    inverse: Array = 1 / np.where(sums > 0, sums, 1)
+    return inverse

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mfrank.amounts import check_above_zero
 from mfrank.lists import Array, Lists
 from mfrank.logistic import sigmoid
 from mfrank.trainers import Loss, Memory, Slopes
@@ -26,6 +27,9 @@ class SmoothAP(Loss):
     """
 
     temperature: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_above_zero(temperature=self.temperature)
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""

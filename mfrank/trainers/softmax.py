@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mfrank.amounts import check_above_zero
 from mfrank.lists import Array, Lists
 from mfrank.logistic import log_sum_exp, softplus
 from mfrank.trainers import Loss, Memory, Slopes
@@ -45,8 +46,7 @@ class SampledSoftmax(Loss):
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"temperature must be above 0, got {self.temperature}")
+        check_above_zero(temperature=self.temperature)
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from mfrank.averages import check_decay
 from mfrank.lists import Array, Lists
 from mfrank.logistic import log_sum_exp
 from mfrank.trainers import Loss, Memory, Slopes
@@ -18,25 +20,30 @@ class SOLC(Loss):
     """Mean over likes of log sum_j exp(h_j) - h_i over the whole list, from samples of it.
 
     The sum is the same for all likes of a user: a moving average of its estimates, in logarithms,
-    is kept for each user (the paper keeps one for each observed cell; on whole lists they agree).
-    Estimates are stratified: likes and others each stand for all of their kind. The paper's
-    Algorithm 3 leaves out the factor exp(h_j - h_i) of the slopes; here it is.
+    is kept for each user. The paper keeps one for each observed cell, u_i of sum_j exp(h_j - h_i),
+    which is exp(-h_i) times it. As long as scores stand still the two agree; when h_i moves, u_i
+    lags behind and the user's sum does not, and it is fresh after every visit of its user, of
+    whatever likes the sample was. Estimates are stratified: likes and others each stand for all of
+    their kind. The paper's Algorithm 3 leaves out the factor exp(h_j - h_i) of the slopes; here it
+    is.
 
     Parameters
     ----------
     decay : float, default 0.1
-        Weight of a new estimate, in (0, 1]; the first of a user is taken whole.
+        Weight of a new estimate, in (0, 1]; the first of a user is taken whole. On whole lists 1 is
+        exact, and remembers nothing.
     """
+
+    remembers_users: ClassVar[bool] = True
 
     decay: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 < self.decay <= 1:
-            raise ValueError(f"decay must be in (0, 1], got {self.decay}")
+        check_decay(self.decay)
 
     def memory(self, n_cells: int, n_users: int) -> Memory:
-        """Log of each user's sum; NaN until its first estimate."""
-        return {"log_sums": np.full(n_users, np.nan)}
+        """Log of each user's sum, NaN until its first estimate; nothing for a decay of 1."""
+        return {} if self.decay == 1 else {"log_sums": np.full(n_users, np.nan)}
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
@@ -59,10 +66,11 @@ class SOLC(Loss):
 
     def _averaged(self, lists: Lists, estimates: Array, memory: Memory) -> Array:
         """The moving averages with these estimates in them, kept."""
+        if self.decay == 1:
+            return estimates
         before = memory["log_sums"][lists.users]
         known = np.where(np.isnan(before), estimates, before)
-        with np.errstate(divide="ignore"):  # log 0 where nothing old is kept
-            old, new = np.log1p(-self.decay), np.log(self.decay)
+        old, new = np.log1p(-self.decay), np.log(self.decay)
         average: Array = np.logaddexp(old + known, new + estimates)
         memory["log_sums"][lists.users] = average
         return average

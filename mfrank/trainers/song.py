@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfrank.averages import averaged
-from mfrank.hinge_ranks import HingeRanks
+from mfrank.amounts import check_above_zero
+from mfrank.averages import averaged, check_decay
+from mfrank.hinge_ranks import HingeRanks, discounted_gains
 from mfrank.lists import Array, Lists
 from mfrank.trainers import Loss, Memory, Slopes
 
@@ -20,7 +21,8 @@ class SONG(Loss):
 
     g_i is the smooth rank of :class:`mfrank.hinge_ranks.HingeRanks`, as a part of the list. Its
     estimate from a sample would bias the logarithm; a moving average of the estimates stands in for
-    it, one number for each observed cell. (From 0, as printed, slopes would begin infinite.)
+    it, one number for each observed cell. Whole lists need none: there ``decay=1`` is the exact
+    loss, without any memory, in O(N log N) a user.
 
     Parameters
     ----------
@@ -28,28 +30,35 @@ class SONG(Loss):
         Weight gamma_0 of a new estimate in the average, in (0, 1] (the paper's for MovieLens-20M).
     margin : float, default 1.0
         c > 0 of the squared hinge.
+    pooled : bool, default False
+        Estimate g by the mean of the whole sample, as the authors' code does. Likes are a far
+        larger part of the sample than of the list, and score high: such ranks are too large, the
+        more the better the model.
+    from_zero : bool, default False
+        Begin the averages at 0, as the authors do (the paper's Algorithm 1, by which the very first
+        slopes would even be infinite). After v visits an average lacks (1 - decay)^v of itself, so
+        that the slopes of cells that were seldom visited are many times too large.
     """
 
     decay: float = 0.1
     margin: float = 1.0
+    pooled: bool = False
+    from_zero: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.decay <= 1:
-            raise ValueError(f"decay must be in (0, 1], got {self.decay}")
-        if not self.margin > 0:
-            raise ValueError(f"margin must be above 0, got {self.margin}")
+        check_decay(self.decay)
+        check_above_zero(margin=self.margin)
 
     def memory(self, n_cells: int, n_users: int) -> Memory:
-        """Mean g of each cell; NaN until its first estimate."""
-        return {"means": np.full(n_cells, np.nan)}
+        """Mean g of each cell, NaN until its first estimate; nothing for a decay of 1."""
+        if self.decay == 1:
+            return {}
+        return {"means": np.full(n_cells, 0.0 if self.from_zero else np.nan)}
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        ranks = HingeRanks.of(lists, likes, others, self.margin)
-        filled, n_items = lists.likes, lists.n_items[:, None]
-        means = averaged(memory["means"], lists.cells, ranks.means, self.decay, filled)
-        places = 1 + n_items * means
-        # The sampled likes stand for all.
-        worth = lists.gains / lists.ideal[:, None] * lists.like_shares * lists.n_likes[:, None]
-        by_mean = worth * n_items / (np.log(2) * places * np.log2(places) ** 2)
-        return Slopes(*ranks.slopes(by_mean), -(worth / np.log2(places)).sum(1))
+        ranks = HingeRanks.of(lists, likes, others, self.margin, self.pooled)
+        kept = memory.get("means")
+        means = averaged(kept, lists.cells, ranks.means, self.decay, lists.likes)
+        gained, by_mean = discounted_gains(lists, means)
+        return Slopes(*ranks.slopes(by_mean), -gained.sum(1))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from mfrank.averages import averaged
+from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
+from mfrank.averages import averaged, check_decay
+from mfrank.hinge_ranks import squared_hinges
 from mfrank.lists import Array, Lists
 from mfrank.quantiles import quantiles
 from mfrank.trainers import Loss, Memory, Slopes
@@ -43,6 +46,10 @@ class SOPRC(Loss):
         the paper's.
     """
 
+    remembers_users: ClassVar[bool] = True
+
+    scores: ClassVar[Literal["dot", "cosine"]] = "cosine"
+
     hinge: float = 0.1
     smoothing: float = 0.001
     order_statistics: int | None = None
@@ -51,42 +58,41 @@ class SOPRC(Loss):
     spread_of_others: float = 5.0
 
     def __post_init__(self) -> None:
-        for name in ("hinge", "smoothing"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
-        if self.order_statistics is not None and self.order_statistics < 1:
-            raise ValueError(f"order_statistics must be at least 1, got {self.order_statistics}")
-        if not 0 < self.decay <= 1:
-            raise ValueError(f"decay must be in (0, 1], got {self.decay}")
+        check_above_zero(hinge=self.hinge, smoothing=self.smoothing)
+        check_at_least_zero(
+            spread_of_likes=self.spread_of_likes, spread_of_others=self.spread_of_others
+        )
+        if self.order_statistics is not None:
+            check_count("order_statistics", self.order_statistics, 1)
+        check_decay(self.decay)
 
     def memory(self, n_cells: int, n_users: int) -> Memory:
-        """Order statistics of each user's likes; NaN until the first."""
-        return {"order_statistics": np.full((n_users, self.order_statistics or 0), np.nan)}
+        """Order statistics of each user's likes, NaN until the first, where they are averaged."""
+        if self.order_statistics is None:
+            return {}
+        return {"order_statistics": np.full((n_users, self.order_statistics), np.nan)}
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        false_rate, by_lead = self._false_rate(lists, likes, others)
+        likes, others = (h.astype(np.float64, copy=False) for h in (likes, others))
+        width, square = likes.shape[1], self.hinge**2
+        # l1 is one squared hinge less another, a hinge apart: [x + hinge]^2 - [x]^2.
+        thresholds = np.concatenate([likes - self.hinge, likes], axis=1)
+        hinges = squared_hinges(others, lists.other_shares, thresholds)
+        false_rate = (hinges.sums[:, :width] - hinges.sums[:, width:]) / square
         true_rate, by_like = self._true_rate(lists, likes, memory)
         odds = ((lists.n_items - lists.n_likes) / lists.n_likes)[:, None]
         total = odds * false_rate + true_rate
         weights = lists.like_shares
         by_false = weights * odds * true_rate / total**2
         by_true = -weights * odds * false_rate / total**2
-        from_pairs = by_false[:, :, None] * by_lead
+        by_sums = np.concatenate([by_false, -by_false], axis=1) / square
+        by_thresholds, on_others = hinges.slopes(by_sums)
+        on_likes = by_thresholds[:, :width] + by_thresholds[:, width:]
         below, spread_below = _semi_variance(likes, lists.like_shares, -1, self.spread_of_likes)
         above, spread_above = _semi_variance(others, lists.other_shares, 1, self.spread_of_others)
         loss = (weights * odds * false_rate / total).sum(1) + spread_below + spread_above
-        return Slopes(
-            from_pairs.sum(2) + by_true * by_like + below, above - from_pairs.sum(1), loss
-        )
-
-    def _false_rate(self, lists: Lists, likes: Array, others: Array) -> tuple[Array, Array]:
-        """a_i (B, L), and its derivatives by h_i - h_j (B, L, M)."""
-        x = (likes[:, :, None] - others[:, None, :]) / self.hinge
-        weights = lists.other_shares[:, None, :]
-        l1 = np.where(x < 0, 1 - 2 * x, np.maximum(1 - x, 0) ** 2)
-        slope = np.where(x < 0, -2, -2 * np.maximum(1 - x, 0)) / self.hinge
-        return (weights * l1).sum(2), weights * slope
+        return Slopes(on_likes + by_true * by_like + below, on_others + above, loss)
 
     def _true_rate(self, lists: Lists, likes: Array, memory: Memory) -> tuple[Array, Array]:
         """b_i and its derivative by h_i, both (B, L)."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
 from mfrank.jumps import METRICS
 from mfrank.lists import Array, Lists
 from mfrank.trainers import Loss, Memory, Slopes
@@ -35,6 +36,10 @@ class StochasticRank(Loss):
         Places that count.
     noise : float, default 1.0
         sigma > 0.
+    last_noise, annealing_batches : float and int, optional
+        sigma falls (or rises) geometrically from ``noise`` at the first batch to ``last_noise``
+        after that many, and stays there. Much noise finds the right order among wrong ones that are
+        stable, little noise takes its bias away. By default sigma is constant.
     shift : float, default 0.0
         mu >= 0: relevant items are held back by noise mu y, y = log2(1 + gain), so that ties come
         out for the worse (the paper's consistent smoothing).
@@ -47,6 +52,8 @@ class StochasticRank(Loss):
     metric: str = "ndcg"
     k: int = 10
     noise: float = 1.0
+    last_noise: float | None = None
+    annealing_batches: int | None = None
     shift: float = 0.0
     scale_free: bool = False
     random_state: int = 0
@@ -54,12 +61,19 @@ class StochasticRank(Loss):
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
             raise ValueError(f"metric must be one of {', '.join(METRICS)}; got {self.metric!r}")
-        if self.k < 1:
-            raise ValueError(f"k must be at least 1, got {self.k}")
-        if not self.noise > 0:
-            raise ValueError(f"noise must be above 0, got {self.noise}")
-        if not self.shift >= 0:
-            raise ValueError(f"shift must be at least 0, got {self.shift}")
+        check_count("k", self.k, 1)
+        check_above_zero(noise=self.noise)
+        check_at_least_zero(shift=self.shift)
+        check_count("random_state", self.random_state, 0)
+        if self.last_noise is None and self.annealing_batches is None:
+            return
+        if self.last_noise is None or self.annealing_batches is None:
+            raise ValueError(
+                "last_noise and annealing_batches go together: both for noise that changes, or "
+                f"neither; got {self.last_noise} and {self.annealing_batches}"
+            )
+        check_above_zero(last_noise=self.last_noise)
+        check_count("annealing_batches", self.annealing_batches, 1)
 
     def memory(self, n_cells: int, n_users: int) -> Memory:
         """How many batches have drawn noise."""
@@ -70,22 +84,31 @@ class StochasticRank(Loss):
         scores = np.concatenate([likes, others], axis=1)
         filled = np.concatenate([lists.likes, lists.others], axis=1)
         gains = np.concatenate([lists.gains, np.zeros(others.shape)], axis=1)
-        drawn = np.random.default_rng([self.random_state, int(memory["batches"][0])])
+        batches = int(memory["batches"][0])
+        drawn = np.random.default_rng([self.random_state, batches])
         memory["batches"] += 1
         noise = np.where(filled, drawn.standard_normal(scores.shape), 0)
-        centres = scores - self.noise * self.shift * np.log2(1 + gains)
-        slope, value = self._estimate(centres, noise, gains, filled)
+        sigma = self._noise_after(batches)
+        centres = scores - sigma * self.shift * np.log2(1 + gains)
+        slope, value = self._estimate(centres, noise, gains, filled, sigma)
         if self.scale_free:
             slope = _without_scale(slope, scores, filled)
         width = likes.shape[1]
         return Slopes(-slope[:, :width], -slope[:, width:], -value)
 
+    def _noise_after(self, batches: int) -> float:
+        """Sigma of the batch that so many came before."""
+        if self.last_noise is None or self.annealing_batches is None:
+            return self.noise
+        share = min(batches / self.annealing_batches, 1.0)
+        return float(self.noise * (self.last_noise / self.noise) ** share)
+
     def _estimate(
-        self, centres: Array, noise: Array, gains: Array, filled: Array
+        self, centres: Array, noise: Array, gains: Array, filled: Array, sigma: float
     ) -> tuple[Array, Array]:
         """Slopes of the smoothed metric at the centres, and the metric at this draw."""
         n_places = min(self.k, centres.shape[1] - 1)
-        noisy = np.where(filled, centres + self.noise * noise, -np.inf)
+        noisy = np.where(filled, centres + sigma * noise, -np.inf)
         order = np.argsort(-noisy, axis=1, kind="stable")
         rank = np.argsort(order, axis=1, kind="stable")
         # The p-th of the others is at p, or, below j's own place, at p + 1.
@@ -96,8 +119,8 @@ class StochasticRank(Loss):
         jumps = METRICS[self.metric].jump(gains, gains[:, :, None], others, self.k)
         count = filled.sum(1, keepdims=True)
         shared = (noise.sum(1, keepdims=True) - noise) / np.maximum(count - 1, 1)
-        spread = (self.noise * np.sqrt(count / np.maximum(count - 1, 1)))[:, :, None]
-        distance = (levels - (centres + self.noise * shared)[:, :, None]) / spread
+        spread = (sigma * np.sqrt(count / np.maximum(count - 1, 1)))[:, :, None]
+        distance = (levels - (centres + sigma * shared)[:, :, None]) / spread
         density = np.exp(-0.5 * distance**2) / (np.sqrt(2 * np.pi) * spread)
         slope = np.where(filled, (jumps * density).sum(2), 0)
         ordered = np.take_along_axis(gains, order, axis=1)

@@ -1,43 +1,34 @@
-"""The estimators that users meet: fit, then everything a :class:`Recommender` does."""
+"""Weighted alternating least squares as an estimator."""
 
 from __future__ import annotations
 
-import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self, get_args
 
-import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank import objectives
 from mfrank.als import HalfSteps, als, refuse_dislikes
 from mfrank.amounts import check_count, share
 from mfrank.backends import SolveOptions, Solver, choose
 from mfrank.closed_form import ClosedForm
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.stopping import EarlyStopping
+from mfrank.models.factor_model import Callback, FactorModel, Watch
+from mfrank.models.options import check_backend, check_dtype
 from mfrank.objectives import RG2
-from mfrank.options import Parameters, describe, restore
-from mfrank.progress import follow
 from mfrank.quadratic import QuadraticObjective
 from mfrank.retrieval.recommender import Recommender
 from mfrank.seeds import Seed, generator
 from mfrank.starts import first_factors
-from mfrank.steps import Step
 from mfrank.store.factors import FactorStore
 
-__all__ = ["ALS", "Callback", "load"]
-
-Callback = Callable[[int, float, float | None], object]
-"""Called after epoch i = 0, 1, ... with (i, seconds, objective or None); true stops the fit."""
+__all__ = ["ALS"]
 
 _DEFAULT_OBJECTIVE = RG2()
 
 
 @dataclass(eq=False)
-class ALS(Parameters, ClosedForm):
+class ALS(FactorModel, ClosedForm):
     """Matrix factorization by exact alternating least squares, under any quadratic objective.
 
     Parameters
@@ -110,12 +101,9 @@ class ALS(Parameters, ClosedForm):
             raise ValueError(f"solver must be auto, cholesky or cg; got {self.solver!r}")
         if self.cg_tolerance is not None:
             share("cg_tolerance", self.cg_tolerance, "None or ")
-        if not _is_float(self.dtype):
-            raise ValueError(f"dtype must be float32 or float64, got {self.dtype!r}")
+        check_dtype(self.dtype)
         generator(self.random_state)
-        if not isinstance(self.backend, str):
-            raise TypeError(f"backend must be a name such as 'auto', got {self.backend!r}")
-        choose(self.backend)
+        check_backend(self.backend)
 
     def fit(
         self,
@@ -157,13 +145,8 @@ class ALS(Parameters, ClosedForm):
             epoch.
         """
         self.__post_init__()
-        if callback is not None and not callable(callback):
-            raise TypeError(f"callback must be a function or None, got {callback!r}")
         data = Interactions.of(user_items)
-        if stopping is not None:
-            if not isinstance(stopping, EarlyStopping):
-                raise TypeError(f"stopping must be an EarlyStopping or None, got {stopping!r}")
-            stopping.check(data.user_items)
+        watch = Watch.of(data.user_items, stopping, callback, show_progress)
         refuse_dislikes(self.objective, data.user_items.data)
         store = start.store if isinstance(start, Recommender) else start
         backend = choose(self.backend)
@@ -178,94 +161,5 @@ class ALS(Parameters, ClosedForm):
             iterations=self.iterations,
             track_objective=self.track_objective,
         )
-        if show_progress:
-            steps = follow(steps, self.iterations)
-        self._keep(steps, data, stopping, callback)
+        self._keep(steps, data, watch)
         return self
-
-    def _keep(
-        self,
-        steps: Iterator[Step],
-        data: Interactions,
-        stopping: EarlyStopping | None,
-        callback: Callback | None,
-    ) -> None:
-        """Take up the factors of epoch after epoch, at the end those of the best."""
-        history: list[dict[str, float | int | None]] = []
-        values: list[float] = []
-        for step in steps:
-            history.append(step.record())
-            if stopping:
-                values.append(stopping.value(step, data, self.backend, self.n_threads))
-                history[-1]["valid"] = values[-1]
-            self._store, self._seen = self._stored(step, data, history), data.user_items
-            if stopping and values[-1] > max(values[:-1], default=-math.inf):
-                best = self._store
-            if callback and callback(step.epoch - 1, step.seconds, step.objective):
-                break
-            if stopping and stopping.is_over(values):
-                break
-        if stopping:
-            self._store = replace(best, history=history)
-
-    def _stored(
-        self, step: Step, data: Interactions, history: Sequence[Mapping[str, float | int | None]]
-    ) -> FactorStore:
-        return FactorStore(
-            step.user_factors,
-            step.item_factors,
-            data.user_ids,
-            data.item_ids,
-            counts=data.counts,
-            fitter=describe(self),
-            history=history,
-        )
-
-    @classmethod
-    def _from_store(cls, store: FactorStore) -> Self:
-        if store.fitter["name"] != cls.__name__:
-            raise ValueError(
-                f"the store was fitted by {store.fitter['name']}, not {cls.__name__}; "
-                "mfrank.load takes any"
-            )
-        options = store.fitter["options"]
-        try:
-            here = {**options, "backend": _runnable(options["backend"])}
-            model: Self = restore({**store.fitter, "options": here}, _CLASSES)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"the options saved with the model are damaged: {error}") from error
-        model._adopt(store)
-        return model
-
-
-def _runnable(backend: str) -> str:
-    """The backend, or, where it cannot run (saved on a machine that has it), "auto"."""
-    try:
-        choose(backend)
-    except ValueError:
-        return "auto"
-    return backend
-
-
-def _is_float(dtype: Any) -> bool:
-    """Whether the dtype is one that factors have; None, numpy's float64, is not meant."""
-    try:
-        return dtype is not None and np.dtype(dtype) in (np.float32, np.float64)
-    except (TypeError, ValueError, SyntaxError):  # numpy parses texts as Python does
-        return False
-
-
-_CLASSES: dict[str, type[Any]] = {
-    "ALS": ALS,
-    **{name: getattr(objectives, name) for name in objectives.__all__},
-}
-
-
-def load(
-    folder: str | os.PathLike[str], *, mmap: bool = False, verify: bool = False
-) -> Recommender:
-    """Load any saved model as the class that saved it; see :meth:`mfrank.FactorStore.load`."""
-    store = FactorStore.load(folder, mmap=mmap, verify=verify)
-    if store.fitter["name"] in _CLASSES:
-        return _CLASSES[store.fitter["name"]]._from_store(store)  # type: ignore[no-any-return]
-    return Recommender._from_store(store)

@@ -1,0 +1,69 @@
+// Samples of users' lists: items they like, and others that they were not seen to.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "parallel.h"
+#include "random.h"
+#include "tasks.h"
+
+namespace mfrank {
+
+constexpr int64_t LISTS_AT_ONCE = 16;
+
+template <class Work>
+void for_each_list(int64_t n_lists, int n_threads, const Work& work) {
+    share((n_lists + LISTS_AT_ONCE - 1) / LISTS_AT_ONCE, n_threads, [&](Blocks& blocks) {
+        for (int64_t block; blocks.next(block);) {
+            const int64_t end = std::min(n_lists, (block + 1) * LISTS_AT_ONCE);
+            for (int64_t list = block * LISTS_AT_ONCE; list < end; ++list) work(list);
+        }
+    });
+}
+
+// The entries of a row whose random numbers are smallest, in their order; -1 beyond the row.
+inline void draw_likes(const DrawTask& task, int64_t* cells) {
+    for_each_list(task.n_lists, task.n_threads, [&](int64_t list) {
+        const int64_t begin = task.rows.indptr[task.users[list]];
+        const int64_t n = task.rows.indptr[task.users[list] + 1] - begin;
+        const int64_t kept = std::min(n, task.n_places);
+        std::vector<std::pair<uint64_t, int64_t>> order(n);
+        for (int64_t e = 0; e < n; ++e) order[e] = {random_bits(task.key, begin + e), begin + e};
+        std::partial_sort(order.begin(), order.begin() + kept, order.end());
+        int64_t* const to = cells + list * task.n_places;
+        for (int64_t i = 0; i < kept; ++i) to[i] = order[i].second;
+        std::fill(to + kept, to + task.n_places, int64_t{-1});
+    });
+}
+
+// The item at u in [0, 1): by equal chances, or where the cumulative chances pass u.
+inline int64_t item_at(const DrawTask& task, double u) {
+    const int64_t n = task.rows.n_columns, at = std::min(n - 1, static_cast<int64_t>(u * n));
+    if (!task.cumulative) return at;
+    const double *begin = task.cumulative + task.guide[at], *end = task.cumulative + n;
+    while (begin < end - 1 && *begin <= u) ++begin;
+    return begin - task.cumulative;
+}
+
+// Items with replacement, drawn again while the user likes them; after `rounds`, not `filled`.
+inline void draw_others(const DrawTask& task, int64_t rounds, int64_t* items, bool* filled) {
+    for_each_list(task.n_lists, task.n_threads, [&](int64_t list) {
+        const int64_t user = task.users[list];
+        const int32_t* const begin = task.rows.indices + task.rows.indptr[user];
+        const int32_t* const end = task.rows.indices + task.rows.indptr[user + 1];
+        for (int64_t i = 0; i < task.n_places; ++i) {
+            const int64_t place = list * task.n_places + i;
+            bool liked = true;
+            for (int64_t round = 0; liked && round < rounds; ++round) {
+                items[place] = item_at(task, random_unit(task.key, place * rounds + round));
+                liked = std::binary_search(begin, end, static_cast<int32_t>(items[place]));
+            }
+            filled[place] = !liked;
+        }
+    });
+}
+
+}  // namespace mfrank

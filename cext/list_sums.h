@@ -1,0 +1,80 @@
+// Scores at the places of lists, and sums over the places: by list, and by item.
+
+constexpr int ABREAST_SUMS = 8;  // Vectors of a row that are summed in registers together.
+
+// sums[0, COUNT vectors) = sum over the terms e of weight(e) row(e), from column `at` on.
+template <int COUNT, class T, class Weight, class Row>
+MFRANK_INLINE void sum_columns(int64_t n, const Weight& weight, const Row& row, int64_t at, T* to) {
+    Vec<T> sums[COUNT] = {};
+    for (int64_t e = 0; e < n; ++e) {
+        const T c = weight(e);
+        if (c == 0) continue;
+        const T* const f = row(e) + at;
+#pragma GCC unroll 8
+        for (int v = 0; v < COUNT; ++v) sums[v] += c * loose(f + v * W<T>);
+    }
+    for (int v = 0; v < COUNT; ++v) std::memcpy(to + v * W<T>, &sums[v], sizeof sums[v]);
+}
+
+// to = sum over the terms of weight(e) row(e), k columns.
+template <class T, class Weight, class Row>
+MFRANK_INLINE void weighted_sum(int64_t n, const Weight& weight, const Row& row, int64_t k, T* to) {
+    int64_t at = 0;
+    for (; at + ABREAST_SUMS * W<T> <= k; at += ABREAST_SUMS * W<T>)
+        sum_columns<ABREAST_SUMS>(n, weight, row, at, to + at);
+    for (; at + W<T> <= k; at += W<T>) sum_columns<1>(n, weight, row, at, to + at);
+    for (; at < k; ++at) {
+        T sum = 0;
+        for (int64_t e = 0; e < n; ++e) sum += weight(e) * row(e)[at];
+        to[at] = sum;
+    }
+}
+
+template <class T>
+MFRANK_INLINE T loose_dot(const T* a, const T* b, int64_t k) {
+    Vec<T> products{};
+    int64_t j = 0;
+    for (; j + W<T> <= k; j += W<T>) products += loose(a + j) * loose(b + j);
+    T sum = sum_of<T>(products);
+    for (; j < k; ++j) sum += a[j] * b[j];
+    return sum;
+}
+
+// out[b, i] = queries[b] . items[ids[b, i]]
+template <class T>
+static void score(const ListTask<T>& task, T* out) {
+    const int64_t k = task.k, n = task.n_places;
+    for_each_list(task.n_lists, task.n_threads, [&](int64_t b) {
+        const T* const query = task.queries + b * k;
+        const int64_t* const ids = task.ids + b * n;
+        for (int64_t i = 0; i < n; ++i) {
+            if (i + PREFETCH_AHEAD < n) prefetch(task.items + ids[i + PREFETCH_AHEAD] * k, k);
+            out[b * n + i] = loose_dot(query, task.items + ids[i] * k, k);
+        }
+    });
+}
+
+// out[b] = sum_i slopes[b, i] items[ids[b, i]]
+template <class T>
+static void sum_items(const ListTask<T>& task, const T* slopes, T* out) {
+    const int64_t k = task.k, n = task.n_places;
+    for_each_list(task.n_lists, task.n_threads, [&](int64_t b) {
+        const int64_t* const ids = task.ids + b * n;
+        weighted_sum(
+            n, [&](int64_t e) { return slopes[b * n + e]; },
+            [&](int64_t e) { return task.items + ids[e] * k; }, k, out + b * k);
+    });
+}
+
+// out[t] = sum over the places of item touched[t], in their order, of their slopes and queries
+template <class T>
+static void sum_queries(const ListTask<T>& task, const T* slopes, const Grouped& places, T* out) {
+    const int64_t k = task.k, n = task.n_places;
+    for_each_list(static_cast<int64_t>(places.touched.size()), task.n_threads, [&](int64_t t) {
+        const Grouped::Place* const order = places.order.data() + places.starts[t];
+        weighted_sum(
+            places.starts[t + 1] - places.starts[t],
+            [&](int64_t e) { return slopes[order[e].list * n + order[e].at]; },
+            [&](int64_t e) { return task.queries + order[e].list * k; }, k, out + t * k);
+    });
+}

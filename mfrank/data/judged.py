@@ -1,0 +1,194 @@
+"""Documents judged for queries: what learning to rank starts from."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.amounts import share
+from mfrank.data.ids import Ids, RawIds
+from mfrank.data.svmlight import read_svmlight
+from mfrank.seeds import Seed, generator
+
+__all__ = ["Judged", "feature_matrix"]
+
+_SHOWN = 3  # documents named in an error
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Judged:
+    """Documents with features, each judged for one query; immutable.
+
+    Parameters
+    ----------
+    features : array-like, shape (n_documents, n_features)
+        Finite numbers; float32 and float64 are kept, others become float64.
+    relevance : array-like, shape (n_documents,)
+        Finite and >= 0; 0 is not relevant. Grades are small whole numbers as a rule, which the
+        papers turn into gains 2^relevance - 1. Kept as float64.
+    queries : ids, shape (n_documents,)
+        The query of each document. Documents of a query need not stand together.
+
+    Attributes
+    ----------
+    query_ids : Ids
+        Each query once.
+    query_rows : int64, shape (n_documents,)
+        Row of each document's query among ``query_ids``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        No documents, lengths that differ, or values that are not as above.
+
+    Examples
+    --------
+    >>> judged = Judged([[0.1, 3], [0.4, 1], [0.2, 0]], relevance=[2, 0, 1], queries=[7, 7, 9])
+    >>> judged
+    Judged(3 documents of 2 queries, 2 features, 2 relevant)
+    """
+
+    features: NDArray[Any]
+    relevance: NDArray[np.float64]
+    query_ids: Ids
+    query_rows: NDArray[np.int64]
+
+    def __init__(self, features: ArrayLike, relevance: ArrayLike, queries: RawIds) -> None:
+        matrix = feature_matrix(features)
+        if not len(matrix):
+            raise ValueError("there are no documents: features has no row")
+        grades = _relevance(relevance, len(matrix))
+        try:
+            query_ids, query_rows = Ids.factorize(queries)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"queries: {error}") from error
+        if len(query_rows) != len(matrix):
+            raise ValueError(
+                f"queries must have one id for each of the {len(matrix)} documents, got "
+                f"{len(query_rows)}; repeat a query's id for each of its documents"
+            )
+        object.__setattr__(self, "query_ids", query_ids)
+        arrays = {"features": matrix, "relevance": grades, "query_rows": query_rows}
+        for name, array in arrays.items():
+            object.__setattr__(self, name, _read_only(array))
+
+    @classmethod
+    def from_svmlight(
+        cls, path: str | os.PathLike[str], *, n_features: int | None = None
+    ) -> Judged:
+        """Read LETOR's text: lines ``relevance qid:query 1:value 2:value ... # comment``.
+
+        Parameters
+        ----------
+        path : path
+        n_features : int, optional
+            Width of the features, where the file may lack the last ones; by default the largest
+            number in it.
+
+        Raises
+        ------
+        ValueError
+            The message names the file and the line.
+        """
+        return cls(*read_svmlight(path, n_features))
+
+    def __repr__(self) -> str:
+        return (
+            f"Judged({self.n_documents} documents of {self.n_queries} queries, "
+            f"{self.n_features} features, {np.count_nonzero(self.relevance)} relevant)"
+        )
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents."""
+        return len(self.features)
+
+    @property
+    def n_features(self) -> int:
+        """Width of the features."""
+        return int(self.features.shape[1])
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self.query_ids)
+
+    def hold_out(self, part: float = 0.2, random_state: Seed = None) -> tuple[Judged, Judged]:
+        """The documents of most queries, and those of a random share of them, to validate on.
+
+        Parameters
+        ----------
+        part : float, default 0.2
+            Share of the queries that is held out, in (0, 1); at least one and not all.
+        random_state : int, numpy.random.Generator or None
+
+        Raises
+        ------
+        ValueError
+            There is one query only.
+        """
+        share("part", part)
+        if self.n_queries < 2:
+            raise ValueError("a single query cannot be split: hold_out needs two or more")
+        size = min(max(round(part * self.n_queries), 1), self.n_queries - 1)
+        held = np.zeros(self.n_queries, dtype=bool)
+        held[generator(random_state).permutation(self.n_queries)[:size]] = True
+        mask = held[self.query_rows]
+        return self._of_documents(~mask), self._of_documents(mask)
+
+    def _of_documents(self, mask: NDArray[np.bool_]) -> Judged:
+        queries = self.query_ids.raw(self.query_rows[mask])
+        return Judged(self.features[mask], self.relevance[mask], queries)
+
+
+def feature_matrix(features: ArrayLike) -> NDArray[Any]:
+    """Features of documents, finite float32 or float64 of shape (n_documents, n_features)."""
+    try:
+        matrix = np.asarray(features)
+        if matrix.dtype not in (np.float32, np.float64):
+            matrix = matrix.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"features must be a matrix of numbers: {error}") from error
+    if matrix.ndim != 2 or not matrix.shape[1]:
+        raise ValueError(
+            "features must have a row for each document and a column for each feature, got shape "
+            f"{matrix.shape}; a single feature is features[:, None]"
+        )
+    finite = np.isfinite(matrix)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise ValueError(
+            f"features must be finite, got {matrix[row, column]} for document {row}, feature "
+            f"{column}; replace missing values first, by 0 or the feature's mean"
+        )
+    return matrix
+
+
+def _relevance(given: ArrayLike, n_documents: int) -> NDArray[np.float64]:
+    try:
+        grades = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"relevance must be numbers: {error}") from error
+    if grades.shape != (n_documents,):
+        raise ValueError(
+            f"relevance must have one number for each of the {n_documents} documents, got shape "
+            f"{grades.shape}"
+        )
+    bad = np.flatnonzero(~(np.isfinite(grades) & (grades >= 0)))
+    if len(bad):
+        shown = ", ".join(f"{grades[row]:g} (document {row})" for row in bad[:_SHOWN])
+        raise ValueError(
+            f"relevance must be finite and >= 0, got {shown}; drop documents that were not "
+            "judged, and let the worst grade be 0"
+        )
+    return grades
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view

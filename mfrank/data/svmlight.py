@@ -1,0 +1,98 @@
+"""The text of LETOR and SVMlight: ``relevance qid:query 1:value 2:value ... # comment``."""
+
+from __future__ import annotations
+
+import math
+import os
+from array import array
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.amounts import check_count
+
+__all__ = ["read_svmlight"]
+
+
+class _Document(NamedTuple):
+    relevance: float
+    query: int | str
+    numbers: list[int]
+    values: list[float]
+
+
+def read_svmlight(
+    path: str | os.PathLike[str], n_features: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], list[int | str]]:
+    """Read features (n_documents, n_features), relevance and query of each document.
+
+    Features are numbered from 1; those that a line leaves out are 0. Queries that are whole
+    numbers become such, others stay text.
+    """
+    if n_features is not None:
+        check_count("n_features", n_features, 1)
+    relevance, queries = array("d"), list[int | str]()
+    rows, numbers, values = array("q"), array("q"), array("d")
+    with Path(path).open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            text = line.partition("#")[0].strip()
+            if not text:
+                continue
+            try:
+                found = _document(text, n_features)
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {error}") from None
+            rows.extend([len(queries)] * len(found.numbers))
+            numbers.extend(found.numbers)
+            values.extend(found.values)
+            relevance.append(found.relevance)
+            queries.append(found.query)
+    if not numbers:
+        raise ValueError(f"{path} has no document with a feature")
+    features = np.zeros((len(queries), n_features or max(numbers)))
+    features[np.array(rows), np.array(numbers) - 1] = values
+    return features, np.array(relevance), queries
+
+
+def _document(text: str, n_features: int | None) -> _Document:
+    grade, *fields = text.split()
+    relevance = _number(grade)
+    if relevance < 0:
+        raise ValueError(f"relevance must be >= 0, got {grade}; drop what was not judged")
+    if not fields or not fields[0].startswith("qid:") or fields[0] == "qid:":
+        raise ValueError(f"expected qid:query after the relevance, got {' '.join(fields[:1])!r}")
+    query = fields[0][4:]
+    numbers, values = [], []
+    for field in fields[1:]:
+        number, colon, value = field.partition(":")
+        if not (colon and number.isascii() and number.isdecimal()):
+            raise ValueError(f"expected number:value, got {field!r}")
+        numbers.append(int(number))
+        values.append(_number(value))
+    _check_numbers(numbers, n_features)
+    whole = query.isascii() and query.isdecimal()
+    return _Document(relevance, int(query) if whole else query, numbers, values)
+
+
+def _check_numbers(numbers: list[int], n_features: int | None) -> None:
+    if not numbers:
+        return
+    if min(numbers) < 1:
+        raise ValueError("features are numbered from 1, got 0; add 1 to all of them")
+    if n_features is not None and max(numbers) > n_features:
+        raise ValueError(f"feature {max(numbers)} is beyond n_features={n_features}")
+    if len(set(numbers)) < len(numbers):
+        twice = next(number for number in numbers if numbers.count(number) > 1)
+        raise ValueError(f"feature {twice} is given twice")
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"expected a number, got {text!r}") from None
+    if not math.isfinite(value):
+        raise ValueError(f"numbers must be finite, got {text}")
+    return value

@@ -1,0 +1,314 @@
+"""Matrix factorization by stochastic descent of any ranking loss, as an estimator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
+from mfrank.backends import Factors, choose
+from mfrank.csr import CSR
+from mfrank.data.interactions import Interactions
+from mfrank.descent import Batches, Course, Tables, descend, on_sphere
+from mfrank.evaluation.stopping import EarlyStopping
+from mfrank.models.checkpoint import Checkpoint, resume
+from mfrank.models.factor_model import Callback, FactorModel, Record, Watch
+from mfrank.models.options import check_backend, check_dtype
+from mfrank.optimisers import Adam, Optimiser
+from mfrank.options import describe
+from mfrank.retrieval.recommender import Recommender
+from mfrank.sampling import ListDrawer, Negatives, Sampling
+from mfrank.schedules import Constant, Schedule
+from mfrank.seeds import Seed, generator
+from mfrank.spectral import random_factors
+from mfrank.starts import first_biases, first_factors
+from mfrank.steps import Step
+from mfrank.store.factors import FactorStore
+from mfrank.trainers import Loss, Memory
+from mfrank.trainers.song import SONG
+
+__all__ = ["Descent"]
+
+Scores = Literal["dot", "cosine"]
+
+_DEFAULT_LOSS, _DEFAULT_OPTIMISER, _DEFAULT_SCHEDULE = SONG(), Adam(), Constant()
+
+
+@dataclass(eq=False)
+class Descent(FactorModel):
+    """Matrix factorization by stochastic descent of a ranking loss.
+
+    An epoch visits each user once (or each observed cell, ``batches="positives"``): of every user
+    it draws a few liked and some other items, and moves their factors down the loss. Every value
+    r > 0 counts as one like; dislikes, r < 0, are refused.
+
+    Ranking losses are not convex: they do best from factors that already rank, such as those of an
+    :class:`ALS`; pass it as ``start`` of :meth:`fit`.
+
+    Parameters
+    ----------
+    loss : Loss, default SONG()
+        Of ``mfrank.trainers``.
+    factors : int, default 64
+        Width of the factors, >= 1.
+    iterations : int, default 20
+        Epochs of a fit, >= 1.
+    optimiser : Optimiser, default Adam()
+        ``Adam``, ``Adagrad``, ``SGD`` (with heavy-ball momentum) or ``Langevin``.
+    schedule : Schedule, default Constant()
+        Of the learning rate: ``Constant``, ``StepDecay`` or ``CosineDecay``.
+    batches : {"users", "positives"}, default "users"
+        What an epoch visits: users, with up to ``likes`` of their likes, or likes one by one.
+    batch_size : int, default 256
+        Users or likes of a batch, over whose losses is averaged (the SONG paper's).
+    likes : int or None, default 10
+        Most likes of a user's list, drawn without replacement (the SONG paper's); None takes all.
+    others : int or None, default 300
+        Other items of a list, drawn with replacement among those that the user does not like (the
+        SONG paper's); None takes all: the whole list.
+    negatives : {"uniform", "popularity", "in-batch"}, default "uniform"
+        How others are drawn: alike, by their number of users to the ``popularity_power``, or from
+        the likes of other users of the batch. Losses with a softmax correct for it.
+    popularity_power : float, default 0.75
+        >= 0 (word2vec's).
+    scores : {"dot", "cosine"} or None, default None
+        Dot products, or dot products of factors that are kept at length 1. None is what the loss is
+        made for: cosines for SOPRC, dot products for the others.
+    temperature : float, default 1.0
+        > 0, what dot products are divided by in the loss.
+    item_biases : bool, default False
+        Whether items have biases too, added to the scores.
+    weight_decay : float, default 0.0
+        >= 0, times the factors added to the slopes of those that a batch touches.
+    clip : float or None, default None
+        > 0, what no slope of a weight is larger than, before weight decay (LibAUC's SONG: 1).
+    dtype : {"float32", "float64"}, default "float32"
+    random_state : int, numpy.random.Generator or None, default None
+        Seed of the first factors and of what is drawn. The same seed gives the same bits, whatever
+        ``n_threads``.
+    n_threads : int, default 0
+        0 takes every core this process may use.
+    backend : {"auto", "cpu", "reference"}, default "auto"
+
+    Attributes
+    ----------
+    user_factors, item_factors : shape (n_users, factors), (n_items, factors)
+    store : FactorStore
+        The same with biases, ids, counts and history; an epoch's ``objective`` is its mean loss.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> data = mfrank.synthetic(200, 100, 4000, random_state=0)
+    >>> first = mfrank.ALS(factors=8, random_state=0).fit(data)
+    >>> model = mfrank.Descent(mfrank.SONG(), factors=8, iterations=2, random_state=0)
+    >>> ids, scores = model.fit(data, start=first).recommend(data.user_ids.raw([0, 1]), N=5)
+    >>> ids.shape
+    (2, 5)
+    """
+
+    loss: Loss = _DEFAULT_LOSS
+    factors: int = 64
+    iterations: int = 20
+    optimiser: Optimiser = _DEFAULT_OPTIMISER
+    schedule: Schedule = _DEFAULT_SCHEDULE
+    batches: Literal["users", "positives"] = "users"
+    batch_size: int = 256
+    likes: int | None = 10
+    others: int | None = 300
+    negatives: Negatives = "uniform"
+    popularity_power: float = 0.75
+    scores: Scores | None = None
+    temperature: float = 1.0
+    item_biases: bool = False
+    weight_decay: float = 0.0
+    clip: float | None = None
+    dtype: DTypeLike = "float32"
+    random_state: Seed = None
+    n_threads: int = 0
+    backend: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, kind, example in (
+            ("loss", Loss, "mfrank.SONG()"),
+            ("optimiser", Optimiser, "mfrank.Adam(0.001)"),
+            ("schedule", Schedule, "mfrank.StepDecay()"),
+        ):
+            if not isinstance(value := getattr(self, name), kind):
+                raise TypeError(f"{name} must be one of mfrank's, such as {example}; got {value!r}")
+        for name, least in (("factors", 1), ("iterations", 1), ("batch_size", 1), ("n_threads", 0)):
+            check_count(name, getattr(self, name), least)
+        for name, known in (
+            ("batches", get_args(Literal["users", "positives"])),
+            ("scores", (None, *get_args(Scores))),
+            ("item_biases", (True, False)),
+        ):
+            if getattr(self, name) not in known:
+                names = ", ".join(map(str, known))
+                raise ValueError(f"{name} must be one of {names}; got {getattr(self, name)!r}")
+        if self.batches == "positives" and self.loss.remembers_users:
+            raise ValueError(
+                f"{type(self.loss).__name__} remembers something of each user, who may stand in a "
+                'batch of positives more than once; use batches="users"'
+            )
+        _ = self._sampling  # which checks what is drawn
+        check_above_zero(temperature=self.temperature)
+        check_at_least_zero(weight_decay=self.weight_decay)
+        if self.clip is not None:
+            check_above_zero(clip=self.clip)
+        check_dtype(self.dtype)
+        generator(self.random_state)
+        check_backend(self.backend)
+
+    def fit(
+        self,
+        user_items: Any,
+        *,
+        start: Recommender | FactorStore | None = None,
+        stopping: EarlyStopping | None = None,
+        callback: Callback | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        show_progress: bool = False,
+    ) -> Self:
+        """Fit to interactions, from random factors unless ``start`` is given.
+
+        Parameters
+        ----------
+        user_items : Interactions, scipy sparse (users x items), or DataFrame
+        start : model or FactorStore, optional
+            Go on from its factors and biases, with a fresh optimiser: an :class:`ALS`, or a
+            ``Descent`` of another loss as a warm-up. As in :meth:`ALS.fit`.
+        stopping : EarlyStopping, optional
+            Stop where held-out interactions are no longer ranked better, and keep the best epoch;
+            ``iterations`` is then the most that there will be.
+        callback : function, optional
+            Called after every epoch with its number from 0, its seconds, and the mean loss. This
+            model already holds the epoch's factors. A true result stops the fit. An exception,
+            Ctrl-C too, leaves it with the last complete epoch.
+        checkpoint : path, optional
+            Folder that keeps the whole state after every epoch. Where it holds that of an
+            interrupted fit with these options to these interactions, the fit goes on from there,
+            and ends with the bits it would have had without the interruption. A larger
+            ``iterations`` continues a fit that is complete.
+        show_progress : bool, default False
+            Show epochs and time left on stderr.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any work: data with dislikes, a start, held-out interactions or a checkpoint that
+            do not fit.
+        FloatingPointError
+            The fit diverges: the learning rate is too large. The last complete epoch is kept.
+        """
+        self.__post_init__()
+        data = Interactions.of(user_items)
+        watch = Watch.of(data.user_items, stopping, callback, show_progress)
+        rows = _likes(data, self.dtype)
+        if checkpoint is not None and stopping is not None:
+            raise ValueError(
+                "checkpoint and stopping do not go together: a checkpoint holds the last epoch, "
+                "not the best; stop by a callback, or evaluate afterwards"
+            )
+        kept = None if checkpoint is None else Checkpoint.of(checkpoint, data)
+        past = None if kept is None else kept.load(describe(self))
+        store = start.store if isinstance(start, Recommender) else start
+        random = generator(self.random_state)
+        seed = int(random.integers(2**63))
+        tables = self._tables(data, store, random)
+        memory = self.loss.memory(len(rows.indices), rows.n_rows)
+        tables.begin(self.optimiser)
+        history: list[Record] = []
+        if past is not None:
+            seed, history = resume(past, tables, memory), [dict(record) for record in past.history]
+            self._store, self._seen = past, data.user_items
+        drawer = ListDrawer(
+            rows,
+            self._sampling,
+            choose(self.backend),
+            getattr(self.loss, "k", None),
+            self.n_threads,
+        )
+        course = Course(
+            self.loss,
+            self.optimiser,
+            self.schedule,
+            self.iterations,
+            Batches(self.batches, self.batch_size),
+            self.weight_decay,
+            self.clip,
+            seed,
+        )
+        steps = descend(drawer, rows.counts, course, tables, memory, done=len(history))
+        if kept is not None:
+            steps = self._saved(steps, kept, data, history, course, tables, memory)
+        self._keep(steps, data, watch, history)
+        return self
+
+    @property
+    def _sampling(self) -> Sampling:
+        return Sampling(self.likes, self.others, self.negatives, self.popularity_power)
+
+    def _tables(
+        self, data: Interactions, start: FactorStore | None, random: np.random.Generator
+    ) -> Tables:
+        """What the fit begins with."""
+        backend = choose(self.backend)
+        users, items = self._first_factors(data, start, random)
+        cosine = (self.scores or self.loss.scores) == "cosine"
+        if cosine:
+            users, items = on_sphere(users), on_sphere(items)
+        biases = None
+        if self.item_biases:
+            biases = first_biases(data, start, self.dtype)[:, None] / self.temperature
+        return Tables(users, items, biases, backend, cosine, self.temperature, self.n_threads)
+
+    def _first_factors(
+        self, data: Interactions, start: FactorStore | None, random: np.random.Generator
+    ) -> tuple[Factors, Factors]:
+        if start is None:
+            shapes = (data.n_users, self.factors), (data.n_items, self.factors)
+            return random_factors(shapes[0], random, self.dtype), random_factors(
+                shapes[1], random, self.dtype
+            )
+        return first_factors(
+            data, self.factors, self.dtype, random, start, choose(self.backend), self.n_threads
+        )
+
+    def _saved(
+        self,
+        steps: Iterator[Step],
+        kept: Checkpoint,
+        data: Interactions,
+        history: list[Record],
+        course: Course,
+        tables: Tables,
+        memory: Memory,
+    ) -> Iterator[Step]:
+        """Steps, each after its state is on the disk."""
+        records = list(history)
+        for step in steps:
+            records.append(step.record())
+            kept.save(self._stored(step, data, records), course.seed, tables, memory)
+            yield step
+
+
+def _likes(data: Interactions, dtype: DTypeLike) -> CSR:
+    """The pattern of the interactions by users."""
+    values = data.user_items.data
+    if values.size and values.min() < 0:
+        raise ValueError(
+            f"user_items has {int((values < 0).sum())} negative values, which mean dislikes; "
+            "ranking losses know likes only. Drop them with Interactions.at_least(0)"
+        )
+    rows = data.user_rows(dtype)
+    return CSR(rows.indptr, rows.indices, None, rows.n_columns)

@@ -1,0 +1,124 @@
+"""What estimators of factors share: taking up the steps of a fit, and being restored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import scipy.sparse as sp
+
+from mfrank.data.interactions import Interactions
+from mfrank.evaluation.stopping import EarlyStopping
+from mfrank.models.options import option_classes, runnable
+from mfrank.options import Parameters, describe, restore
+from mfrank.progress import follow
+from mfrank.retrieval.recommender import Recommender
+from mfrank.steps import Step
+from mfrank.store.factors import FactorStore
+
+__all__ = ["Callback", "FactorModel", "Watch"]
+
+Callback = Callable[[int, float, float | None], object]
+"""Called after epoch i = 0, 1, ... with (i, seconds, objective or None); true stops the fit."""
+
+Record = dict[str, float | int | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watch:
+    """Who looks at a fit after each epoch; the arguments of ``fit`` of these names.
+
+    Raises
+    ------
+    TypeError, ValueError
+        :meth:`of`: an argument that cannot look at a fit to these interactions.
+    """
+
+    stopping: EarlyStopping | None
+    callback: Callback | None
+    show_progress: bool
+
+    @classmethod
+    def of(
+        cls,
+        train: sp.csr_array,
+        stopping: EarlyStopping | None,
+        callback: Callback | None,
+        show_progress: bool,
+    ) -> Self:
+        """Check them."""
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be a function or None, got {callback!r}")
+        if stopping is not None:
+            if not isinstance(stopping, EarlyStopping):
+                raise TypeError(f"stopping must be an EarlyStopping or None, got {stopping!r}")
+            stopping.check(train)
+        return cls(stopping, callback, show_progress)
+
+
+class FactorModel(Parameters, Recommender):
+    """A recommender whose fit yields factors step by step."""
+
+    iterations: int
+    n_threads: int
+    backend: str
+
+    def _keep(
+        self,
+        steps: Iterator[Step],
+        data: Interactions,
+        watch: Watch,
+        history: Sequence[Record] = (),
+    ) -> None:
+        """Take up the factors of epoch after epoch, at the end those of the best.
+
+        ``history`` is that of the epochs before, where a fit goes on.
+        """
+        records, values, stopping = list(history), list[float](), watch.stopping
+        for step in follow(steps, self.iterations) if watch.show_progress else steps:
+            records.append(step.record())
+            if stopping:
+                values.append(stopping.value(step, data, self.backend, self.n_threads))
+                records[-1]["valid"] = values[-1]
+            self._store, self._seen = self._stored(step, data, records), data.user_items
+            if stopping and values[-1] > max(values[:-1], default=-math.inf):
+                best = self._store
+            if watch.callback and watch.callback(step.epoch - 1, step.seconds, step.objective):
+                break
+            if stopping and stopping.is_over(values):
+                break
+        if stopping:
+            self._store = replace(best, history=records)
+
+    def _stored(
+        self, step: Step, data: Interactions, history: Sequence[Mapping[str, float | int | None]]
+    ) -> FactorStore:
+        return FactorStore(
+            step.user_factors,
+            step.item_factors,
+            data.user_ids,
+            data.item_ids,
+            counts=data.counts,
+            item_biases=step.item_biases,
+            fitter=describe(self),
+            history=history,
+        )
+
+    @classmethod
+    def _from_store(cls, store: FactorStore) -> Self:
+        if store.fitter["name"] != cls.__name__:
+            raise ValueError(
+                f"the store was fitted by {store.fitter['name']}, not {cls.__name__}; "
+                "mfrank.load takes any"
+            )
+        options = store.fitter["options"]
+        try:
+            here = {**options, "backend": runnable(options["backend"])}
+            known = {cls.__name__: cls, **option_classes()}
+            model: Self = restore({**store.fitter, "options": here}, known)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the options saved with the model are damaged: {error}") from error
+        model._adopt(store)
+        return model

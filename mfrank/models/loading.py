@@ -1,0 +1,24 @@
+"""Load any saved model of factors as the class that saved it."""
+
+from __future__ import annotations
+
+import os
+
+from mfrank.models.als import ALS
+from mfrank.models.descent import Descent
+from mfrank.models.factor_model import FactorModel
+from mfrank.retrieval.recommender import Recommender
+from mfrank.store.factors import FactorStore
+
+__all__ = ["load"]
+
+_MODELS: dict[str, type[FactorModel]] = {model.__name__: model for model in (ALS, Descent)}
+
+
+def load(
+    folder: str | os.PathLike[str], *, mmap: bool = False, verify: bool = False
+) -> Recommender:
+    """Load any saved model as the class that saved it; see :meth:`mfrank.FactorStore.load`."""
+    store = FactorStore.load(folder, mmap=mmap, verify=verify)
+    model = _MODELS.get(store.fitter["name"], Recommender)
+    return model._from_store(store)

@@ -1,0 +1,62 @@
+"""Options that estimators have in common, checked, and what a saved model may name."""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from mfrank import objectives, optimisers, schedules, trainers
+from mfrank.backends import choose
+from mfrank.langevin import Langevin
+from mfrank.trainers import Loss
+
+__all__ = ["check_backend", "check_dtype", "losses", "option_classes", "runnable"]
+
+
+def check_backend(backend: Any) -> None:
+    """Raise unless it is the name of a backend that can run."""
+    if not isinstance(backend, str):
+        raise TypeError(f"backend must be a name such as 'auto', got {backend!r}")
+    choose(backend)
+
+
+def check_dtype(dtype: Any) -> None:
+    """Raise unless the dtype is one that factors have; None, numpy's float64, is not meant."""
+    try:
+        known = dtype is not None and np.dtype(dtype) in (np.float32, np.float64)
+    except (TypeError, ValueError, SyntaxError):  # numpy parses texts as Python does
+        known = False
+    if not known:
+        raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+
+
+def runnable(backend: str) -> str:
+    """The backend, or, where it cannot run (saved on a machine that has it), "auto"."""
+    try:
+        choose(backend)
+    except ValueError:
+        return "auto"
+    return backend
+
+
+@cache
+def losses() -> dict[str, type[Loss]]:
+    """Every ranking loss by name, from the files of ``mfrank.trainers``."""
+    files = [
+        import_module(f"{trainers.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(trainers.__path__)
+    ]
+    named = {name: getattr(file, name) for file in files for name in file.__all__}
+    return {name: kind for name, kind in named.items() if issubclass(kind, Loss)}
+
+
+@cache
+def option_classes() -> dict[str, type[Any]]:
+    """Classes of options that a saved model may name."""
+    files = objectives, optimisers, schedules
+    named = {name: getattr(file, name) for file in files for name in file.__all__}
+    return {**named, **losses(), "Langevin": Langevin}

@@ -1,0 +1,37 @@
+"""Random numbers by position: the n-th of a stream is a function of its key and n alone.
+
+So no thread waits for another's, every backend draws the same, and a fit that goes on from its
+epoch 7 draws what it would have drawn (cext/random.h says the same).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["key_of", "random_bits", "random_units"]
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def random_bits(key: int, positions: NDArray[np.integer]) -> NDArray[np.uint64]:
+    """64 random bits at each position: SplitMix64 (Steele, Lea & Flood 2014)."""
+    with np.errstate(over="ignore"):
+        x = np.uint64(key) + (np.asarray(positions).astype(np.uint64) + np.uint64(1)) * _STEP
+        x = (x ^ (x >> np.uint64(30))) * _MIX[0]
+        x = (x ^ (x >> np.uint64(27))) * _MIX[1]
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def random_units(key: int, positions: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Numbers in [0, 1) at each position, of 53 bits."""
+    return (random_bits(key, positions) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def key_of(seed: int, *path: int) -> int:
+    """Key of the stream at the end of a path, such as (epoch, batch): the seed's own at none."""
+    key = seed % 2**64
+    for step in path:
+        key = int(random_bits(key, np.array([step]))[0])
+    return key

@@ -1,0 +1,55 @@
+"""UIB (Zhuo et al. 2022): a boundary of each user between what it likes and the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from mfrank.amounts import check_above_zero, check_at_least_zero
+from mfrank.lists import Array, Lists
+from mfrank.trainers import Loss, Memory, Slopes
+
+__all__ = ["UIB"]
+
+
+@dataclass(frozen=True)
+class UIB(Loss):
+    """Mean over likes of phi(b_u - h_i) plus that over others of phi(h_j - b_u).
+
+    phi(x) = max(0, margin + x). The boundary b_u begins at 0, is remembered by user, and takes a
+    step of its own against its derivative, after the slopes, in every batch with its user.
+
+    Parameters
+    ----------
+    margin : float, default 1.0
+        Of the hinge (that of the RG2 paper's appendix B, where the boundary is a baseline).
+    boundary_learning_rate : float, default 0.1
+        Of plain gradient descent on the boundary; 0 leaves it at 0.
+    """
+
+    remembers_users: ClassVar[bool] = True
+
+    margin: float = 1.0
+    boundary_learning_rate: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_above_zero(margin=self.margin)
+        check_at_least_zero(boundary_learning_rate=self.boundary_learning_rate)
+
+    def memory(self, n_cells: int, n_users: int) -> Memory:
+        """Boundary of each user."""
+        return {"boundaries": np.zeros(n_users)}
+
+    def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
+        """See :meth:`mfrank.trainers.Loss.slopes`; each user stands in a batch once at most."""
+        boundary = memory["boundaries"][lists.users][:, None]
+        below = np.maximum(self.margin + boundary - likes, 0)
+        above = np.maximum(self.margin + others - boundary, 0)
+        on_likes = -lists.like_shares * (below > 0)
+        on_others = lists.other_shares * (above > 0)
+        by_boundary = -on_likes.sum(1) - on_others.sum(1)
+        memory["boundaries"][lists.users] -= self.boundary_learning_rate * by_boundary
+        loss = (lists.like_shares * below).sum(1) + (lists.other_shares * above).sum(1)
+        return Slopes(on_likes, on_others, loss)

@@ -1,0 +1,167 @@
+"""Smooth ranks: sorted sums are those of all pairs, in little memory, wherever the scores lie."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loss_lists import Scores, derivative, slopes, whole_lists
+
+import mfrank.hinge_ranks
+from mfrank.hinge_ranks import HingeRanks, PairwiseHinges, SortedHinges
+from mfrank.lists import Lists
+from mfrank.trainers import Loss
+from mfrank.trainers.ksong import KSONG
+from mfrank.trainers.song import SONG
+from mfrank.trainers.soprc import SOPRC
+
+
+def rows(
+    seed: int, shape: tuple[int, int, int], grid: float | None = None
+) -> tuple[Scores, Scores, Scores, Scores]:
+    """Scores, weights of which some are 0, thresholds, and slopes by sums; ties on a grid."""
+    rng = np.random.default_rng(seed)
+    n_rows, n_places, n_thresholds = shape
+    scores = rng.normal(size=(n_rows, n_places)) * rng.choice([0.1, 1, 20], size=(n_rows, 1))
+    thresholds = rng.normal(size=(n_rows, n_thresholds))
+    if grid:
+        scores, thresholds = np.round(scores / grid) * grid, np.round(thresholds / grid) * grid
+    weights = rng.random(scores.shape) * (rng.random(scores.shape) < 0.8)
+    return scores, weights, thresholds, rng.normal(size=thresholds.shape)
+
+
+@given(
+    seed=st.integers(0, 999),
+    shape=st.tuples(st.integers(1, 5), st.integers(1, 40), st.integers(1, 30)),
+    grid=st.sampled_from([None, 0.25, 1.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_sorted_sums_are_those_of_all_pairs(
+    seed: int, shape: tuple[int, int, int], grid: float | None
+) -> None:
+    scores, weights, thresholds, by_sums = rows(seed, shape, grid)
+    a = SortedHinges(scores, weights, thresholds)
+    b = PairwiseHinges(scores, weights, thresholds)
+    np.testing.assert_allclose(a.sums, b.sums, rtol=1e-12, atol=1e-20)
+    for x, y in zip(a.slopes(np.abs(by_sums)), b.slopes(np.abs(by_sums)), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11)
+    for x, y in zip(a.slopes(by_sums), b.slopes(by_sums), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("way", [SortedHinges, PairwiseHinges])
+def test_slopes_are_derivatives_of_the_sums(
+    way: type[SortedHinges] | type[PairwiseHinges],
+) -> None:
+    scores, weights, thresholds, by_sums = rows(1, (3, 9, 5))
+    by_thresholds, by_scores = way(scores, weights, thresholds).slopes(by_sums)
+    expected = derivative(lambda x: (by_sums * way(scores, weights, x).sums).sum(), thresholds)
+    np.testing.assert_allclose(by_thresholds, expected, rtol=1e-6, atol=1e-6)
+    expected = derivative(lambda x: (by_sums * way(x, weights, thresholds).sums).sum(), scores)
+    np.testing.assert_allclose(by_scores, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_it_does_not_matter_where_the_scores_lie() -> None:
+    scores, weights, thresholds, by_sums = rows(2, (4, 200, 30))
+    here = SortedHinges(scores, weights, thresholds)
+    there = SortedHinges(scores + 1e4, weights, thresholds + 1e4)
+    np.testing.assert_allclose(there.sums, here.sums, rtol=1e-9, atol=1e-9)
+    for x, y in zip(here.slopes(by_sums), there.slopes(by_sums), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        SONG(decay=1.0),
+        SONG(decay=1.0, pooled=True),
+        KSONG(k=2, decay=1.0, theoretical=True),
+        SOPRC(hinge=0.7, smoothing=0.2),
+    ],
+)
+def test_losses_are_the_same_both_ways(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, likes, others = whole_lists()
+    for lists in (whole, sampled(whole)):
+        found = []
+        for few in (0, 1000):
+            monkeypatch.setattr(mfrank.hinge_ranks, "_FEW", few)
+            found.append(slopes(loss, lists, likes, others))
+        for x, y in zip(*found, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-13)
+        assert not found[0].likes[~lists.likes].any()
+        assert not found[0].others[~lists.others].any()
+
+
+def sampled(whole: Lists) -> Lists:
+    """The lists as if drawn from ones that are ten times as long."""
+    return replace(whole, n_likes=10 * whole.n_likes, n_items=10 * whole.n_items)
+
+
+def test_a_place_stands_for_its_part_of_the_list() -> None:
+    whole, likes, others = whole_lists()
+    lists = sampled(whole)
+    means = HingeRanks.of(lists, likes, others, margin=1.5).means
+    for user, i in zip(*np.nonzero(lists.likes), strict=True):
+
+        def hinges(scores: Scores, score: float = likes[user, i]) -> Scores:
+            return np.maximum(scores - score + 1.5, 0) ** 2
+
+        n_likes, n_items = lists.n_likes[user], lists.n_items[user]
+        beside = np.delete(likes[user], i)[np.delete(lists.likes[user], i)]
+        # Sampled alone, it stands for the user's other likes too.
+        of_likes = hinges(beside).mean() if len(beside) else 1.5**2
+        of_others = hinges(others[user][lists.others[user]]).mean()
+        mean = (1.5**2 + (n_likes - 1) * of_likes + (n_items - n_likes) * of_others) / n_items
+        assert means[user, i] == pytest.approx(mean, rel=1e-12)
+
+
+def test_the_pooled_mean_counts_all_places_alike() -> None:
+    whole, likes, others = whole_lists()
+    means = HingeRanks.of(sampled(whole), likes, others, 1.0, pooled=True).means
+    for user, i in zip(*np.nonzero(whole.likes), strict=True):
+        there = np.r_[likes[user][whole.likes[user]], others[user][whole.others[user]]]
+        mean = (np.maximum(there - likes[user, i] + 1, 0) ** 2).mean()
+        assert means[user, i] == pytest.approx(mean, rel=1e-12)
+
+
+def test_scores_of_single_precision_are_summed_in_double() -> None:
+    lists, likes, others = whole_lists()
+    likes32, others32 = (likes + 50).astype(np.float32), (others + 50).astype(np.float32)
+    likes64, others64 = likes32.astype(np.float64), others32.astype(np.float64)
+    a = HingeRanks.of(lists, likes32, others32, margin=0.1)
+    b = HingeRanks.of(lists, likes64, others64, margin=0.1)
+    np.testing.assert_array_equal(a.means, b.means)
+    plain = SOPRC()
+    for x, y in zip(
+        slopes(plain, lists, likes32, others32),
+        slopes(plain, lists, likes64, others64),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_whole_long_lists_take_little_memory() -> None:
+    users, n_likes, n_others = 4, 500, 50_000
+    rng = np.random.default_rng(0)
+    lists = Lists(
+        gains=np.ones((users, n_likes)),
+        others=np.ones((users, n_others), dtype=bool),
+        n_likes=np.full(users, float(n_likes)),
+        n_items=np.full(users, float(n_likes + n_others)),
+        ideal=np.full(users, (1 / np.log2(2 + np.arange(n_likes))).sum()),
+        cells=np.arange(users * n_likes).reshape(users, n_likes),
+        users=np.arange(users),
+    )
+    likes, others = rng.normal(size=(users, n_likes)), rng.normal(size=(users, n_others))
+    for loss in (SONG(decay=1.0), KSONG(decay=1.0, theoretical=True)):
+        memory = loss.memory(users * n_likes, users)
+        assert sum(kept.size for kept in memory.values()) <= users
+        tracemalloc.start()
+        loss.slopes(lists, likes, others, memory)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 25 * others.nbytes  # all pairs would be 500 times it
