@@ -10,11 +10,12 @@ import argparse
 import re
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import MISSING, Field, fields, replace
+from dataclasses import Field, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from mfrank import objectives
-from mfrank.cli.docstrings import Parameter, parameters, summary
+from mfrank.cli.docstrings import Parameter, parameters
+from mfrank.cli.specs import option_fields, reader_of, spec_reader, summaries
 from mfrank.quadratic import QuadraticObjective
 
 __all__ = ["OBJECTIVES", "add_flags", "add_objective_flags", "given", "objective", "objective_of"]
@@ -32,7 +33,7 @@ def add_flags(
 ) -> None:
     """Add a flag for each field of a dataclass: ``n_threads`` becomes ``--n-threads``."""
     documented = parameters(options)
-    for field in _fields(options):
+    for field in option_fields(options):
         if field.name not in leave_out:
             parameter = documented[field.name]
             text = f"{parameter.text.rstrip('.')} (default: {field.default})"
@@ -41,8 +42,7 @@ def add_flags(
 
 def add_objective_flags(parser: argparse.ArgumentParser, default: QuadraticObjective) -> None:
     """Add ``--objective``, and one flag for each name of an option that any objective has."""
-    known = "\n".join(f"{name:<11} {summary(options)}" for name, options in OBJECTIVES.items())
-    group = parser.add_argument_group("objective", known)
+    group = parser.add_argument_group("objective", summaries(OBJECTIVES))
     group.add_argument(
         "--objective",
         type=objective,
@@ -52,17 +52,17 @@ def add_objective_flags(parser: argparse.ArgumentParser, default: QuadraticObjec
     )
     owners: dict[str, list[_Options]] = defaultdict(list)
     for options in OBJECTIVES.values():
-        for field in _fields(options):
+        for field in option_fields(options):
             owners[field.name].append(options)
     for name, having in owners.items():
-        field = next(field for field in _fields(having[0]) if field.name == name)
+        field = next(field for field in option_fields(having[0]) if field.name == name)
         parameter = parameters(having[0])[name]
         _add_flag(group, having[0], field, parameter, _text_of_all(name, having))
 
 
 def given(args: argparse.Namespace, options: _Options) -> dict[str, Any]:
     """Fields of the dataclass whose flags were given, with their values."""
-    names = {field.name for field in _fields(options)}
+    names = {field.name for field in option_fields(options)}
     return {name: value for name, value in vars(args).items() if name in names}
 
 
@@ -75,8 +75,8 @@ def objective_of(args: argparse.Namespace) -> QuadraticObjective:
         If an option was given that this objective does not have.
     """
     chosen: Any = args.objective
-    known = {field.name for field in _fields(type(chosen))}
-    options = {field.name for other in OBJECTIVES.values() for field in _fields(other)}
+    known = {field.name for field in option_fields(type(chosen))}
+    options = {field.name for other in OBJECTIVES.values() for field in option_fields(other)}
     for name in sorted((options - known) & set(vars(args))):
         raise ValueError(
             f"{_flag(name)} is no option of {type(chosen).__name__.lower()}, which has "
@@ -86,36 +86,8 @@ def objective_of(args: argparse.Namespace) -> QuadraticObjective:
     return built
 
 
-def objective(text: str) -> QuadraticObjective:
-    """Read ``NAME`` or ``NAME:option=value,option=value``, as in ``wrmf:alpha=40``.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If there is no such objective, or it refuses an option.
-    """
-    name, _, rest = text.partition(":")
-    if name.lower() not in OBJECTIVES:
-        raise argparse.ArgumentTypeError(
-            f"{name!r} is no objective; there are {', '.join(OBJECTIVES)}"
-        )
-    options = OBJECTIVES[name.lower()]
-    hints = get_type_hints(options)
-    values: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
-        option, _, value = part.partition("=")
-        if option not in {field.name for field in _fields(options)}:
-            known = ", ".join(field.name for field in _fields(options))
-            raise argparse.ArgumentTypeError(f"{name} has no option {option!r}; it has {known}")
-        values[option] = value, _reader(hints[option])
-    try:
-        return options(**{option: read(value) for option, (value, read) in values.items()})
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text}: {error}") from error
-
-
-def _fields(options: _Options) -> list[Field[Any]]:
-    return [field for field in fields(options) if field.init and field.default is not MISSING]
+objective = spec_reader(OBJECTIVES, "objective")
+"""Reads ``NAME`` or ``NAME:option=value,option=value``, as in ``wrmf:alpha=40``."""
 
 
 def _flag(name: str) -> str:
@@ -136,7 +108,7 @@ def _add_flag(
     elif choices := _choices(hint, parameter.kind):
         how = {"choices": choices}
     else:
-        reader = _reader(hint)
+        reader = reader_of(hint)
         how = {"type": reader, "metavar": reader.__name__.upper()}
     parser.add_argument(
         _flag(field.name), dest=field.name, default=argparse.SUPPRESS, help=_escaped(text), **how
@@ -151,17 +123,11 @@ def _choices(hint: Any, kind: str) -> list[str]:
     return re.findall(r'"([^"]*)"', listed[1]) if listed else []
 
 
-def _reader(hint: Any) -> type[Any]:
-    """What reads a value of this type: the simplest member of a union."""
-    members = get_args(hint) or (hint,)
-    return next((kind for kind in (int, float) if kind in members), str)
-
-
 def _text_of_all(name: str, having: list[_Options]) -> str:
     """Help for an option that several objectives have, each meaning said once."""
     meanings: dict[tuple[str, Any], list[str]] = defaultdict(list)
     for options in having:
-        default = next(field.default for field in _fields(options) if field.name == name)
+        default = next(field.default for field in option_fields(options) if field.name == name)
         text = parameters(options)[name].text.rstrip(".")
         meanings[text, default].append(options.__name__.lower())
     return "; ".join(

@@ -11,11 +11,11 @@ import sys
 from mfrank.amounts import share
 from mfrank.cli.flags import add_flags, add_objective_flags, given, objective_of
 from mfrank.cli.inputs import add_table_flags, read_table
+from mfrank.cli.saving import save_what_there_is, told
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
 from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models import ALS
-from mfrank.retrieval.recommender import NotFittedError
 
 EXAMPLES = """\
   mfrank fit ratings.csv --model model
@@ -51,12 +51,10 @@ def run(args: argparse.Namespace) -> None:
     try:
         model.fit(data, show_progress=sys.stderr.isatty())
     except KeyboardInterrupt:
-        _save_what_there_is(model, args.model)
+        save_what_there_is(model, args.model)
         raise
     model.save(args.model)
-    seconds = sum(float(epoch["seconds"] or 0) for epoch in model.store.history)
-    print(f"fitted {model.objective} to {data}")
-    print(f"{len(model.store.history)} epochs in {seconds:.2f} s; saved to {args.model}")
+    print(told(model, model.objective, data, args.model))
 
 
 def _best_epoch(model: ALS, data: Interactions, hold_out: float) -> int:
@@ -73,16 +71,3 @@ def _best_epoch(model: ALS, data: Interactions, hold_out: float) -> int:
 
 def _said(stopping: EarlyStopping, values: list[float]) -> str:
     return f"{stopping.metric} " + " ".join(f"{value:.4f}" for value in values)
-
-
-def _save_what_there_is(model: ALS, folder: str) -> None:
-    try:
-        epochs = len(model.store.history)
-    except NotFittedError:
-        print("mfrank: no epoch was complete, nothing was saved", file=sys.stderr)
-        return
-    model.save(folder)
-    print(
-        f"mfrank: saved the model after {epochs} of {model.iterations} epochs to {folder}",
-        file=sys.stderr,
-    )

@@ -29,6 +29,7 @@ _EXTRAS = {
     "implicit": "compare",
     "tqdm": "progress",
     "safetensors": "safetensors",
+    "catboost": "rerank",
 }
 
 

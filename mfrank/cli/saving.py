@@ -1,0 +1,34 @@
+"""What a fit from the command line leaves and says at its end."""
+
+from __future__ import annotations
+
+import sys
+
+from mfrank.data.interactions import Interactions
+from mfrank.models.factor_model import FactorModel
+from mfrank.retrieval.recommender import NotFittedError
+
+__all__ = ["save_what_there_is", "told"]
+
+
+def told(model: FactorModel, fitted: object, data: Interactions, folder: str) -> str:
+    """What was fitted to what, how long it took and where it is."""
+    seconds = sum(float(epoch["seconds"] or 0) for epoch in model.store.history)
+    return (
+        f"fitted {fitted} to {data}\n"
+        f"{len(model.store.history)} epochs in {seconds:.2f} s; saved to {folder}"
+    )
+
+
+def save_what_there_is(model: FactorModel, folder: str) -> None:
+    """Save the last complete epoch of a fit that was interrupted."""
+    try:
+        epochs = len(model.store.history)
+    except NotFittedError:
+        print("mfrank: no epoch was complete, nothing was saved", file=sys.stderr)
+        return
+    model.save(folder)
+    print(
+        f"mfrank: saved the model after {epochs} of {model.iterations} epochs to {folder}",
+        file=sys.stderr,
+    )
