@@ -69,15 +69,16 @@ def test_two_items_are_exact_at_every_draw() -> None:
     np.testing.assert_allclose(found.others[:, 0], expected)
 
 
+@pytest.mark.parametrize("rao_blackwell", [True, False])
 @pytest.mark.parametrize("metric", METRICS)
-def test_slopes_are_those_of_the_smoothed_metric(metric: str) -> None:
+def test_slopes_are_those_of_the_smoothed_metric(metric: str, rao_blackwell: bool) -> None:
     gains, scores, times, noise = (
         np.array([3.0, 1.0]),
         np.array([0.2, -0.3, 0.4, -0.6]),
         200_000,
         0.8,
     )
-    loss = StochasticRank(metric=metric, k=2, noise=noise, shift=0.3, random_state=1)
+    loss = StochasticRank(metric, 2, noise, shift=0.3, rao_blackwell=rao_blackwell, random_state=1)
     found = slopes(loss, lists_of(gains, 2, times), scores)
     mean = np.concatenate([found.likes, found.others], axis=1).mean(0)
     # The score function's estimate: less sure, and without a derivative of the metric.
@@ -88,6 +89,53 @@ def test_slopes_are_those_of_the_smoothed_metric(metric: str) -> None:
     expected = -((values - values.mean())[:, None] * drawn).mean(0) / noise
     np.testing.assert_allclose(mean, expected, atol=0.006)
     assert found.loss.mean() == pytest.approx(-values.mean(), abs=0.005)
+
+
+def both(found: Slopes) -> Scores:
+    return np.concatenate([found.likes, found.others], axis=1)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_integrating_shared_noise_leaves_the_mean_and_less_variance(metric: str) -> None:
+    lists = lists_of(np.array([3.0, 1.0]), 3, times=50_000)
+    scores = np.array([0.2, -0.3, 0.4, -0.6, 0.1])
+    with_it, without = (
+        both(slopes(StochasticRank(metric, 3, rao_blackwell=choice), lists, scores))
+        for choice in (True, False)
+    )
+    error = np.sqrt((with_it.var(0) + without.var(0)) / len(with_it))
+    assert (np.abs(with_it.mean(0) - without.mean(0)) < 5 * error + 1e-12).all()
+    assert with_it.var(0).sum() < 0.9 * without.var(0).sum()
+
+
+@pytest.mark.parametrize("rao_blackwell", [True, False])
+def test_no_slope_is_beyond_its_bound(rao_blackwell: bool) -> None:
+    """|slope| <= largest jump x number of places / (sigma sqrt(2 pi))."""
+    rng = np.random.default_rng(0)
+    for k, noise in ((1, 0.3), (3, 1.0), (5, 2.0)):
+        lists = lists_of(np.array([1.0, 1.0]), 5, times=200)
+        loss = StochasticRank("mrr", k, noise, rao_blackwell=rao_blackwell)
+        found = slopes(loss, lists, rng.normal(size=7))
+        # No jump of a reciprocal rank is larger than 1.
+        assert np.abs(both(found)).max() <= k / (noise * np.sqrt(2 * np.pi))
+
+
+def test_without_noise_nothing_moves_scores_that_lie_apart() -> None:
+    lists = lists_of(np.array([3.0, 1.0]), 2, times=5)
+    found = slopes(StochasticRank(noise=1e-3), lists, np.array([0.2, -0.3, 0.4, -0.6]))
+    np.testing.assert_allclose(both(found), 0, atol=1e-12)
+
+
+def test_held_back_items_lose_their_ties() -> None:
+    """With the shift, a tie is worth what the worse order is (consistent smoothing)."""
+    lists = lists_of(np.array([1.0]), 1, times=20_000)
+    tied, worst, best = np.zeros(2), 1 / np.log2(3), 1.0
+    losses = [
+        slopes(StochasticRank(shift=shift), lists, tied).loss.mean() for shift in (0.0, 1.0, 6.0)
+    ]
+    assert -losses[0] == pytest.approx((worst + best) / 2, abs=0.01)
+    assert losses[0] < losses[1] < losses[2]
+    assert -losses[2] == pytest.approx(worst, abs=1e-3)
 
 
 def test_the_scale_of_scores_and_noise_is_one() -> None:
@@ -102,12 +150,10 @@ def test_the_scale_of_scores_and_noise_is_one() -> None:
 def test_scale_free_slopes_do_not_scale() -> None:
     scores = np.array([0.2, -0.3, 0.4, -0.6])
     lists = lists_of(np.array([3.0, 1.0]), 2, times=3)
-    found = slopes(StochasticRank(scale_free=True), lists, 100 * scores)
-    both = np.concatenate([found.likes, found.others], axis=1)
-    np.testing.assert_allclose(both.sum(1), 0, atol=1e-12)
-    plain = slopes(StochasticRank(), lists, 100 * scores)
-    along = np.concatenate([plain.likes, plain.others], axis=1) @ (scores - scores.mean())
-    left = both @ (scores - scores.mean())
+    free = both(slopes(StochasticRank(scale_free=True), lists, 100 * scores))
+    np.testing.assert_allclose(free.sum(1), 0, atol=1e-12)
+    plain = both(slopes(StochasticRank(), lists, 100 * scores))
+    along, left = plain @ (scores - scores.mean()), free @ (scores - scores.mean())
     assert (np.abs(left) <= 1e-3 * np.abs(along) + 1e-15).all()
 
 

@@ -20,8 +20,7 @@ class StochasticRank(Loss):
 
     The slope of item j is the sum over the places p that the others leave of its jump there
     (:mod:`mfrank.jumps`) times the density of its noisy score at that place, at one draw of the
-    others' noise: unbiased, and far less spread than the score function's estimate. The noise that
-    all others share is integrated too, as CatBoost does (which is wrong there for noise != 1).
+    others' noise: unbiased, and far less spread than the score function's estimate.
 
     A jump of M is right minus left, so slopes of M add with a plus: the minus of the paper's
     Theorem 3 is spurious. Samples of lists smooth the metric of the sample, not that of the list.
@@ -45,6 +44,9 @@ class StochasticRank(Loss):
         out for the worse (the paper's consistent smoothing).
     scale_free : bool, default False
         Take out of the slopes what only scales the scores (the paper's SFA).
+    rao_blackwell : bool, default True
+        Integrate the noise that all others share too, in place of drawing it: less spread, as
+        CatBoost does (where it is wrong for noise != 1).
     random_state : int, default 0
         Seed of the noise.
     """
@@ -56,6 +58,7 @@ class StochasticRank(Loss):
     annealing_batches: int | None = None
     shift: float = 0.0
     scale_free: bool = False
+    rao_blackwell: bool = True
     random_state: int = 0
 
     def __post_init__(self) -> None:
@@ -117,14 +120,28 @@ class StochasticRank(Loss):
         levels = np.take_along_axis(noisy[:, None, :], passed, axis=2)
         others = np.take_along_axis(gains[:, None, :], passed, axis=2)
         jumps = METRICS[self.metric].jump(gains, gains[:, :, None], others, self.k)
-        count = filled.sum(1, keepdims=True)
-        shared = (noise.sum(1, keepdims=True) - noise) / np.maximum(count - 1, 1)
-        spread = (sigma * np.sqrt(count / np.maximum(count - 1, 1)))[:, :, None]
-        distance = (levels - (centres + sigma * shared)[:, :, None]) / spread
-        density = np.exp(-0.5 * distance**2) / (np.sqrt(2 * np.pi) * spread)
+        shared, spread = self._shared_noise(noise, filled)
+        distance = levels - (centres + sigma * shared)[:, :, None]
+        density = _normal_density(distance, sigma * spread[:, :, None])
         slope = np.where(filled, (jumps * density).sum(2), 0)
         ordered = np.take_along_axis(gains, order, axis=1)
         return slope, METRICS[self.metric].value(ordered, self.k)
+
+    def _shared_noise(self, noise: Array, filled: Array) -> tuple[Array, Array]:
+        """What is drawn of the noise that all others of an item share, and the spread of the rest.
+
+        In parts of sigma, shape (B, N) and (B, 1).
+        """
+        if not self.rao_blackwell:
+            return np.zeros_like(noise), np.ones((len(noise), 1))
+        count = filled.sum(1, keepdims=True)
+        besides = np.maximum(count - 1, 1)
+        return (noise.sum(1, keepdims=True) - noise) / besides, np.sqrt(count / besides)
+
+
+def _normal_density(x: Array, spread: Array) -> Array:
+    density: Array = np.exp(-0.5 * (x / spread) ** 2) / (np.sqrt(2 * np.pi) * spread)
+    return density
 
 
 def _without_scale(slope: Array, scores: Array, filled: Array) -> Array:
