@@ -81,11 +81,13 @@ def epoch(size: Size, data: mfrank.Interactions) -> float:
     return median(seconds)
 
 
-def exponent(rows: Sequence[dict[str, Any]], what: str) -> float:
+def exponent(
+    rows: Sequence[dict[str, Any]], what: str, seconds: str = "seconds_per_epoch"
+) -> float:
     """Slope of log seconds on the log of what grows, NaN for a single size."""
     if len(rows) < 2:
         return float("nan")
-    x, y = (np.log([row[key] for row in rows]) for key in (what, "seconds_per_epoch"))
+    x, y = (np.log([row[key] for row in rows]) for key in (what, seconds))
     return float(np.polyfit(x, y, 1)[0])
 
 

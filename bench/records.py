@@ -16,7 +16,8 @@ import mfrank
 from mfrank.comparison.contenders import usable_cores
 
 RESULTS = Path(__file__).parent / "results"
-_LIBRARIES = ("numpy", "scipy", "implicit", "irspack", "cmfrec", "faiss-cpu", "catboost")
+_PEERS = ("implicit", "irspack", "cmfrec", "faiss-cpu", "catboost", "torch", "libauc")
+_LIBRARIES = ("numpy", "scipy", *_PEERS)
 
 
 def parser(doc: str | None, **defaults: Any) -> argparse.ArgumentParser:

@@ -50,18 +50,28 @@ inline int64_t item_at(const DrawTask& task, double u) {
 
 // Items with replacement, drawn again while the user likes them; after `rounds`, not `filled`.
 inline void draw_others(const DrawTask& task, int64_t rounds, int64_t* items, bool* filled) {
-    for_each_list(task.n_lists, task.n_threads, [&](int64_t list) {
-        const int64_t user = task.users[list];
-        const int32_t* const begin = task.rows.indices + task.rows.indptr[user];
-        const int32_t* const end = task.rows.indices + task.rows.indptr[user + 1];
-        for (int64_t i = 0; i < task.n_places; ++i) {
-            const int64_t place = list * task.n_places + i;
-            bool liked = true;
-            for (int64_t round = 0; liked && round < rounds; ++round) {
-                items[place] = item_at(task, random_unit(task.key, place * rounds + round));
-                liked = std::binary_search(begin, end, static_cast<int32_t>(items[place]));
+    const int64_t n_blocks = (task.n_lists + LISTS_AT_ONCE - 1) / LISTS_AT_ONCE;
+    share(n_blocks, task.n_threads, [&](Blocks& blocks) {
+        // One bit an item: looked up in no time, and only those of the user's row are ever written.
+        std::vector<uint64_t> liked((task.rows.n_columns + 63) / 64);
+        const auto flip = [&](int64_t user) {
+            for (int64_t e = task.rows.indptr[user]; e < task.rows.indptr[user + 1]; ++e)
+                liked[task.rows.indices[e] >> 6] ^= uint64_t{1} << (task.rows.indices[e] & 63);
+        };
+        const auto is_liked = [&](int64_t item) { return liked[item >> 6] >> (item & 63) & 1; };
+        for (int64_t block; blocks.next(block);) {
+            const int64_t end = std::min(task.n_lists, (block + 1) * LISTS_AT_ONCE);
+            for (int64_t list = block * LISTS_AT_ONCE; list < end; ++list) {
+                flip(task.users[list]);
+                for (int64_t i = 0; i < task.n_places; ++i) {
+                    const int64_t place = list * task.n_places + i;
+                    int64_t item = 0, round = 0;
+                    do item = item_at(task, random_unit(task.key, place * rounds + round));
+                    while (is_liked(item) && ++round < rounds);
+                    items[place] = item, filled[place] = round < rounds;
+                }
+                flip(task.users[list]);
             }
-            filled[place] = !liked;
         }
     });
 }

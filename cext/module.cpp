@@ -18,6 +18,7 @@
 #include "isa.h"
 #include "parallel.h"
 #include "tasks.h"
+#include "walk_bind.h"
 
 namespace mfrank {
 
@@ -247,6 +248,15 @@ void adam(const py::object& table, const py::object& rows, const py::object& slo
          learning_rate, decay_1, decay_2, epsilon, n_threads});
 }
 
+inline HingeTask hinge_task(const py::object& scores, const py::object& weights,
+                            const py::object& thresholds, int n_threads) {
+    const Matrix<const double> places(scores, "scores");
+    const Matrix<const double> over(thresholds, "thresholds", places.rows);
+    return {places.data,
+            Matrix<const double>(weights, "weights", places.rows, places.columns).data,
+            over.data, places.rows, places.columns, over.columns, n_threads};
+}
+
 // The users' rows lie within the indices; nothing else of the matrix is read.
 inline DrawTask draw_task(const py::object& indptr, const py::object& indices, int64_t n_columns,
                           const py::object& users, int64_t n_places, uint64_t key, int n_threads) {
@@ -257,9 +267,12 @@ inline DrawTask draw_task(const py::object& indptr, const py::object& indices, i
         const int64_t user = lists.data[i];
         if (user < 0 || user >= n_rows)
             throw py::index_error("users must lie in [0, " + std::to_string(n_rows) + ")");
-        if (offsets.data[user] < 0 || offsets.data[user] > offsets.data[user + 1] ||
-            offsets.data[user + 1] > columns.size)
+        const int64_t begin = offsets.data[user], end = offsets.data[user + 1];
+        if (begin < 0 || begin > end || end > columns.size)
             throw py::value_error("indptr must ascend from 0 to the number of indices");
+        if (std::any_of(columns.data + begin, columns.data + end,
+                        [&](int32_t column) { return column < 0 || column >= n_columns; }))
+            throw py::index_error("indices must lie in [0, " + std::to_string(n_columns) + ")");
     }
     return {{n_rows, n_columns, offsets.data, columns.data, nullptr},
             lists.data, lists.size, n_places, key, nullptr, nullptr, n_threads};
@@ -332,6 +345,28 @@ PYBIND11_MODULE(_ext, m) {
         },
         py::kw_only(), "table"_a, "rows"_a, "slopes"_a, "means"_a, "squares"_a, "updates"_a,
         "learning_rate"_a, "decay_1"_a, "decay_2"_a, "epsilon"_a, "n_threads"_a);
+
+    m.def(
+        "hinge_sums",
+        [](const py::object& scores, const py::object& weights, const py::object& thresholds,
+           const py::object& sums, const py::object& firsts, int n_threads) {
+            const HingeTask task = hinge_task(scores, weights, thresholds, n_threads);
+            const int64_t n = task.n_lists, m = task.n_thresholds;
+            chosen_kernels<double>().hinge_sums(task, Matrix<double>(sums, "sums", n, m).data,
+                                                Matrix<double>(firsts, "firsts", n, m).data);
+        },
+        "scores"_a, "weights"_a, "thresholds"_a, "sums"_a, "firsts"_a, "n_threads"_a);
+
+    m.def(
+        "hinge_pushes",
+        [](const py::object& scores, const py::object& weights, const py::object& thresholds,
+           const py::object& by_sums, const py::object& out, int n_threads) {
+            const HingeTask task = hinge_task(scores, weights, thresholds, n_threads);
+            const Matrix<const double> pushing(by_sums, "by_sums", task.n_lists, task.n_thresholds);
+            chosen_kernels<double>().hinge_pushes(
+                task, pushing.data, Matrix<double>(out, "out", task.n_lists, task.n_places).data);
+        },
+        "scores"_a, "weights"_a, "thresholds"_a, "by_sums"_a, "out"_a, "n_threads"_a);
 
     m.def(
         "draw_likes",
@@ -407,4 +442,6 @@ PYBIND11_MODULE(_ext, m) {
         },
         py::kw_only(), "queries"_a, "items"_a, "item_bias"_a, "shelves"_a, "lengths"_a,
         "exclude"_a, "ids"_a, "scores"_a, "n_threads"_a);
+
+    bind_walk(m);
 }

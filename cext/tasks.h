@@ -132,6 +132,33 @@ struct AdamTask {
     int n_threads;
 };
 
+// Squared hinges of lists, in double.
+struct HingeTask {
+    const double *scores, *weights;  // (n_lists, n_places)
+    const double* thresholds;        // (n_lists, n_thresholds)
+    int64_t n_lists, n_places, n_thresholds;
+    int n_threads;
+};
+
+// Backend.walk: x := base + scale (W x + left (right . x)) in each block, until it settles.
+template <class T>
+struct WalkTask {
+    Csr<T> rows;             // W, entries within the columns of their row's block
+    const T *left, *right;   // (n), or both null
+    const int64_t* blocks;   // (n_blocks + 1), where they begin
+    int64_t n_blocks;
+    const T* base;           // (n, K)
+    T scale;
+    int64_t k;
+    T* x;                    // (n, K), start and result
+    int64_t n_steps;
+    const double* tolerance; // (n_blocks), changes that end a block's iteration; or null: none do
+    bool spread;             // the norm of changes: half of largest - smallest, not their sum
+    double* changes;         // (n_blocks), written: norm of the last step's change
+    int64_t* steps;          // (n_blocks), written
+    int n_threads;
+};
+
 // Backend.top_k: the lists of every query, the places that stay empty left as they are.
 template <class T>
 struct TopKTask {
@@ -160,6 +187,9 @@ struct Kernels {
     void (*sum_items)(const ListTask<T>&, const T* slopes, T* out);
     void (*sum_queries)(const ListTask<T>&, const T* slopes, const Grouped&, T* out);
     void (*adam)(const AdamTask<T>&);
+    void (*hinge_sums)(const HingeTask&, double* sums, double* firsts);
+    void (*hinge_pushes)(const HingeTask&, const double* by_sums, double* out);
+    void (*walk)(const WalkTask<T>&);
 };
 
 }  // namespace mfrank

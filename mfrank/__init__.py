@@ -40,6 +40,7 @@ from mfrank.trainers.list_mle import ListMLE
 from mfrank.trainers.list_net import ListNet
 from mfrank.trainers.neural_ndcg import NeuralNDCG
 from mfrank.trainers.rank_net import RankNet
+from mfrank.trainers.sml import SML
 from mfrank.trainers.smooth_ap import SmoothAP
 from mfrank.trainers.softmax import SampledSoftmax, Softmax
 from mfrank.trainers.solc import SOLC
@@ -65,6 +66,7 @@ __all__ = [
     "RG2",
     "RGX",
     "SGD",
+    "SML",
     "SOLC",
     "SONG",
     "SOPRC",

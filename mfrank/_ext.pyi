@@ -93,6 +93,29 @@ def adam(
 ) -> None:
     """Adam's step of some rows, none twice, of ``table`` and of what is kept beside it."""
 
+def hinge_sums(
+    scores: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    thresholds: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    firsts: NDArray[np.float64],
+    n_threads: int,
+) -> None:
+    """Write sums over places of ``weights * lead**2``, and of ``weights * lead``.
+
+    ``lead`` is what a score has beyond a threshold of its row, at least 0.
+    """
+
+def hinge_pushes(
+    scores: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    thresholds: NDArray[np.float64],
+    by_sums: NDArray[np.float64],
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None:
+    """Write ``2 * weights * sum(by_sums * lead)`` over the thresholds: slopes by the scores."""
+
 def draw_likes(
     *,
     indptr: NDArray[np.int64],
@@ -158,4 +181,25 @@ def top_k(
     ``shelves`` holds the items a query may get, one row for all or a row per query; ``exclude``,
     ascending, those of them it may not. ``lengths`` are those of the single shelf's items, which
     then come longest first; a bias counts as one of an item's coordinates.
+    """
+
+def walk(
+    *,
+    rows: _Rows,
+    blocks: NDArray[np.int64],
+    left: NDArray[Any] | None,
+    right: NDArray[Any] | None,
+    base: NDArray[Any],
+    scale: float,
+    x: NDArray[Any],
+    n_steps: int,
+    tolerance: NDArray[np.float64] | None,
+    spread: bool,
+    changes: NDArray[np.float64],
+    steps: NDArray[np.int64],
+    n_threads: int,
+) -> None:
+    """Iterate x := base + scale (W x + left (right . x)) in each block, in place.
+
+    ``changes`` and ``steps`` of each block are written.
     """

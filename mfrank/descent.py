@@ -1,154 +1,31 @@
 """Stochastic descent: any ranking loss over the factors of users and items.
 
-A batch draws lists of some users, the loss gives slopes g in the scores h_u(i), and the chain rule
-is the same for every loss. With dot products, h = p_u . q_i / T + b_i:
-
-    dP_u = sum_i g_ui q_i / T        dQ_i = sum_u g_ui p_u / T        db_i = sum_u g_ui
-
-With cosines, rows of P and Q are kept at length 1: slopes lose their part along the row, and each
-step is drawn back to the sphere. Without a loop over users: losses are numpy's; draws, scores, sums
-and Adam's steps are the backend's.
+A batch draws lists of some users and scores them, the loss gives slopes in the scores, and tables
+move down these (:mod:`mfrank.tables`). Without a loop over users: losses are numpy's; draws,
+scores, sums and Adam's steps are the backend's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.backends import Backend
-from mfrank.lists import Array
-from mfrank.optimisers import Optimiser, State
+from mfrank.optimisers import Optimiser
 from mfrank.sampling import Drawn, ListDrawer
 from mfrank.schedules import Schedule
 from mfrank.steps import Step
 from mfrank.streams import key_of
-from mfrank.trainers import Loss, Memory, Slopes
+from mfrank.tables import Tables
+from mfrank.trainers import Loss, Memory
 
-__all__ = ["Batches", "Course", "Tables", "descend", "on_sphere"]
+__all__ = ["Batches", "Course", "descend"]
 
 Ints = NDArray[np.int64]
-
-
-@dataclass(eq=False)
-class Tables:
-    """Parameters that descend, written in place, and what the optimiser keeps beside them.
-
-    Attributes
-    ----------
-    users, items : float32 or float64, shape (n_users, K) and (n_items, K)
-        Of length 1 each where ``cosine``.
-    biases : shape (n_items, 1), optional
-    backend : Backend
-        Where scores are computed and slopes summed.
-    cosine : bool
-    temperature : float
-        T.
-    kept : dict
-        The optimiser's state of each table.
-    """
-
-    users: Array
-    items: Array
-    biases: Array | None
-    backend: Backend
-    cosine: bool = False
-    temperature: float = 1.0
-    n_threads: int = 0
-    kept: dict[str, State] = field(default_factory=dict)
-
-    def by_name(self) -> dict[str, Array]:
-        """The tables there are."""
-        named = {"users": self.users, "items": self.items, "biases": self.biases}
-        return {name: table for name, table in named.items() if table is not None}
-
-    def begin(self, rule: Optimiser) -> None:
-        """Make the optimiser's state, where it is not there yet."""
-        for name, table in self.by_name().items():
-            self.kept.setdefault(name, rule.state(table))
-
-    def settle(self, rule: Optimiser, drawn: Drawn | None = None) -> None:
-        """Bring the rows that a batch reads, or all, to where the rule has them by now."""
-        if not rule.drifts:
-            return
-        users = np.arange(len(self.users)) if drawn is None else np.unique(drawn.lists.users)
-        items = np.arange(len(self.items)) if drawn is None else np.unique(drawn.items)
-        for name, table in self.by_name().items():
-            rows = users if name == "users" else items
-            rule.settle(table, self.kept[name], rows)
-            if self.cosine and name != "biases":
-                table[rows] = on_sphere(table[rows])
-
-    def scores(self, drawn: Drawn) -> tuple[Array, Array]:
-        """Scores of the liked and of the other items of the lists."""
-        queries = self.users[drawn.lists.users]
-        scores = self.backend.score(queries, self.items, drawn.items, self.n_threads)
-        scores = scores / self.temperature
-        if self.biases is not None:
-            scores = scores + self.biases[drawn.items, 0]
-        width = drawn.lists.gains.shape[1]
-        return scores[:, :width], scores[:, width:]
-
-    def move(
-        self, drawn: Drawn, slopes: Slopes, rule: Optimiser, decay: float, clip: float | None
-    ) -> None:
-        """Update what the lists touch against the slopes of the mean of their losses.
-
-        Sums of slopes are cut off at ``clip``; ``decay`` times the weights is added to them.
-        """
-        size, users = len(slopes.loss), drawn.lists.users
-        by_score = np.concatenate([slopes.likes, slopes.others], axis=1) / size
-        by_score = np.ascontiguousarray(by_score, dtype=self.users.dtype)
-        queries = self.users[users]
-        on_users = self.backend.sum_items(self.items, drawn.items, by_score, self.n_threads)
-        if drawn.users_repeat:
-            each = np.ones((len(users), 1), dtype=queries.dtype)
-            users, on_users = self.backend.sum_queries(
-                on_users, len(self.users), users[:, None], each, self.n_threads
-            )
-        if self.biases is not None:
-            queries = np.append(queries, np.ones((len(queries), 1), queries.dtype), axis=1)
-        touched, on_items = self.backend.sum_queries(
-            queries, len(self.items), drawn.items, by_score, self.n_threads
-        )
-        if self.biases is not None:
-            self._update("biases", touched, on_items[:, -1:], rule, decay, clip)
-            on_items = on_items[:, :-1]
-        self._update("users", users, on_users / self.temperature, rule, decay, clip)
-        self._update("items", touched, on_items / self.temperature, rule, decay, clip)
-
-    def _update(
-        self,
-        name: str,
-        rows: Ints,
-        slopes: Array,
-        rule: Optimiser,
-        decay: float,
-        clip: float | None,
-    ) -> None:
-        table = self.by_name()[name]
-        on_ball = self.cosine and name != "biases"
-        if on_ball:
-            slopes = slopes - (slopes * table[rows]).sum(1, keepdims=True) * table[rows]
-        if clip is not None:
-            slopes = np.clip(slopes, -clip, clip)
-        if decay:
-            slopes = slopes + decay * table[rows]
-        slopes = np.ascontiguousarray(slopes, dtype=table.dtype)
-        rule.update(table, rows, slopes, self.kept[name], self.backend, self.n_threads)
-        if on_ball:
-            table[rows] = on_sphere(table[rows])
-
-
-def on_sphere(rows: Array) -> Array:
-    """Rows divided by their lengths; those of length 0 stay."""
-    lengths = np.sqrt((rows.astype(np.float64) ** 2).sum(1, keepdims=True))
-    scaled: Array = (rows / np.where(lengths > 0, lengths, 1)).astype(rows.dtype)
-    return scaled
 
 
 class Batches(NamedTuple):
@@ -245,7 +122,10 @@ def _batch(course: Course, pace: float, tables: Tables, memory: Memory, drawn: D
     rule = replace(course.rule, learning_rate=pace * course.rule.learning_rate)  # type: ignore[type-var]
     tables.settle(rule, drawn)
     with np.errstate(over="ignore", invalid="ignore"):  # told by the caller, with the remedy
-        slopes = course.loss.slopes(drawn.lists, *tables.scores(drawn), memory)
+        lists = drawn.lists
+        if course.loss.between:
+            lists = replace(lists, between=tables.between(drawn))
+        slopes = course.loss.slopes(lists, *tables.scores(drawn), memory)
         tables.move(drawn, slopes, rule, course.decay, course.clip)
     return float(slopes.loss.sum())
 
@@ -258,8 +138,6 @@ def _diverged(course: Course, epoch: int) -> str:
 
 
 def _step(epoch: int, seconds: float, loss: float, tables: Tables) -> Step:
-    biases = None
-    if tables.biases is not None:
-        # The store's scores are p . q + b, those of the descent p . q / T + b.
-        biases = tables.temperature * tables.biases[:, 0]
-    return Step(epoch, seconds, loss, tables.users.copy(), tables.items.copy(), biases)
+    of_users, of_items = tables.stored_biases()
+    users, items = tables.users.copy(), tables.items.copy()
+    return Step(epoch, seconds, loss, users, items, of_items, of_users)

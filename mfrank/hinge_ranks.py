@@ -7,15 +7,20 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from mfrank import native
 from mfrank.lists import Array, Lists
 
 __all__ = ["HingeRanks", "PairwiseHinges", "SortedHinges", "discounted_gains", "squared_hinges"]
 
 _FEW = 12  # thresholds, up to which all pairs are the faster way at every length of list
+_ONE_THREAD = 1  # a loss knows of no number of threads, and a batch is short
+_FEW_NATIVE = 200  # the same, where all pairs are the extension's
 
 
 class _Hinges(Protocol):
     """Sums over the places j of each row of weight_j max(0, score_j - threshold_i)^2."""
+
+    def __init__(self, scores: Array, weights: Array, thresholds: Array) -> None: ...
 
     @property
     def sums(self) -> Array:
@@ -34,7 +39,11 @@ def squared_hinges(scores: Array, weights: Array, thresholds: Array) -> _Hinges:
         A place of weight 0 is padding.
     thresholds : float64, shape (B, T)
     """
-    way = PairwiseHinges if thresholds.shape[1] <= _FEW else SortedHinges
+    n_thresholds = thresholds.shape[1]
+    if native.why_missing is None and isinstance(scores, np.ndarray):
+        way: type[_Hinges] = NativeHinges if n_thresholds <= _FEW_NATIVE else SortedHinges
+    else:
+        way = PairwiseHinges if n_thresholds <= _FEW else SortedHinges
     return way(scores, weights, thresholds)
 
 
@@ -51,6 +60,29 @@ class PairwiseHinges:
         by_thresholds = -2 * by_sums * np.einsum("btn,bn->bt", self._leads, self._weights)
         by_scores = 2 * self._weights * np.einsum("btn,bt->bn", self._leads, by_sums)
         return by_thresholds, by_scores
+
+
+class NativeHinges:
+    """Every threshold against every place, in the C++ extension and without any array of pairs."""
+
+    def __init__(self, scores: Array, weights: Array, thresholds: Array) -> None:
+        self._scores, self._weights, self._thresholds = (
+            np.ascontiguousarray(array, dtype=np.float64) for array in (scores, weights, thresholds)
+        )
+        self.sums: Array = np.empty(thresholds.shape)
+        self._firsts = np.empty(thresholds.shape)
+        native.ext.hinge_sums(
+            self._scores, self._weights, self._thresholds, self.sums, self._firsts, _ONE_THREAD
+        )
+
+    def slopes(self, by_sums: Array) -> tuple[Array, Array]:
+        """See :class:`_Hinges`."""
+        by_sums = np.ascontiguousarray(by_sums, dtype=np.float64)
+        by_scores = np.empty(self._scores.shape)
+        native.ext.hinge_pushes(
+            self._scores, self._weights, self._thresholds, by_sums, by_scores, _ONE_THREAD
+        )
+        return -2 * by_sums * self._firsts, by_scores
 
 
 class SortedHinges:

@@ -17,7 +17,7 @@ from mfrank.lists import Array
 from mfrank.optimisers import Optimiser, State
 from mfrank.query_lists import Listed, QueryLists
 from mfrank.steps import Step
-from mfrank.trainers import Loss, Memory
+from mfrank.trainers import Loss, Memory, Sizes
 
 __all__ = ["descend_linear"]
 
@@ -58,7 +58,8 @@ def descend_linear(
     FloatingPointError
         Loss or weights are not finite any more.
     """
-    memory, state = loss.memory(queries.n_cells, queries.n_queries), rule.state(weights)
+    sizes = Sizes(queries.n_cells, queries.n_queries, len(features))
+    memory, state = loss.memory(sizes), rule.state(weights)
     for epoch in range(1, iterations + 1):
         began = perf_counter()
         total = 0.0

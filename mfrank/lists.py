@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Lists"]
+__all__ = ["NOTHING", "Array", "Lists"]
 
 Array = NDArray[Any]
 """An array of numpy or of any library with numpy's interface."""
+
+NOTHING: Array = np.empty(0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +38,10 @@ class Lists:
         Rows of the users.
     log_chances : float, shape (B, M), optional
         Log of the expected number of times each other item was drawn; None where all are there.
+    liked_items : int64, shape (B, L)
+        Rows of the liked items, any for padding; empty where items are none of a fixed set.
+    between : float, shape (B, L, M)
+        Scores of likes, as if they were users, against others; empty where no loss takes them.
     """
 
     gains: Array
@@ -45,6 +52,8 @@ class Lists:
     cells: Array
     users: Array
     log_chances: Array | None = None
+    liked_items: Array = field(default_factory=lambda: NOTHING)
+    between: Array = field(default_factory=lambda: NOTHING)
 
     @property
     def likes(self) -> Array:

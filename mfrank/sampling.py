@@ -33,6 +33,11 @@ class Drawn:
     items: Ints
     users_repeat: bool = False
 
+    @property
+    def others(self) -> Ints:
+        """Items at the places of others, shape (B, M)."""
+        return self.items[:, self.lists.gains.shape[1] :]
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -106,6 +111,7 @@ class ListDrawer:
             # An item of no user at all is worth as much as one of a single user.
             self._weights = np.maximum(popularity, 1.0) ** sampling.power
             self._chances = Chances.of(self._weights)
+        self._log_weights = np.log(self._weights)
         passed = np.concatenate([[0.0], np.cumsum(self._weights[rows.indices])])
         self._other_weight = self._weights.sum() - np.diff(passed[rows.indptr])
 
@@ -141,6 +147,7 @@ class ListDrawer:
             cells=cells,
             users=users,
             log_chances=log_chances,
+            liked_items=likes,
         )
         return Drawn(lists, np.concatenate([likes, others], axis=1), users_repeat)
 
@@ -158,7 +165,8 @@ class ListDrawer:
         )
         # Of a user who likes all items none is drawn.
         rest = np.maximum(self._other_weight[users], self._weights.min())[:, None]
-        return items, there, np.log(count * self._weights[items] / rest)
+        log_chances = np.log(count / rest) + self._log_weights[items]
+        return items, there, log_chances
 
     def _like_mask(self, users: Ints) -> Bools:
         """Whether users like items, shape (B, n_items)."""

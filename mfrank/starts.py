@@ -72,10 +72,14 @@ def _carry_over(side: str, new: Factors, ids: Ids, old: Factors, old_ids: Ids) -
 
 
 def first_biases(
-    data: Interactions, start: FactorStore | None, dtype: DTypeLike
+    data: Interactions, start: FactorStore | None, otherwise: NDArray[np.floating]
 ) -> NDArray[np.floating]:
-    """Biases of the items, shape (n_items,): those of the start where it has them, 0 elsewhere."""
-    biases = np.zeros(data.n_items, dtype=dtype)
-    if start is not None and start.item_biases is not None:
-        _carry_over("items", biases, data.item_ids, start.item_biases, start.item_ids)
+    """Biases of the items, a new array: those of the start where it has the id, or ``otherwise``.
+
+    A start without biases has biases 0.
+    """
+    biases = otherwise.copy()
+    if start is not None:
+        own = np.zeros(start.n_items) if start.item_biases is None else start.item_biases
+        _carry_over("items", biases, data.item_ids, own, start.item_ids)
     return biases

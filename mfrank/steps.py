@@ -25,7 +25,7 @@ class Step:
         Value of the training objective, None where it was not asked for.
     user_factors, item_factors : shape (n_users, factors) and (n_items, factors)
         The factors; the engine does not touch them again.
-    item_biases : shape (n_items,), optional
+    item_biases, user_biases : shape (n_items,) and (n_users,), optional
     """
 
     epoch: int
@@ -34,6 +34,7 @@ class Step:
     user_factors: NDArray[Any]
     item_factors: NDArray[Any]
     item_biases: NDArray[Any] | None = None
+    user_biases: NDArray[Any] | None = None
 
     def record(self) -> dict[str, float | int | None]:
         """The step without its factors, as kept in a history."""

@@ -9,12 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.lists import Lists
-from mfrank.trainers import Loss, Slopes
+from mfrank.trainers import Loss, Sizes, Slopes
 
 Scores = NDArray[np.float64]
 
 N_LIKES, N_OTHERS = (3, 1, 4), (6, 8, 2)
-LIST_FIELDS = "gains", "others", "n_likes", "n_items", "ideal", "cells", "users"
+SIZES = Sizes(cells=sum(N_LIKES), users=3, items=5)
+LIST_FIELDS = (
+    "gains",
+    "others",
+    "n_likes",
+    "n_items",
+    "ideal",
+    "cells",
+    "users",
+    "liked_items",
+    "between",
+)
 
 
 def whole_lists(seed: int = 0) -> tuple[Lists, Scores, Scores]:
@@ -33,6 +44,8 @@ def whole_lists(seed: int = 0) -> tuple[Lists, Scores, Scores]:
         ideal=(best_first / np.log2(np.arange(2, 6))).sum(1),
         cells=np.where(gains > 0, np.cumsum(gains > 0).reshape(gains.shape) - 1, -1),
         users=np.arange(3),
+        liked_items=np.arange(12).reshape(3, 4) % SIZES.items,  # some by two users
+        between=np.random.default_rng([seed, 1]).normal(size=(3, 4, 8)),
     )
     return lists, rng.normal(size=(3, 4)), rng.normal(size=(3, 8))
 
@@ -45,7 +58,7 @@ def single_like() -> tuple[Lists, Scores, Scores]:
 
 
 def slopes(loss: Loss, lists: Lists, likes: Scores, others: Scores) -> Slopes:
-    return loss.slopes(lists, likes, others, loss.memory(sum(N_LIKES), 3))
+    return loss.slopes(lists, likes, others, loss.memory(SIZES))
 
 
 def derivative(f: Callable[[Scores], float], at: Scores) -> Scores:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -14,14 +15,18 @@ from problems import toy
 import mfrank
 from mfrank.backends import choose
 from mfrank.csr import CSR
-from mfrank.descent import Batches, Course, Tables, descend, on_sphere
+from mfrank.descent import Batches, Course, descend
 from mfrank.langevin import Langevin
+from mfrank.lists import Lists
 from mfrank.optimisers import SGD, Adagrad, Adam, Optimiser
 from mfrank.sampling import Drawn, ListDrawer, Sampling
 from mfrank.schedules import Constant, CosineDecay, Schedule, StepDecay
+from mfrank.scoring import SCORINGS, Rows, Scores, on_sphere
 from mfrank.steps import Step
-from mfrank.trainers import Loss
+from mfrank.tables import Tables
+from mfrank.trainers import Loss, Sizes, Slopes
 from mfrank.trainers.bpr import BPR
+from mfrank.trainers.sml import SML
 from mfrank.trainers.softmax import SampledSoftmax, Softmax
 from mfrank.trainers.song import SONG
 
@@ -32,14 +37,26 @@ def rows() -> CSR:
     return CSR.from_scipy(toy(N_USERS, N_ITEMS), None)
 
 
-def tables(backend: str = "reference", *, cosine: bool = False) -> Tables:
+def tables(backend: str = "reference", scores: Scores = "dot") -> Tables:
     rng = np.random.default_rng(1)
     users, items = rng.normal(size=(N_USERS, 3)), rng.normal(size=(N_ITEMS, 3))
-    if cosine:
-        users, items = on_sphere(users), on_sphere(items)
-    made = Tables(users, items, rng.normal(size=(N_ITEMS, 1)), choose(backend), cosine, 0.7)
+    biases, scoring = rng.normal(size=(N_ITEMS, 1)), SCORINGS[scores]
+    if scores == "distance":
+        users, items = users / 4, items / 4  # well within the ball
+    for table in (users, items):
+        scoring.confine(Rows(table, np.arange(len(table))))
+    made = Tables(users, items, biases, choose(backend), scoring, 0.7)
     made.begin(SGD())
     return made
+
+
+def found(loss: Loss, at: Tables, drawn: Drawn) -> Slopes:
+    """What a loss that remembers nothing yet gives."""
+    lists = drawn.lists
+    if loss.between:
+        lists = replace(lists, between=at.between(drawn))
+    sizes = Sizes(len(rows().indices), N_USERS, N_ITEMS)
+    return loss.slopes(lists, *at.scores(drawn), loss.memory(sizes))
 
 
 def lists(cells: CSR, of: str) -> Drawn:
@@ -52,22 +69,34 @@ def lists(cells: CSR, of: str) -> Drawn:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("of", ["users", "positives"])
-@pytest.mark.parametrize("loss", [BPR(), Softmax(), SONG(decay=1.0)])
-def test_a_step_goes_down_the_derivative_of_the_loss(loss: Loss, of: str, backend: str) -> None:
-    cells, rate, decay = rows(), 1e-3, 0.3
-    drawn = lists(cells, of)
+@pytest.mark.parametrize(
+    ("loss", "scores"),
+    [
+        (BPR(), "dot"),
+        (Softmax(), "dot"),
+        (SONG(decay=1.0), "dot"),
+        (BPR(), "distance"),
+        (SONG(decay=1.0), "distance"),
+        (SML(item_weight=0.7, largest_margin=0.4), "distance"),
+        (SML(item_weight=0.7, largest_margin=0.4), "dot"),
+    ],
+)
+def test_a_step_goes_down_the_derivative_of_the_loss(
+    loss: Loss, scores: Scores, of: str, backend: str
+) -> None:
+    """Items are liked by some users and others to some, with lists of their own between items."""
+    rate, decay = 1e-3, 0.3
+    drawn, make = lists(rows(), of), partial(tables, backend, scores)
 
     def value(at: Tables) -> float:
-        memory = loss.memory(len(cells.indices), N_USERS)
-        return float(loss.slopes(drawn.lists, *at.scores(drawn), memory).loss.mean())
+        return float(found(loss, at, drawn).loss.mean())
 
-    before, after = tables(backend), tables(backend)
-    found = loss.slopes(drawn.lists, *after.scores(drawn), loss.memory(len(cells.indices), N_USERS))
-    after.move(drawn, found, SGD(learning_rate=rate), decay, clip=None)
+    before, after = make(), make()
+    after.move(drawn, found(loss, after, drawn), SGD(learning_rate=rate), decay, clip=None)
     for name, table in before.by_name().items():
         moved = (table - after.by_name()[name]) / rate
         for place in list(np.ndindex(moved.shape))[::7]:
-            up, down = tables(backend), tables(backend)
+            up, down = make(), make()
             up.by_name()[name][place] += 1e-6
             down.by_name()[name][place] -= 1e-6
             slope = (value(up) - value(down)) / 2e-6
@@ -78,15 +107,15 @@ def test_a_step_goes_down_the_derivative_of_the_loss(loss: Loss, of: str, backen
 
 @pytest.mark.parametrize("of", ["users", "positives"])
 def test_cosines_go_down_their_derivative_along_the_sphere(of: str) -> None:
-    cells, rate, loss = rows(), 1e-5, SampledSoftmax()
-    drawn = lists(cells, of)
+    rate, loss = 1e-5, SampledSoftmax()
+    drawn = lists(rows(), of)
 
     def value(at: Tables) -> float:
         turned = replace(at, users=on_sphere(at.users), items=on_sphere(at.items))
-        return float(loss.slopes(drawn.lists, *turned.scores(drawn), {}).loss.mean())
+        return float(found(loss, turned, drawn).loss.mean())
 
-    before, after = tables(cosine=True), tables(cosine=True)
-    after.move(drawn, loss.slopes(drawn.lists, *after.scores(drawn), {}), SGD(rate), 0.0, None)
+    before, after = tables(scores="cosine"), tables(scores="cosine")
+    after.move(drawn, found(loss, after, drawn), SGD(rate), 0.0, None)
     for name in ("users", "items"):
         table = after.by_name()[name]
         np.testing.assert_allclose((table**2).sum(1), 1)
@@ -101,13 +130,54 @@ def test_cosines_go_down_their_derivative_along_the_sphere(of: str) -> None:
             assert moved[place] == pytest.approx((value(up) - value(down)) / 2e-6, abs=1e-4)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_scores_are_what_they_are_called(backend: str) -> None:
+    drawn, at = lists(rows(), "users"), tables(backend, "distance")
+    p, q = at.users[drawn.lists.users], at.items[drawn.items]
+    truth = -((p[:, None] - q) ** 2).sum(2) / 0.7 + at.biases[drawn.items, 0]
+    np.testing.assert_allclose(np.concatenate(at.scores(drawn), axis=1), truth, atol=1e-12)
+    likes, others = at.items[drawn.lists.liked_items], at.items[drawn.others]
+    truth = -((likes[:, :, None] - others[:, None]) ** 2).sum(3) / 0.7
+    np.testing.assert_allclose(at.between(drawn), truth, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("scores", ["dot", "distance"])
+def test_items_that_only_pad_are_not_touched(scores: Scores, backend: str) -> None:
+    one = np.ones(1)
+    seen = Lists(
+        gains=np.array([[1.0, 0.0]]),
+        others=np.array([[True, False]]),
+        n_likes=one,
+        n_items=one,
+        ideal=one,
+        cells=np.array([[0, -1]]),
+        users=np.array([4]),
+        liked_items=np.array([[2, 0]]),
+    )
+    drawn, at, rule = Drawn(seen, np.array([[2, 0, 3, 1]])), tables(backend, scores), Adam()
+    at.kept.clear()
+    at.begin(rule)
+    at.move(drawn, found(SML(largest_margin=9.0), at, drawn), rule, 0.5, None)
+    assert np.flatnonzero(at.kept["items"]["updates"]).tolist() == [2, 3]
+    before = tables(backend, scores).items
+    assert np.flatnonzero((at.items != before).any(axis=1)).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("rule", [SGD(50.0), Langevin(0.1, 0.1, 10.0)])
+def test_distances_are_of_rows_in_the_unit_ball(rule: Optimiser) -> None:
+    last = run(SML(), rule)[-1]
+    for table in (last.user_factors, last.item_factors):
+        lengths = np.sqrt((table**2).sum(1))
+        assert lengths.max() <= 1 + 1e-12
+        assert (lengths > 1 - 1e-9).any()
+
+
 def test_clipping_bounds_every_slope() -> None:
-    cells, loss = rows(), BPR()
-    drawn = lists(cells, "users")
+    drawn = lists(rows(), "users")
     free, cut = tables(), tables()
     for at, clip in ((free, None), (cut, 0.01)):
-        found = loss.slopes(drawn.lists, *at.scores(drawn), {})
-        at.move(drawn, found, SGD(1.0), 0.0, clip)
+        at.move(drawn, found(BPR(), at, drawn), SGD(1.0), 0.0, clip)
     before = tables()
     moved = before.items - free.items
     np.testing.assert_allclose(before.items - cut.items, np.clip(moved, -0.01, 0.01))
@@ -127,8 +197,8 @@ def run(
             ListDrawer(cells, Sampling(5, 20), choose(), n_threads=threads),
             cells.counts,
             replace(course, **options),
-            Tables(users, items, None, choose(), n_threads=threads),
-            loss.memory(len(cells.indices), 150),
+            Tables(users, items, None, choose(), SCORINGS[loss.scores], n_threads=threads),
+            loss.memory(Sizes(len(cells.indices), 150, 60)),
         )
     )
 
@@ -136,6 +206,7 @@ def run(
 RULES = SGD(0.5), SGD(0.2, momentum=0.5), Adagrad(0.1), Adam(0.02)
 PAIRS = [(loss, rule) for loss in (BPR(), SampledSoftmax()) for rule in RULES]
 PAIRS += [(SONG(), SGD(30.0)), (SONG(), Adam(0.02))]  # its slopes are small
+PAIRS += [(SML(margin_learning_rate=0.0), rule) for rule in RULES]
 
 
 @pytest.mark.parametrize(("loss", "rule"), PAIRS)
@@ -151,8 +222,9 @@ def test_one_seed_gives_one_result() -> None:
     assert not np.array_equal(a.item_factors, c.item_factors)
 
 
-def test_the_number_of_threads_changes_no_bit() -> None:
-    one, three = (run(SONG(), Adam(0.02), threads=n)[-1] for n in (1, 3))
+@pytest.mark.parametrize("loss", [SONG(), SML()])
+def test_the_number_of_threads_changes_no_bit(loss: Loss) -> None:
+    one, three = (run(loss, Adam(0.02), threads=n)[-1] for n in (1, 3))
     np.testing.assert_array_equal(one.user_factors, three.user_factors)
     np.testing.assert_array_equal(one.item_factors, three.item_factors)
 

@@ -60,7 +60,7 @@ def test_every_loss_learns_more_than_chance(loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("batches", ["users", "positives"])
-@pytest.mark.parametrize("scores", ["dot", "cosine"])
+@pytest.mark.parametrize("scores", ["dot", "cosine", "distance"])
 def test_the_same_seed_gives_the_same_bits_whatever_the_threads(batches: str, scores: str) -> None:
     options: dict[str, Any] = {"batches": batches, "scores": scores, "item_biases": True}
     one, same, other = (
@@ -89,15 +89,48 @@ def test_cosine_factors_have_length_one() -> None:
     np.testing.assert_allclose((model.user_factors[liked] ** 2).sum(1), 1, rtol=1e-5)
 
 
+@pytest.mark.parametrize("loss", [mfrank.BPR(), mfrank.SONG(), mfrank.SampledSoftmax()], ids=named)
+def test_losses_learn_distances(loss: Loss) -> None:
+    options = {"scores": "distance", "temperature": 0.2, "iterations": 25}
+    model = made(loss, optimiser=mfrank.Adam(0.05), **options).fit(DATA)
+    assert mfrank.evaluate(model, DATA, metrics=mfrank.AUC)[mfrank.AUC].value > 0.6
+
+
+def test_a_model_of_distances_recommends_what_is_nearest() -> None:
+    model = made(mfrank.SML(), optimiser=mfrank.Adam(0.05), dtype="float64").fit(DATA)
+    p, q = model.user_factors, model.item_factors
+    assert max((p**2).sum(1).max(), (q**2).sum(1).max()) <= 1 + 1e-12
+    squares = ((p[:, None] - q) ** 2).sum(2)
+    rows = np.arange(20)
+    answers = (
+        model.recommend(rows, N=20, filter_already_liked_items=False, by_row=True),
+        model.recommend_users(rows, N=20, filter_already_liked_users=False, by_row=True),
+    )
+    for (ids, scores), distances in zip(answers, (squares[:20], squares.T[:20]), strict=True):
+        np.testing.assert_array_equal(ids, np.argsort(distances, axis=1)[:, :20])
+        np.testing.assert_allclose(scores, -np.sort(distances, axis=1)[:, :20] / 2, atol=1e-12)
+
+
+@pytest.mark.parametrize("scores", ["dot", "distance"])
 @pytest.mark.parametrize("temperature", [1.0, 0.2])
-def test_the_store_ranks_by_the_scores_that_were_trained(temperature: float) -> None:
-    """Biases weigh against dot products as in the loss, p . q / T + b."""
+def test_the_store_ranks_by_the_scores_that_were_trained(temperature: float, scores: str) -> None:
+    """Biases weigh against dot products as in the loss, p . q / T + b; whatever the start's."""
     start = made(iterations=1).fit(DATA)
     biased = replace(start.store, item_biases=np.linspace(-1, 1, DATA.n_items))
-    still = mfrank.SGD(1e-30)
-    model = made(optimiser=still, iterations=1, item_biases=True, temperature=temperature)
+    options = {"temperature": temperature, "scores": scores, "item_biases": True}
+    model = made(optimiser=mfrank.SGD(1e-30), iterations=1, **options)
     model.fit(DATA, start=biased)
     np.testing.assert_allclose(model.store.item_biases, biased.item_biases, rtol=1e-6)
+
+
+def test_lengths_of_a_start_of_distances_are_not_taken_for_trained_biases() -> None:
+    few = DATA.user_items[:, :50]
+    start = made(mfrank.SML(), optimiser=mfrank.Adam(0.05)).fit(few)
+    model = made(mfrank.SML(), optimiser=mfrank.SGD(1e-30), iterations=1, item_biases=True)
+    model.fit(DATA.user_items, start=start)
+    np.testing.assert_array_equal(model.store.item_biases[:50], start.store.item_biases)
+    untrained = -(model.item_factors**2).sum(1) / 2  # of new items too
+    np.testing.assert_allclose(model.store.item_biases, untrained, rtol=1e-6)
 
 
 def test_a_start_is_where_the_fit_begins() -> None:
@@ -121,7 +154,13 @@ RULES: list[Optimiser] = [
     mfrank.SGD(0.5, momentum=0.5),
     mfrank.Langevin(0.1, 0.1, 1e4),
 ]
-MEMORIES = [mfrank.SONG(), mfrank.KSONG(k=5, theoretical=True), mfrank.UIB(), mfrank.ListMLE()]
+MEMORIES = [
+    mfrank.SONG(),
+    mfrank.KSONG(k=5, theoretical=True),
+    mfrank.UIB(),
+    mfrank.ListMLE(),
+    mfrank.SML(),
+]
 
 
 class Interrupted(Exception):
@@ -247,7 +286,7 @@ def test_odd_data_are_fitted(loss: Loss, dense: np.ndarray) -> None:
         ({"iterations": 0}, ValueError, "iterations must be at least 1"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         ({"batches": "items"}, ValueError, "batches must be one of users, positives"),
-        ({"scores": "euclidean"}, ValueError, "scores must be one of None, dot, cosine"),
+        ({"scores": "euclidean"}, ValueError, "scores must be one of None, dot, cosine, distance"),
         ({"item_biases": "yes"}, ValueError, "item_biases must be one of True, False"),
         ({"likes": 0}, ValueError, "likes must be at least 1"),
         ({"negatives": "hard"}, ValueError, "negatives must be"),
@@ -257,6 +296,7 @@ def test_odd_data_are_fitted(loss: Loss, dense: np.ndarray) -> None:
         ({"dtype": "int8"}, ValueError, "dtype must be float32 or float64"),
         ({"backend": 3}, TypeError, "backend must be a name"),
         ({"loss": mfrank.UIB(), "batches": "positives"}, ValueError, 'use batches="users"'),
+        ({"loss": mfrank.SML(), "batches": "positives"}, ValueError, 'use batches="users"'),
     ],
 )
 def test_bad_options_are_refused(options: Any, error: type[Exception], message: str) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mfrank.lists import Lists
 from mfrank.logistic import log_sum_exp
 from mfrank.query_lists import QueryLists
-from mfrank.trainers import Loss, Slopes
+from mfrank.trainers import Loss, Sizes, Slopes
 from mfrank.trainers.approx_ndcg import ApproxNDCG
 from mfrank.trainers.bce import BCE
 from mfrank.trainers.bpr import BPR
@@ -59,7 +59,7 @@ def graded(relevance: list[float]) -> Lists:
 
 
 def slopes(loss: Loss, lists: Lists, likes: Scores, others: Scores) -> Slopes:
-    return loss.slopes(lists, likes, others, loss.memory(int(lists.n_likes.sum()), 1))
+    return loss.slopes(lists, likes, others, loss.memory(Sizes(int(lists.n_likes.sum()), 1, 1)))
 
 
 @pytest.mark.parametrize("loss", GRADED, ids=lambda loss: type(loss).__name__)
@@ -109,12 +109,12 @@ def test_rank_net_of_equal_gains_is_bpr() -> None:
 def test_list_mle_asks_no_order_of_equal_grades() -> None:
     lists = graded([1, 1, 1, 0])
     loss, total = ListMLE(), np.zeros(3)
-    memory = loss.memory(3, 1)
+    memory = loss.memory(Sizes(3, 1, 3))
     batches = [loss.slopes(lists, np.zeros((1, 3)), np.zeros((1, 1)), memory) for _ in range(3000)]
     total = np.mean([found.likes[0] for found in batches], axis=0)
     np.testing.assert_allclose(total, total.mean(), atol=0.03)
     assert np.ptp(batches[0].likes) > 0.1  # one order is asked for at a time
-    again = loss.slopes(lists, np.zeros((1, 3)), np.zeros((1, 1)), loss.memory(3, 1))
+    again = loss.slopes(lists, np.zeros((1, 3)), np.zeros((1, 1)), loss.memory(Sizes(3, 1, 3)))
     np.testing.assert_array_equal(batches[0].likes, again.likes)
 
 
@@ -148,7 +148,7 @@ def test_noise_that_is_half_told_is_refused(options: dict[str, float], message: 
 def test_annealed_noise_falls_geometrically_and_stays() -> None:
     lists, scores = graded([1, 0]), (np.array([[0.3]]), np.array([[-0.2]]))
     annealed = StochasticRank(noise=2.0, last_noise=0.5, annealing_batches=2)
-    memory = annealed.memory(1, 1)
+    memory = annealed.memory(Sizes(1, 1, 1))
     for noise in (2.0, 1.0, 0.5, 0.5):  # two items: the slope depends on sigma alone
         found = annealed.slopes(lists, *scores, memory)
         expected = slopes(StochasticRank(noise=noise), lists, *scores)

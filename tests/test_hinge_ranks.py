@@ -12,12 +12,18 @@ from hypothesis import strategies as st
 from loss_lists import Scores, derivative, slopes, whole_lists
 
 import mfrank.hinge_ranks
-from mfrank.hinge_ranks import HingeRanks, PairwiseHinges, SortedHinges
+from mfrank import native
+from mfrank.hinge_ranks import HingeRanks, NativeHinges, PairwiseHinges, SortedHinges
 from mfrank.lists import Lists
-from mfrank.trainers import Loss
+from mfrank.trainers import Loss, Sizes
 from mfrank.trainers.ksong import KSONG
 from mfrank.trainers.song import SONG
 from mfrank.trainers.soprc import SOPRC
+
+Way = type[SortedHinges] | type[PairwiseHinges] | type[NativeHinges]
+
+built = pytest.mark.skipif(native.why_missing is not None, reason=str(native.why_missing))
+NATIVE = pytest.param(NativeHinges, marks=built)
 
 
 def rows(
@@ -34,17 +40,18 @@ def rows(
     return scores, weights, thresholds, rng.normal(size=thresholds.shape)
 
 
+@pytest.mark.parametrize("way", [SortedHinges, NATIVE])
 @given(
     seed=st.integers(0, 999),
     shape=st.tuples(st.integers(1, 5), st.integers(1, 40), st.integers(1, 30)),
     grid=st.sampled_from([None, 0.25, 1.0]),
 )
 @settings(max_examples=60, deadline=None)
-def test_sorted_sums_are_those_of_all_pairs(
-    seed: int, shape: tuple[int, int, int], grid: float | None
+def test_sums_are_those_of_all_pairs(
+    way: Way, seed: int, shape: tuple[int, int, int], grid: float | None
 ) -> None:
     scores, weights, thresholds, by_sums = rows(seed, shape, grid)
-    a = SortedHinges(scores, weights, thresholds)
+    a = way(scores, weights, thresholds)
     b = PairwiseHinges(scores, weights, thresholds)
     np.testing.assert_allclose(a.sums, b.sums, rtol=1e-12, atol=1e-20)
     for x, y in zip(a.slopes(np.abs(by_sums)), b.slopes(np.abs(by_sums)), strict=True):
@@ -53,10 +60,8 @@ def test_sorted_sums_are_those_of_all_pairs(
         np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("way", [SortedHinges, PairwiseHinges])
-def test_slopes_are_derivatives_of_the_sums(
-    way: type[SortedHinges] | type[PairwiseHinges],
-) -> None:
+@pytest.mark.parametrize("way", [SortedHinges, PairwiseHinges, NATIVE])
+def test_slopes_are_derivatives_of_the_sums(way: Way) -> None:
     scores, weights, thresholds, by_sums = rows(1, (3, 9, 5))
     by_thresholds, by_scores = way(scores, weights, thresholds).slopes(by_sums)
     expected = derivative(lambda x: (by_sums * way(scores, weights, x).sums).sum(), thresholds)
@@ -89,6 +94,7 @@ def test_losses_are_the_same_both_ways(loss: Loss, monkeypatch: pytest.MonkeyPat
         found = []
         for few in (0, 1000):
             monkeypatch.setattr(mfrank.hinge_ranks, "_FEW", few)
+            monkeypatch.setattr(mfrank.hinge_ranks, "_FEW_NATIVE", few)
             found.append(slopes(loss, lists, likes, others))
         for x, y in zip(*found, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-13)
@@ -158,7 +164,7 @@ def test_whole_long_lists_take_little_memory() -> None:
     )
     likes, others = rng.normal(size=(users, n_likes)), rng.normal(size=(users, n_others))
     for loss in (SONG(decay=1.0), KSONG(decay=1.0, theoretical=True)):
-        memory = loss.memory(users * n_likes, users)
+        memory = loss.memory(Sizes(users * n_likes, users, 1))
         assert sum(kept.size for kept in memory.values()) <= users
         tracemalloc.start()
         loss.slopes(lists, likes, others, memory)

@@ -27,6 +27,7 @@ from mfrank.trainers.list_mle import ListMLE
 from mfrank.trainers.list_net import ListNet
 from mfrank.trainers.neural_ndcg import NeuralNDCG
 from mfrank.trainers.rank_net import RankNet
+from mfrank.trainers.sml import SML
 from mfrank.trainers.softmax import Softmax
 from mfrank.trainers.song import SONG
 from mfrank.trainers.stochastic_rank import StochasticRank
@@ -245,6 +246,7 @@ def test_a_ranker_that_is_not_fitted_says_so(tmp_path: Path) -> None:
     ("options", "error", "message"),
     [
         ({"loss": "ndcg"}, TypeError, "loss must be one of mfrank's"),
+        ({"loss": SML()}, ValueError, "loss SML is of distances between items"),
         ({"optimiser": 0.1}, TypeError, "optimiser must be one of mfrank's"),
         ({"iterations": 0}, ValueError, "iterations must be at least 1"),
         ({"batch_size": 1.5}, TypeError, "batch_size must be an int"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from loss_lists import N_LIKES, Scores, derivative, metrics, single_like, slopes, whole_lists
+from loss_lists import SIZES, Scores, derivative, metrics, single_like, slopes, whole_lists
 
 from mfrank.trainers import Loss
 from mfrank.trainers.approx_ndcg import ApproxNDCG
@@ -18,6 +18,7 @@ from mfrank.trainers.lambda_rank import LambdaRank
 from mfrank.trainers.list_mle import ListMLE
 from mfrank.trainers.list_net import ListNet
 from mfrank.trainers.neural_ndcg import NeuralNDCG
+from mfrank.trainers.sml import SML
 from mfrank.trainers.smooth_ap import SmoothAP
 from mfrank.trainers.softmax import SampledSoftmax, Softmax
 from mfrank.trainers.solc import SOLC
@@ -50,8 +51,9 @@ LOSSES: dict[str, Loss] = {
     "list mle": ListMLE(),
     "sparsemax": Sparsemax(),
     "uib": UIB(margin=1.3),
+    "sml": SML(item_weight=0.6, margin_weight=0.3),
 }
-MOVED_BY_A_SHIFT = {"bce", "ksong", "ksong hinge", "ksong squared hinge", "uib"}
+MOVED_BY_A_SHIFT = {"bce", "ksong", "ksong hinge", "ksong squared hinge", "sml", "uib"}
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -71,8 +73,12 @@ def test_padding_has_no_slope_and_no_say(name: str) -> None:
     found = slopes(LOSSES[name], lists, likes, others)
     assert not found.likes[~lists.likes].any()
     assert not found.others[~lists.others].any()
+    pairs = lists.likes[:, :, None] & lists.others[:, None, :]
+    if found.between.size:
+        assert not found.between[~pairs].any()
+    padded = replace(lists, between=np.where(pairs, lists.between, 70))
     again = slopes(
-        LOSSES[name], lists, np.where(lists.likes, likes, 50), np.where(lists.others, others, 90)
+        LOSSES[name], padded, np.where(lists.likes, likes, 50), np.where(lists.others, others, 90)
     )
     for a, b in zip(found, again, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-14)
@@ -185,7 +191,7 @@ def test_a_boundary_takes_a_step_against_its_derivative() -> None:
 def test_a_boundary_finds_its_place_between_likes_and_others() -> None:
     lists, likes, others = whole_lists()
     loss = UIB(margin=0.5)
-    memory = loss.memory(sum(N_LIKES), 3)
+    memory = loss.memory(SIZES)
     for _ in range(300):
         found = loss.slopes(lists, 0 * likes + 4, 0 * others + 2, memory)
     np.testing.assert_allclose(found.loss, 0)
@@ -193,9 +199,10 @@ def test_a_boundary_finds_its_place_between_likes_and_others() -> None:
     assert (memory["boundaries"] <= 3.5).all()
 
 
-def test_defaults_of_soprc_are_for_cosine_scores() -> None:
+def test_defaults_are_for_the_scores_of_their_papers() -> None:
     assert SOPRC.scores == "cosine"
     assert SONG().scores == "dot"
+    assert SML().scores == "distance"
 
 
 @pytest.mark.parametrize(
@@ -218,6 +225,8 @@ def test_defaults_of_soprc_are_for_cosine_scores() -> None:
         (lambda: SOPRC(decay=2), "decay must be in"),
         (lambda: UIB(margin=0), "margin must be a finite number > 0"),
         (lambda: UIB(boundary_learning_rate=-1), "boundary_learning_rate must be a finite"),
+        (lambda: SML(item_weight=-1), "item_weight must be a finite number >= 0"),
+        (lambda: SML(largest_margin=0), "largest_margin must be a finite number > 0"),
         (lambda: ApproxNDCG(sharpness=0), "sharpness must be a finite number > 0"),
         (lambda: SmoothAP(temperature=np.inf), "temperature must be a finite number > 0"),
         (lambda: SampledSoftmax(temperature=0), "temperature must be a finite number > 0"),

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_lists import N_LIKES, Scores, metrics, single_like, slopes, whole_lists
+from loss_lists import SIZES, Scores, metrics, single_like, slopes, whole_lists
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
 from mfrank.averages import averaged
 from mfrank.lists import Lists
+from mfrank.trainers import Sizes
 from mfrank.trainers.ksong import KSONG
 from mfrank.trainers.softmax import Softmax
 from mfrank.trainers.solc import SOLC
@@ -31,7 +32,7 @@ def test_song_bounds_ndcg_from_below(seed: int) -> None:
 def test_song_remembers_an_average_from_the_first_estimate_on() -> None:
     lists, likes, others = whole_lists()
     loss = SONG(decay=0.25)
-    memory = loss.memory(sum(N_LIKES), 3)
+    memory = loss.memory(SIZES)
     loss.slopes(lists, likes, others, memory)
     first = memory["means"].copy()
     expected = [
@@ -43,7 +44,7 @@ def test_song_remembers_an_average_from_the_first_estimate_on() -> None:
     ]
     np.testing.assert_allclose(first, expected)
     loss.slopes(lists, 2 * likes, 2 * others, memory)
-    second = loss.memory(sum(N_LIKES), 3)
+    second = loss.memory(SIZES)
     loss.slopes(lists, 2 * likes, 2 * others, second)
     np.testing.assert_allclose(memory["means"], 0.75 * first + 0.25 * second["means"])
 
@@ -71,7 +72,7 @@ def part(lists: Lists, i: NDArray[np.int64], j: NDArray[np.int64]) -> Lists:
 
 def ranks(loss: SONG, lists: Lists, likes: Scores, others: Scores) -> Scores:
     """What it remembers of the first estimates."""
-    memory = loss.memory(int(lists.n_likes[0]), 1)
+    memory = loss.memory(Sizes(int(lists.n_likes[0]), 1, 1))
     loss.slopes(lists, likes, others, memory)
     return memory["means"][lists.cells[0]]
 
@@ -112,7 +113,7 @@ def test_averages_from_zero_make_the_first_slopes_too_large(decay: float) -> Non
 def test_averages_of_whole_lists_that_stand_still_are_exact() -> None:
     lists, likes, others = whole_lists()
     loss = SONG(decay=0.3)
-    memory = loss.memory(sum(N_LIKES), 3)
+    memory = loss.memory(SIZES)
     for _ in range(3):
         found = loss.slopes(lists, likes, others, memory)
     for x, y in zip(found, slopes(SONG(decay=1.0), lists, likes, others), strict=True):
@@ -142,7 +143,7 @@ def test_ksong_finds_the_score_behind_the_first_k() -> None:
     lists, likes, others = whole_lists()
     for k in (1, 2):
         loss = KSONG(k=k, decay=1.0, smoothing_1=1e-4, smoothing_2=1e-6)
-        memory = loss.memory(sum(N_LIKES), 3)
+        memory = loss.memory(SIZES)
         loss.slopes(lists, likes, others, memory)
         for user, found in enumerate(memory["thresholds"]):
             there = np.concatenate(
@@ -163,7 +164,7 @@ def test_ksong_of_all_places_is_song() -> None:
 def test_practical_ksong_is_song_weighed_by_who_is_chosen() -> None:
     lists, likes, others = single_like()
     loss = KSONG(k=2, decay=1.0)
-    memory = loss.memory(sum(N_LIKES), 3)
+    memory = loss.memory(SIZES)
     a = loss.slopes(lists, likes, others, memory)
     chosen = 1 / (1 + np.exp(-2.0 * (likes[0, 0] - memory["thresholds"][1])))
     b = slopes(SONG(decay=1.0), lists, likes, others)
@@ -246,7 +247,7 @@ def test_solc_on_whole_lists_is_softmax_with_equal_targets() -> None:
 def test_solc_averages_sums_not_their_logarithms() -> None:
     lists, likes, others = whole_lists()
     loss = SOLC(decay=0.25)
-    memory = loss.memory(sum(N_LIKES), 3)
+    memory = loss.memory(SIZES)
     loss.slopes(lists, likes, others, memory)
     first = np.exp(memory["log_sums"])
     np.testing.assert_allclose(first[1], np.exp(likes[1, 0]) + np.exp(others[1]).sum())
@@ -257,7 +258,7 @@ def test_solc_averages_sums_not_their_logarithms() -> None:
 def test_one_average_a_user_is_the_papers_one_for_each_cell_while_scores_stand_still() -> None:
     lists, likes, others = toy()
     rng, loss, cells = np.random.default_rng(1), SOLC(decay=0.4), np.full(30, np.nan)
-    memory = loss.memory(30, 1)
+    memory = loss.memory(Sizes(30, 1, 30))
     for _ in range(5):
         i, j = np.arange(30), rng.choice(270, 20, replace=False)
         found = loss.slopes(part(lists, i, j), likes, others[:, j], memory)

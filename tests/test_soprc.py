@@ -10,6 +10,7 @@ from loss_lists import Scores, derivative, metrics, single_like, slopes, whole_l
 
 from mfrank.lists import Lists
 from mfrank.quantiles import quantiles
+from mfrank.trainers import Sizes
 from mfrank.trainers.soprc import SOPRC
 
 
@@ -99,7 +100,7 @@ def visits(loss: SOPRC, of_all: tuple[int, int], drawn: tuple[int, int], times: 
         cells=np.arange(drawn[0])[None],
         users=np.zeros(1, dtype=np.int64),
     )
-    memory, losses = loss.memory(drawn[0], 1), []
+    memory, losses = loss.memory(Sizes(drawn[0], 1, 1)), []
     for _ in range(times):
         a = rng.choice(likes, (1, drawn[0]), replace=False)
         b = rng.choice(others, (1, drawn[1]), replace=False)

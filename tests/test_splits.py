@@ -75,7 +75,9 @@ SPLITS = {
     "by_ratio": lambda data, seed: by_ratio(data, random_state=seed),
     "leave_last": lambda data, seed: leave_last(data, 2, valid_k=1, random_state=seed),
     "leave_k_out": lambda data, seed: leave_k_out(data, 2, valid_k=1, random_state=seed),
-    "by_time at timestamps": lambda data, seed: by_time(data, test=120, valid=110),
+    "by_time at timestamps": lambda data, seed: by_time(
+        data, test=data.timestamps.min() + 15, valid=data.timestamps.min() + 5
+    ),
     "by_time by shares": lambda data, seed: by_time(data, test=0.2, valid=0.1),
     "held_out_users": lambda data, seed: held_out_users(
         data, test=2, valid=0.25, random_state=seed

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from mfrank.jumps import METRICS
 from mfrank.lists import Lists
-from mfrank.trainers import Slopes
+from mfrank.trainers import Sizes, Slopes
 from mfrank.trainers.stochastic_rank import StochasticRank
 
 Scores = NDArray[np.float64]
@@ -56,7 +56,7 @@ def test_a_jump_is_what_passing_an_item_changes(metric: str, k: int) -> None:
 def slopes(loss: StochasticRank, lists: Lists, scores: Scores) -> Slopes:
     likes = lists.gains.shape[1]
     spread = np.tile(scores, (len(lists.gains), 1))
-    return loss.slopes(lists, spread[:, :likes], spread[:, likes:], loss.memory(1, 1))
+    return loss.slopes(lists, spread[:, :likes], spread[:, likes:], loss.memory(Sizes(1, 1, 1)))
 
 
 def test_two_items_are_exact_at_every_draw() -> None:
@@ -171,22 +171,22 @@ def test_padding_has_no_slope_and_no_say() -> None:
     loss = StochasticRank(k=3)
     rng = np.random.default_rng(0)
     likes, others = rng.normal(size=(2, 3)), rng.normal(size=(2, 4))
-    found = loss.slopes(padded, likes, others, loss.memory(1, 1))
+    found = loss.slopes(padded, likes, others, loss.memory(Sizes(1, 1, 1)))
     assert not found.likes[:, 2].any()
     assert not found.others[:, 2:].any()
     likes[:, 2], others[:, 2:] = 50, 90
-    again = loss.slopes(padded, likes, others, loss.memory(1, 1))
+    again = loss.slopes(padded, likes, others, loss.memory(Sizes(1, 1, 1)))
     for a, b in zip(found, again, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_every_batch_draws_noise_of_its_own_and_the_same_again() -> None:
     loss, lists = StochasticRank(), lists_of(np.array([1.0]), 3)
-    memory = loss.memory(1, 1)
+    memory = loss.memory(Sizes(1, 1, 1))
     scores = np.zeros((1, 1)), np.array([[0.1, 0.2, 0.3]])
     first, second = (loss.slopes(lists, *scores, memory) for _ in range(2))
     assert not np.array_equal(first.others, second.others)
-    again = loss.slopes(lists, *scores, loss.memory(1, 1))
+    again = loss.slopes(lists, *scores, loss.memory(Sizes(1, 1, 1)))
     np.testing.assert_array_equal(first.others, again.others)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.chains import Chain, Until, Walked
 from mfrank.csr import CSR
 from mfrank.quadratic import RowProblem
 
@@ -254,6 +255,20 @@ class Backend(Protocol):
         ids : int64, shape (B, n_places)
         filled : bool, shape (B, n_places)
             False where no try did; the id is then one of the row's.
+        """
+
+    def walk(
+        self,
+        chain: Chain,
+        base: Factors,
+        start: Factors,
+        scale: float,
+        until: Until,
+        n_threads: int = 0,
+    ) -> Walked:
+        """Iterate ``x <- base + scale (M x)`` from ``start`` in each block of the matrix M.
+
+        The arrays, shape (n, k), are iterated column by column.
         """
 
     def top_k(

@@ -23,19 +23,11 @@ from mfrank.backends import (
     Shared,
     SolveOptions,
 )
+from mfrank.chains import Chain, Until, Walked
 from mfrank.csr import CSR
+from mfrank.native import ext as _ext
+from mfrank.native import why_missing
 from mfrank.quadratic import RowProblem
-
-try:
-    import mfrank._ext as _ext
-except ImportError as error:
-    _WHY_MISSING: str | None = (
-        f"the C++ extension is not there ({error}); install a C++17 compiler and Python's headers "
-        "(Debian: apt install g++ python3-dev) and reinstall mfrank"
-    )
-else:
-    _WHY_MISSING = None
-    _ext.isa()  # A wrong MFRANK_ISA is an error now, never a silent fall-back to numpy.
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 
@@ -46,7 +38,7 @@ _QUERIES_WORTH_A_SORT = 256  # Sorting the items by length takes as long as to s
 
 def why_unavailable() -> str | None:
     """None where the extension was built, else how to get it."""
-    return _WHY_MISSING
+    return why_missing
 
 
 def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
@@ -187,6 +179,35 @@ def draw_others(
         n_threads=n_threads,
     )
     return items, filled
+
+
+def walk(
+    chain: Chain,
+    base: Factors,
+    start: Factors,
+    scale: float,
+    until: Until,
+    n_threads: int = 0,
+) -> Walked:
+    """Block by block, or the rows of a large one by all threads."""
+    n_blocks = len(chain.blocks) - 1
+    walked = Walked(start.copy(), np.empty(n_blocks), np.empty(n_blocks, dtype=np.int64))
+    _ext.walk(
+        rows=(chain.rows.indptr, chain.rows.indices, chain.rows.data),
+        blocks=chain.blocks,
+        left=chain.left,
+        right=chain.right,
+        base=base,
+        scale=scale,
+        x=walked.values,
+        n_steps=until.steps,
+        tolerance=until.tolerance,
+        spread=until.norm == "spread",
+        changes=walked.changes,
+        steps=walked.steps,
+        n_threads=n_threads,
+    )
+    return walked
 
 
 def top_k(

@@ -21,6 +21,7 @@ from mfrank.backends import (
     Shared,
     SolveOptions,
 )
+from mfrank.chains import Chain, Until, Walked
 from mfrank.csr import CSR
 from mfrank.quadratic import RowProblem
 from mfrank.streams import random_bits, random_units
@@ -167,6 +168,49 @@ def draw_others(
         for b, user in enumerate(users):
             filled[b] |= ~np.isin(items[b], rows.row(user)[0])
     return items, filled
+
+
+def walk(
+    chain: Chain,
+    base: Factors,
+    start: Factors,
+    scale: float,
+    until: Until,
+    n_threads: int = 0,
+) -> Walked:
+    """All blocks at once; those that are done stand still."""
+    begins, n_blocks = chain.blocks[:-1], len(chain.blocks) - 1
+    block = np.repeat(np.arange(n_blocks), np.diff(chain.blocks))
+    x, changes = start.astype(np.float64), np.full(n_blocks, np.inf)
+    steps, moving = np.zeros(n_blocks, dtype=np.int64), np.ones(n_blocks, dtype=bool)
+    for _ in range(until.steps):
+        step = np.where(moving[block, None], base + scale * _product(chain, x, block) - x, 0.0)
+        x = x + step
+        changes = np.where(moving, _norms(step, begins, until.norm), changes)
+        steps += moving
+        if until.tolerance is not None:
+            moving = changes > until.tolerance
+    return Walked(x.astype(start.dtype), changes, steps)
+
+
+def _product(chain: Chain, x: NDArray[np.float64], block: NDArray[np.int64]) -> NDArray[Any]:
+    """W x + l (r . x) in each block."""
+    entries = np.repeat(np.arange(len(x)), chain.rows.counts)
+    weights = np.ones(len(entries)) if chain.rows.data is None else chain.rows.data
+    product = np.zeros_like(x)
+    np.add.at(product, entries, weights[:, None] * x[chain.rows.indices])
+    if chain.left is not None and chain.right is not None:
+        dots = np.add.reduceat(chain.right[:, None] * x, chain.blocks[:-1])
+        product += chain.left[:, None] * dots[block]
+    return product
+
+
+def _norms(step: NDArray[np.float64], begins: NDArray[np.int64], norm: str) -> NDArray[Any]:
+    """Norm of each block's change, the largest of its columns'."""
+    if norm == "sum":
+        return np.asarray(np.add.reduceat(np.abs(step), begins).max(axis=1, initial=0.0))
+    spread = np.maximum.reduceat(step, begins) - np.minimum.reduceat(step, begins)
+    return np.asarray(spread.max(axis=1, initial=0.0) / 2)
 
 
 def top_k(

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from mfrank.data.interactions import Interactions
-from mfrank.descent import Tables
 from mfrank.lists import Array
 from mfrank.store.factors import FactorStore
+from mfrank.tables import Tables
 from mfrank.trainers import Memory
 
 __all__ = ["Checkpoint", "fingerprint"]

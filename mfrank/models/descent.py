@@ -14,7 +14,7 @@ from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
 from mfrank.backends import Factors, choose
 from mfrank.csr import CSR
 from mfrank.data.interactions import Interactions
-from mfrank.descent import Batches, Course, Tables, descend, on_sphere
+from mfrank.descent import Batches, Course, descend
 from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models.checkpoint import Checkpoint, resume
 from mfrank.models.factor_model import Callback, FactorModel, Record, Watch
@@ -24,17 +24,17 @@ from mfrank.options import describe
 from mfrank.retrieval.recommender import Recommender
 from mfrank.sampling import ListDrawer, Negatives, Sampling
 from mfrank.schedules import Constant, Schedule
+from mfrank.scoring import SCORINGS, Rows, Scores
 from mfrank.seeds import Seed, generator
 from mfrank.spectral import random_factors
 from mfrank.starts import first_biases, first_factors
 from mfrank.steps import Step
 from mfrank.store.factors import FactorStore
-from mfrank.trainers import Loss, Memory
+from mfrank.tables import Tables
+from mfrank.trainers import Loss, Memory, Sizes
 from mfrank.trainers.song import SONG
 
 __all__ = ["Descent"]
-
-Scores = Literal["dot", "cosine"]
 
 _DEFAULT_LOSS, _DEFAULT_OPTIMISER, _DEFAULT_SCHEDULE = SONG(), Adam(), Constant()
 
@@ -76,11 +76,13 @@ class Descent(FactorModel):
         the likes of other users of the batch. Losses with a softmax correct for it.
     popularity_power : float, default 0.75
         >= 0 (word2vec's).
-    scores : {"dot", "cosine"} or None, default None
-        Dot products, or dot products of factors that are kept at length 1. None is what the loss is
-        made for: cosines for SOPRC, dot products for the others.
+    scores : {"dot", "cosine", "distance"} or None, default None
+        Dot products; dot products of factors that are kept at length 1; or squared distances,
+        negative, of factors that are kept in the unit ball (Hsieh et al. 2017). None is what the
+        loss is made for: cosines for SOPRC, distances for SML, dot products for the others. The
+        store of distances has half of them, as p . q with biases -|p|^2 / 2 and -|q|^2 / 2.
     temperature : float, default 1.0
-        > 0, what dot products are divided by in the loss.
+        > 0, what these are divided by in the loss.
     item_biases : bool, default False
         Whether items have biases too, added to the scores.
     weight_decay : float, default 0.0
@@ -181,8 +183,10 @@ class Descent(FactorModel):
         ----------
         user_items : Interactions, scipy sparse (users x items), or DataFrame
         start : model or FactorStore, optional
-            Go on from its factors and biases, with a fresh optimiser: an :class:`ALS`, or a
-            ``Descent`` of another loss as a warm-up. As in :meth:`ALS.fit`.
+            Go on from its factors, with a fresh optimiser: an :class:`ALS`, or a ``Descent`` of
+            another loss as a warm-up. As in :meth:`ALS.fit`. Factors of cosines and distances are
+            drawn back to the sphere or into the ball; item biases, where this model has them, begin
+            such that factors that are there already rank items as the start does.
         stopping : EarlyStopping, optional
             Stop where held-out interactions are no longer ranked better, and keep the best epoch;
             ``iterations`` is then the most that there will be.
@@ -225,7 +229,7 @@ class Descent(FactorModel):
         random = generator(self.random_state)
         seed = int(random.integers(2**63))
         tables = self._tables(data, store, random)
-        memory = self.loss.memory(len(rows.indices), rows.n_rows)
+        memory = self.loss.memory(Sizes(len(rows.indices), rows.n_rows, rows.n_columns))
         tables.begin(self.optimiser)
         history: list[Record] = []
         if past is not None:
@@ -262,15 +266,16 @@ class Descent(FactorModel):
         self, data: Interactions, start: FactorStore | None, random: np.random.Generator
     ) -> Tables:
         """What the fit begins with."""
-        backend = choose(self.backend)
+        backend, scoring = choose(self.backend), SCORINGS[self.scores or self.loss.scores]
         users, items = self._first_factors(data, start, random)
-        cosine = (self.scores or self.loss.scores) == "cosine"
-        if cosine:
-            users, items = on_sphere(users), on_sphere(items)
+        for table in (users, items):
+            scoring.confine(Rows(table, np.arange(len(table))))
         biases = None
         if self.item_biases:
-            biases = first_biases(data, start, self.dtype)[:, None] / self.temperature
-        return Tables(users, items, biases, backend, cosine, self.temperature, self.n_threads)
+            untrained = scoring.stored(items, np.zeros(len(items), items.dtype))
+            stored = first_biases(data, start, untrained)
+            biases = scoring.trained(items, stored)[:, None] / self.temperature
+        return Tables(users, items, biases, backend, scoring, self.temperature, self.n_threads)
 
     def _first_factors(
         self, data: Interactions, start: FactorStore | None, random: np.random.Generator

@@ -101,6 +101,7 @@ class FactorModel(Parameters, Recommender):
             data.user_ids,
             data.item_ids,
             counts=data.counts,
+            user_biases=step.user_biases,
             item_biases=step.item_biases,
             fitter=describe(self),
             history=history,

@@ -94,6 +94,11 @@ class LinearRanker(Parameters):
         ):
             if not isinstance(value := getattr(self, name), kind):
                 raise TypeError(f"{name} must be one of mfrank's, such as {example}; got {value!r}")
+        if self.loss.between:
+            raise ValueError(
+                f"loss {type(self.loss).__name__} is of distances between items, which documents "
+                "have no factors for; take another, such as mfrank.trainers.list_net.ListNet()"
+            )
         for name in ("iterations", "batch_size"):
             check_count(name, getattr(self, name), 1)
         check_at_least_zero(weight_decay=self.weight_decay)

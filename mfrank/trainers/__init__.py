@@ -8,22 +8,35 @@ The text is numpy's and works on any library's arrays that share its interface.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
-from mfrank.lists import Array, Lists
+from mfrank.lists import NOTHING, Array, Lists
+from mfrank.scoring import Scores
 
-__all__ = ["Loss", "Memory", "Slopes"]
+__all__ = ["Loss", "Memory", "Sizes", "Slopes"]
 
 Memory = dict[str, Array]
-"""What a loss remembers from batch to batch, by name: arrays by observed cell or by user."""
+"""What a loss remembers from batch to batch, by name: arrays by observed cell, user or item."""
+
+
+class Sizes(NamedTuple):
+    """Numbers of observed cells, of users and of items that losses may remember something of."""
+
+    cells: int
+    users: int
+    items: int
 
 
 class Slopes(NamedTuple):
-    """Slopes of the liked (B, L) and of the other items (B, M), and the loss of each user (B,)."""
+    """Slopes of the liked (B, L) and of the other items (B, M), and the loss of each user (B,).
+
+    Where the loss takes ``lists.between``, slopes (B, L, M) of these too.
+    """
 
     likes: Array
     others: Array
     loss: Array
+    between: Array = NOTHING
 
 
 class Loss(ABC):
@@ -31,16 +44,20 @@ class Loss(ABC):
 
     Attributes
     ----------
-    scores : {"dot", "cosine"}
-        Which scores its defaults are made for: p_u . q_i, or that over the lengths of both.
+    scores : {"dot", "cosine", "distance"}
+        Which scores its defaults are made for: p_u . q_i, that over the lengths of both, or
+        -|p_u - q_i|^2.
     remembers_users : bool
         Whether its memory has a place for each user, who may then have but one list in a batch.
+    between : bool
+        Whether it takes ``lists.between`` and ``lists.liked_items``, which factors of items give.
     """
 
-    scores: ClassVar[Literal["dot", "cosine"]] = "dot"
+    scores: ClassVar[Scores] = "dot"
     remembers_users: ClassVar[bool] = False
+    between: ClassVar[bool] = False
 
-    def memory(self, n_cells: int, n_users: int) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         """What it remembers before the first batch; nothing, unless it says otherwise."""
         return {}
 

@@ -13,7 +13,7 @@ from mfrank.averages import averaged, check_decay
 from mfrank.hinge_ranks import HingeRanks, discounted_gains
 from mfrank.lists import Array, Lists
 from mfrank.logistic import sigmoid
-from mfrank.trainers import Loss, Memory, Slopes
+from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["KSONG"]
 
@@ -101,13 +101,13 @@ class KSONG(Loss):
             smoothing_2=self.smoothing_2,
         )
 
-    def memory(self, n_cells: int, n_users: int) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         """Threshold of each user, mean g of each cell, curvatures; NaN until there is one."""
-        kept = {"thresholds": np.full(n_users, np.nan)}
+        kept = {"thresholds": np.full(sizes.users, np.nan)}
         if self.decay < 1:
-            kept["means"] = np.full(n_cells, np.nan)
+            kept["means"] = np.full(sizes.cells, np.nan)
         if self.decay < 1 and self.theoretical:
-            kept["curvatures"] = np.full(n_users, np.nan)
+            kept["curvatures"] = np.full(sizes.users, np.nan)
         return kept
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:

@@ -9,7 +9,7 @@ import numpy as np
 from mfrank.amounts import check_count
 from mfrank.lists import Array, Lists
 from mfrank.logistic import log_sum_exp
-from mfrank.trainers import Loss, Memory, Slopes
+from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["ListMLE"]
 
@@ -33,7 +33,7 @@ class ListMLE(Loss):
     def __post_init__(self) -> None:
         check_count("random_state", self.random_state, 0)
 
-    def memory(self, n_cells: int, n_users: int) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         """How many batches have been shuffled."""
         return {"batches": np.zeros(1, dtype=np.int64)}
 

@@ -10,7 +10,7 @@ import numpy as np
 from mfrank.averages import check_decay
 from mfrank.lists import Array, Lists
 from mfrank.logistic import log_sum_exp
-from mfrank.trainers import Loss, Memory, Slopes
+from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["SOLC"]
 
@@ -41,9 +41,9 @@ class SOLC(Loss):
     def __post_init__(self) -> None:
         check_decay(self.decay)
 
-    def memory(self, n_cells: int, n_users: int) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         """Log of each user's sum, NaN until its first estimate; nothing for a decay of 1."""
-        return {} if self.decay == 1 else {"log_sums": np.full(n_users, np.nan)}
+        return {} if self.decay == 1 else {"log_sums": np.full(sizes.users, np.nan)}
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""

@@ -10,7 +10,7 @@ from mfrank.amounts import check_above_zero
 from mfrank.averages import averaged, check_decay
 from mfrank.hinge_ranks import HingeRanks, discounted_gains
 from mfrank.lists import Array, Lists
-from mfrank.trainers import Loss, Memory, Slopes
+from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["SONG"]
 
@@ -49,11 +49,11 @@ class SONG(Loss):
         check_decay(self.decay)
         check_above_zero(margin=self.margin)
 
-    def memory(self, n_cells: int, n_users: int) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         """Mean g of each cell, NaN until its first estimate; nothing for a decay of 1."""
         if self.decay == 1:
             return {}
-        return {"means": np.full(n_cells, 0.0 if self.from_zero else np.nan)}
+        return {"means": np.full(sizes.cells, 0.0 if self.from_zero else np.nan)}
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""

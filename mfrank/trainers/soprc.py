@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from mfrank.averages import averaged, check_decay
 from mfrank.hinge_ranks import squared_hinges
 from mfrank.lists import Array, Lists
 from mfrank.quantiles import quantiles
-from mfrank.trainers import Loss, Memory, Slopes
+from mfrank.scoring import Scores
+from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["SOPRC"]
 
@@ -48,7 +49,7 @@ class SOPRC(Loss):
 
     remembers_users: ClassVar[bool] = True
 
-    scores: ClassVar[Literal["dot", "cosine"]] = "cosine"
+    scores: ClassVar[Scores] = "cosine"
 
     hinge: float = 0.1
     smoothing: float = 0.001
@@ -66,11 +67,11 @@ class SOPRC(Loss):
             check_count("order_statistics", self.order_statistics, 1)
         check_decay(self.decay)
 
-    def memory(self, n_cells: int, n_users: int) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         """Order statistics of each user's likes, NaN until the first, where they are averaged."""
         if self.order_statistics is None:
             return {}
-        return {"order_statistics": np.full((n_users, self.order_statistics), np.nan)}
+        return {"order_statistics": np.full((sizes.users, self.order_statistics), np.nan)}
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""

@@ -9,7 +9,7 @@ import numpy as np
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
 from mfrank.jumps import METRICS
 from mfrank.lists import Array, Lists
-from mfrank.trainers import Loss, Memory, Slopes
+from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["StochasticRank"]
 
@@ -78,7 +78,7 @@ class StochasticRank(Loss):
         check_above_zero(last_noise=self.last_noise)
         check_count("annealing_batches", self.annealing_batches, 1)
 
-    def memory(self, n_cells: int, n_users: int) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         """How many batches have drawn noise."""
         return {"batches": np.zeros(1, dtype=np.int64)}
 

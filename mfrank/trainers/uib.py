@@ -9,7 +9,7 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero
 from mfrank.lists import Array, Lists
-from mfrank.trainers import Loss, Memory, Slopes
+from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["UIB"]
 
@@ -38,9 +38,9 @@ class UIB(Loss):
         check_above_zero(margin=self.margin)
         check_at_least_zero(boundary_learning_rate=self.boundary_learning_rate)
 
-    def memory(self, n_cells: int, n_users: int) -> Memory:
+    def memory(self, sizes: Sizes) -> Memory:
         """Boundary of each user."""
-        return {"boundaries": np.zeros(n_users)}
+        return {"boundaries": np.zeros(sizes.users)}
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`; each user stands in a batch once at most."""

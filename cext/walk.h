@@ -1,0 +1,185 @@
+// Iteration of a random walk's matrix: x := base + scale (W x + left (right . x)), block by block.
+//
+// A block's rows are cut into chunks, the same whatever the threads; each chunk has sums of its own,
+// added in order, so no thread count changes a bit. Blocks of a few chunks are iterated to their
+// end by one thread each, larger ones by all threads together.
+
+constexpr int64_t WALK_CHUNK = 1 << 14;  // Products of a chunk, about.
+constexpr int64_t WALK_TOGETHER = 8;     // Chunks from which on threads share a block.
+constexpr int64_t WALK_AHEAD = 24;       // Entries between a prefetch and its use.
+
+// One column's part of a row, in four sums, so that additions need not wait for each other.
+template <class T>
+MFRANK_INLINE T row_product(const Csr<T>& rows, int64_t row, const T* x) {
+    const int32_t* const at = rows.indices;
+    const int64_t end = rows.indptr[row + 1], last = rows.indptr[rows.n_rows] - 1;
+    T sums[4] = {};
+    int64_t e = rows.indptr[row];
+    for (; e + 4 <= end; e += 4) {
+        __builtin_prefetch(x + at[std::min(e + WALK_AHEAD, last)]);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) sums[i] += (rows.data ? rows.data[e + i] : T(1)) * x[at[e + i]];
+    }
+    for (; e < end; ++e) sums[0] += (rows.data ? rows.data[e] : T(1)) * x[at[e]];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// What a chunk adds to the norm of the change and to right . x, a column.
+struct WalkSums {
+    double total = 0, low = 0, high = 0, dot = 0;
+    void add(double change, double product) {
+        total += std::abs(change);
+        low = std::min(low, change), high = std::max(high, change);
+        dot += product;
+    }
+};
+
+// The iteration of one block.
+template <class T>
+class BlockWalk {
+   public:
+    // `scratch` has the shape of task.x; only the block's rows of both are touched.
+    BlockWalk(const WalkTask<T>& task, int64_t block, T* scratch)
+        : task_(task), block_(block), from_(task.x), to_(scratch), dots_(task.k) {
+        const int64_t *indptr = task.rows.indptr, end = task.blocks[block + 1];
+        chunks_.push_back(task.blocks[block]);
+        for (int64_t row = chunks_.back(), work = 0; row < end; ++row) {
+            work += (indptr[row + 1] - indptr[row] + 2) * task.k;
+            if (work >= WALK_CHUNK || row + 1 == end) chunks_.push_back(row + 1), work = 0;
+        }
+        sums_.resize(n_chunks() * task.k);
+        if (task.right)
+            for (int64_t row = task.blocks[block]; row < end; ++row)
+                for (int64_t j = 0; j < task.k; ++j)
+                    dots_[j] += double(task.right[row]) * task.x[row * task.k + j];
+    }
+
+    int64_t n_chunks() const { return static_cast<int64_t>(chunks_.size()) - 1; }
+
+    // One step of a chunk's rows.
+    void advance(int64_t chunk) {
+        if (task_.k == 1) advance_vector(chunk);
+        else advance_columns(chunk);
+    }
+
+    // After all chunks of a step; true when it was the last.
+    bool finish() {
+        std::fill(dots_.begin(), dots_.end(), 0.0);
+        double change = 0;
+        for (int64_t j = 0; j < task_.k; ++j) {
+            WalkSums all;
+            for (int64_t c = 0; c < n_chunks(); ++c) {
+                const WalkSums& part = sums_[c * task_.k + j];
+                all.total += part.total, all.dot += part.dot;
+                all.low = c ? std::min(all.low, part.low) : part.low;
+                all.high = c ? std::max(all.high, part.high) : part.high;
+            }
+            dots_[j] = all.dot;
+            const double norm = task_.spread ? (all.high - all.low) / 2 : all.total;
+            if (!(norm <= change)) change = norm;  // also where it is no number
+        }
+        std::swap(from_, to_);
+        task_.changes[block_] = change;
+        const bool enough = task_.tolerance && change <= task_.tolerance[block_];
+        if (++task_.steps[block_] < task_.n_steps && !enough) return false;
+        const int64_t first = chunks_.front() * task_.k, size = chunks_.back() * task_.k - first;
+        if (from_ != task_.x) std::copy_n(from_ + first, size, task_.x + first);
+        return true;
+    }
+
+   private:
+    void advance_vector(int64_t chunk) {
+        const T dot = T(dots_[0]);
+        WalkSums sums;
+        for (int64_t row = chunks_[chunk]; row < chunks_[chunk + 1]; ++row) {
+            T product = row_product(task_.rows, row, from_);
+            if (task_.left) product += task_.left[row] * dot;
+            const T value = task_.base[row] + task_.scale * product;
+            begin_or_add(sums, row == chunks_[chunk], double(value) - from_[row],
+                         task_.right ? double(task_.right[row]) * value : 0);
+            to_[row] = value;
+        }
+        sums_[chunk] = sums;
+    }
+
+    void advance_columns(int64_t chunk) {
+        const int64_t k = task_.k;
+        WalkSums* const sums = sums_.data() + chunk * k;
+        for (int64_t row = chunks_[chunk]; row < chunks_[chunk + 1]; ++row) {
+            const int64_t begin = task_.rows.indptr[row];
+            T* const to = to_ + row * k;
+            const T* const was = from_ + row * k;
+            weighted_sum(
+                task_.rows.indptr[row + 1] - begin,
+                [&](int64_t e) { return task_.rows.data ? task_.rows.data[begin + e] : T(1); },
+                [&](int64_t e) { return from_ + task_.rows.indices[begin + e] * k; }, k, to);
+            const T left = task_.left ? task_.left[row] : T(0);
+            const double right = task_.right ? task_.right[row] : 0;
+            for (int64_t j = 0; j < k; ++j) {
+                to[j] = task_.base[row * k + j] + task_.scale * (to[j] + left * T(dots_[j]));
+                begin_or_add(sums[j], row == chunks_[chunk], double(to[j]) - was[j], right * to[j]);
+            }
+        }
+    }
+
+    static void begin_or_add(WalkSums& sums, bool begin, double change, double product) {
+        if (begin) sums = {0, change, change, 0};
+        sums.add(change, product);
+    }
+
+    const WalkTask<T>& task_;
+    const int64_t block_;
+    T *from_, *to_;
+    std::vector<double> dots_;     // right . x of each column
+    std::vector<int64_t> chunks_;  // where they begin
+    std::vector<WalkSums> sums_;   // of each chunk and column
+};
+
+// All threads on one block: a step begins when every chunk of the step before is done.
+template <class T>
+static void walk_together(BlockWalk<T>& walk, const WalkTask<T>& task) {
+    const int64_t n_chunks = walk.n_chunks();
+    const int wanted = task.n_threads > 0 ? task.n_threads : usable_cores();
+    std::atomic<int64_t> chunks_done{0}, steps_done{0};
+    std::atomic<bool> over{false};
+    const int n_threads = static_cast<int>(std::min<int64_t>(wanted, n_chunks));
+    share(task.n_steps * n_chunks, n_threads, [&](Blocks& blocks) {
+        for (int64_t block; blocks.next(block);) {
+            const int64_t step = block / n_chunks;
+            while (steps_done.load(std::memory_order_acquire) < step) {
+                if (over || blocks.stopping()) return;
+                std::this_thread::yield();
+            }
+            if (over) return;
+            walk.advance(block % n_chunks);
+            if (chunks_done.fetch_add(1, std::memory_order_acq_rel) + 1 < (step + 1) * n_chunks)
+                continue;
+            if (walk.finish()) over = true;
+            steps_done.store(step + 1, std::memory_order_release);
+        }
+    });
+}
+
+template <class T>
+static void walk(const WalkTask<T>& task) {
+    Buffer<T> scratch(task.rows.n_rows * task.k);
+    std::vector<int64_t> small;
+    for (int64_t block = 0; block < task.n_blocks; ++block) {
+        task.steps[block] = 0, task.changes[block] = std::numeric_limits<double>::infinity();
+        if (task.n_steps == 0) continue;
+        const int64_t first = task.blocks[block], last = task.blocks[block + 1];
+        const int64_t entries = task.rows.indptr[last] - task.rows.indptr[first];
+        if ((entries + 2 * (last - first)) * task.k < WALK_TOGETHER * WALK_CHUNK) {
+            small.push_back(block);
+            continue;
+        }
+        BlockWalk<T> alone(task, block, scratch.get());
+        walk_together(alone, task);
+    }
+    for_each_list(static_cast<int64_t>(small.size()), task.n_threads, [&](int64_t i) {
+        BlockWalk<T> one(task, small[i], scratch.get());
+        do
+            for (int64_t chunk = 0; chunk < one.n_chunks(); ++chunk) one.advance(chunk);
+        while (!one.finish());
+    });
+}

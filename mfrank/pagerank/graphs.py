@@ -1,0 +1,265 @@
+"""Graphs of queries, held as one: nodes, edges and features of all of them end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.csr import CSR
+from mfrank.pagerank import checks as check
+
+__all__ = ["Backlinks", "Graphs"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Backlinks(NamedTuple):
+    """The edges by their targets.
+
+    Attributes
+    ----------
+    rows : CSR, n_nodes rows and columns, without values
+        Row i holds the sources of the edges to i.
+    edges : int64, shape (n_edges,)
+        Number of the edge (by sources) at each place of ``rows``.
+    """
+
+    rows: CSR
+    edges: Ints
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graphs:
+    """A directed graph for each query, with the features that weigh its nodes and edges.
+
+    Nodes are numbered through all queries; no edge leads from one query's graph to another's. Made
+    by :meth:`from_edges` or by :class:`mfrank.pagerank.Sessions`. (Zhukovskii et al. 2014; the
+    notation of the Supervised PageRank paper is in brackets.)
+
+    Attributes
+    ----------
+    nodes : int64, shape (n_queries + 1,)
+        Query q has the nodes ``nodes[q]:nodes[q + 1]`` [V_q].
+    links : CSR, n_nodes rows and columns, without values
+        Row i holds the targets of the edges from node i, ascending [E_q].
+    node_features : float64, shape (n_nodes, m1)
+        >= 0 [V].
+    edge_features : float64, shape (n_edges, m2)
+        >= 0, in the order of ``links`` [E].
+    seeds : int64, shape (n_seeds,)
+        Nodes where walks begin and restart, ascending, at least one a query [U_q].
+    labels : float64, shape (n_nodes,)
+        Graded relevance to the query, more is better; NaN where not judged.
+    queries : int64, shape (n_queries,)
+        Row of each query among whatever it stands for.
+    pages : int64, shape (n_nodes,)
+        Row of the page or item that each node is, ascending within a query.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that do not fit, negative features or features that are not finite, a query without
+        nodes or seeds, an edge between queries.
+    """
+
+    nodes: Ints
+    links: CSR
+    node_features: Floats
+    edge_features: Floats
+    seeds: Ints
+    labels: Floats
+    queries: Ints
+    pages: Ints
+
+    def __post_init__(self) -> None:
+        check.partition(self.nodes, self.links.n_rows)
+        put = object.__setattr__
+        for name, rows in (("node_features", self.n_nodes), ("edge_features", self.n_edges)):
+            put(self, name, check.features(name, getattr(self, name), rows))
+        put(self, "labels", check.labels(self.labels, self.n_nodes))
+        for name, size in (("queries", self.n_queries), ("pages", self.n_nodes)):
+            put(self, name, check.rows(name, getattr(self, name), size))
+        put(self, "seeds", check.seeds(self.seeds, self.nodes))
+        check.edges_within(self.query_of, self.sources, self.links.indices)
+
+    @classmethod
+    def from_edges(
+        cls,
+        sources: ArrayLike,
+        targets: ArrayLike,
+        *,
+        seeds: ArrayLike | Literal["all"],
+        node_features: ArrayLike | None = None,
+        edge_features: ArrayLike | None = None,
+        query_of: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        n_nodes: int | None = None,
+    ) -> Graphs:
+        """Graphs of an edge list; nodes are numbered from 0 through all queries.
+
+        Parameters
+        ----------
+        sources, targets : int, shape (n_edges,)
+            In any order, no edge twice.
+        seeds : int, shape (n_seeds,), or "all"
+            Nodes where walks begin, some of every query's.
+        node_features, edge_features : shape (n_nodes, m1), (n_edges, m2), optional
+            >= 0; left out, one that is 1 everywhere: all nodes or edges weigh the same.
+        query_of : int, shape (n_nodes,), optional
+            Query of each node, 0, 0, ..., 1, 1, ...; left out, there is one query.
+        labels : shape (n_nodes,), optional
+            As the attribute; left out, nothing is judged.
+        n_nodes : int, optional
+            Where neither features, queries nor labels are given for each node and the largest node
+            has no edge.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :class:`Graphs`; nodes that are not there, or an edge that is there twice.
+        """
+        sizes = [len(np.asarray(a)) for a in (node_features, query_of, labels) if a is not None]
+        size = check.n_nodes(n_nodes, sizes, sources, targets)
+        from_, to = check.edges(sources, targets, size)
+        order = np.lexsort((to, from_))
+        from_, to = from_[order], to[order]
+        check.unique_edges(from_, to)
+        features = np.ones((len(to), 1)) if edge_features is None else np.asarray(edge_features)
+        if len(features) != len(to):
+            raise ValueError(f"edge_features has {len(features)} rows for {len(to)} edges")
+        nodes = check.offsets(np.zeros(size, np.int64) if query_of is None else query_of, size)
+        every = np.arange(size)
+        return cls(
+            nodes,
+            CSR(_offsets(from_, size), to.astype(np.int32), None, size),
+            np.ones((size, 1)) if node_features is None else np.asarray(node_features),
+            features[order],
+            every if isinstance(seeds, str) and seeds == "all" else np.asarray(seeds),
+            np.full(size, np.nan) if labels is None else np.asarray(labels),
+            np.arange(len(nodes) - 1),
+            every - np.repeat(nodes[:-1], np.diff(nodes)),
+        )
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries, |Q|."""
+        return len(self.nodes) - 1
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes of all queries."""
+        return self.links.n_rows
+
+    @property
+    def n_edges(self) -> int:
+        """Edges of all queries."""
+        return len(self.links.indices)
+
+    @property
+    def n_features(self) -> tuple[int, int]:
+        """Numbers of node and of edge features, m1 and m2."""
+        return self.node_features.shape[1], self.edge_features.shape[1]
+
+    @cached_property
+    def query_of(self) -> Ints:
+        """Query of each node, int64, shape (n_nodes,)."""
+        return np.repeat(np.arange(self.n_queries), np.diff(self.nodes))
+
+    @cached_property
+    def sources(self) -> NDArray[np.int32]:
+        """Source of each edge, int32, shape (n_edges,)."""
+        return np.repeat(np.arange(self.n_nodes, dtype=np.int32), self.links.counts)
+
+    @cached_property
+    def dangling(self) -> NDArray[np.bool_]:
+        """Nodes without edges from them, whose walk restarts; bool, shape (n_nodes,)."""
+        return np.asarray(self.links.counts == 0)
+
+    @cached_property
+    def backlinks(self) -> Backlinks:
+        """The edges by their targets; built once."""
+        numbers = np.arange(self.n_edges)
+        shape = self.n_nodes, self.n_nodes
+        back = sp.csr_array((numbers, self.links.indices, self.links.indptr), shape=shape).tocsc()
+        return Backlinks(CSR.from_scipy(back.T, None), back.data)
+
+    def find(self, queries: ArrayLike, pages: ArrayLike) -> Ints:
+        """Node of each (row of a query, row of a page), int64; -1 where there is none."""
+        width = 1 + max(int(self.pages.max()), int(np.max(pages, initial=0)))
+        order = np.argsort(self.queries[self.query_of], kind="stable")
+        known = self.queries[self.query_of[order]] * width + self.pages[order]
+        wanted = np.asarray(queries, np.int64) * width + np.asarray(pages, np.int64)
+        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where(known[at] == wanted, order[at], -1)
+
+    def with_labels(self, labels: ArrayLike) -> Graphs:
+        """The same graphs with these judgements, shape (n_nodes,), NaN where there is none."""
+        return replace(self, labels=np.asarray(labels))
+
+    def with_constant(self) -> Graphs:
+        """The same graphs with one more feature, 1 everywhere, of nodes and of edges.
+
+        So no seeds and no edges of a node weigh 0 altogether, whatever the other features are.
+        """
+        return replace(
+            self,
+            node_features=np.append(self.node_features, np.ones((self.n_nodes, 1)), axis=1),
+            edge_features=np.append(self.edge_features, np.ones((self.n_edges, 1)), axis=1),
+        )
+
+    def take(self, queries: Sequence[int] | NDArray[Any]) -> Graphs:
+        """The graphs of some queries, by their number here, in the order given.
+
+        Raises
+        ------
+        ValueError
+            If there is none of them, or such a query is not there.
+        """
+        chosen = check.numbers("queries", queries, self.n_queries)
+        sizes = np.diff(self.nodes)[chosen]
+        kept = _ranges(self.nodes[chosen], sizes)
+        counts = self.links.counts[kept]
+        edges = _ranges(self.links.indptr[kept], counts)
+        nodes = np.concatenate([[0], np.cumsum(sizes)])
+        number = np.full(self.n_nodes, -1, dtype=np.int32)
+        number[kept] = np.arange(len(kept), dtype=np.int32)
+        shift = np.repeat(nodes[:-1] - self.nodes[chosen], sizes)
+        targets = self.links.indices[edges] + np.repeat(shift, counts)
+        is_seed = np.zeros(self.n_nodes, dtype=bool)
+        is_seed[self.seeds] = True
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        return Graphs(
+            nodes,
+            CSR(indptr, targets.astype(np.int32), None, len(kept)),
+            self.node_features[kept],
+            self.edge_features[edges],
+            np.flatnonzero(is_seed[kept]),
+            self.labels[kept],
+            self.queries[chosen],
+            self.pages[kept],
+        )
+
+    def __repr__(self) -> str:
+        m1, m2 = self.n_features
+        return (
+            f"Graphs({self.n_queries:,} queries, {self.n_nodes:,} nodes with {m1} features, "
+            f"{self.n_edges:,} edges with {m2}, {len(self.seeds):,} seeds, "
+            f"{int(np.isfinite(self.labels).sum()):,} labels)"
+        )
+
+
+def _offsets(rows: Ints, n_rows: int) -> Ints:
+    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_rows))])
+
+
+def _ranges(begins: Ints, sizes: Ints) -> Ints:
+    """The numbers begin, begin + 1, ... of each range, one after the other."""
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(begins - ends + sizes, sizes)

@@ -1,0 +1,266 @@
+"""Sessions of a log, and the browsing graphs of the queries they start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.amounts import check_above_zero, check_count
+from mfrank.csr import CSR
+from mfrank.data.columns import epoch_seconds
+from mfrank.data.ids import Ids, RawIds
+from mfrank.data.interactions import Interactions
+from mfrank.pagerank import checks as check
+from mfrank.pagerank.graphs import Graphs
+
+__all__ = ["Sessions"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class _Counted(NamedTuple):
+    """Nodes and edges of the browsing graphs with how often each was seen."""
+
+    queries: Ints  # of nodes
+    pages: Ints
+    visits: Ints
+    starts: Ints
+    sources: Ints  # of edges
+    targets: Ints
+    moves: Ints
+
+    def without(self, nodes: NDArray[np.bool_], edges: NDArray[np.bool_]) -> _Counted:
+        """Only these nodes and, of the edges between them, these edges."""
+        number = np.cumsum(nodes) - 1
+        kept = edges & nodes[self.sources] & nodes[self.targets]
+        ends = number[self.sources[kept]], number[self.targets[kept]]
+        of_nodes = [column[nodes] for column in self[:4]]
+        return _Counted._make([*of_nodes, *ends, self.moves[kept]])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sessions:
+    """Visits of pages in the order of sessions, each of which started from a query.
+
+    A session ends where its visitor types another query, or rests longer than a gap (Supervised
+    PageRank, section 7.1).
+
+    Attributes
+    ----------
+    pages : int64, shape (n_visits,)
+        Row of the page that was visited, session after session.
+    begins : int64, shape (n_sessions + 1,)
+        Session s has the visits ``begins[s]:begins[s + 1]``.
+    queries : int64, shape (n_sessions,)
+        Row of the query that the session started from.
+    page_ids, query_ids : Ids
+        What the rows stand for.
+    """
+
+    pages: Ints
+    begins: Ints
+    queries: Ints
+    page_ids: Ids
+    query_ids: Ids
+
+    @classmethod
+    def from_log(
+        cls,
+        visitors: RawIds,
+        pages: RawIds,
+        timestamps: ArrayLike,
+        queries: RawIds | None = None,
+        *,
+        gap: float | None = 1800,
+        page_ids: Ids | None = None,
+    ) -> Sessions:
+        """Sessions of a log with a row for each visit of a page, in any order.
+
+        Parameters
+        ----------
+        visitors, pages : ids, shape (n,)
+        timestamps : whole numbers or dates, shape (n,)
+            Of equal ones of a visitor, the order given holds.
+        queries : ids, shape (n,), optional
+            The query each visit belongs to: the last that its visitor typed. Left out, all sessions
+            start from one query.
+        gap : float or None, default 1800
+            > 0, longest rest within a session, in the unit of the timestamps (dates: seconds; the
+            paper's 30 minutes). None: there is no limit.
+        page_ids : Ids, optional
+            Rows of pages, where they are numbered already.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If lengths differ, or ids or timestamps are none.
+        """
+        if gap is not None:
+            check_above_zero(gap=gap)
+        visitor = Ids.factorize(visitors)[1]
+        page_ids, page = (
+            Ids.factorize(pages) if page_ids is None else (page_ids, page_ids.rows(pages))
+        )
+        times = epoch_seconds(timestamps)
+        if queries is None:
+            query_ids, query = Ids.numbered(1), np.zeros(len(page), np.int64)
+        else:
+            query_ids, query = Ids.factorize(queries)
+        sizes = {len(column) for column in (visitor, page, times, query)}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"visitors, pages, timestamps and queries must be of one length, got {len(visitor)}"
+                f", {len(page)}, {len(times)} and {len(query)}"
+            )
+        if sizes == {0}:
+            raise ValueError("the log is empty: there is no session in it")
+        order = np.lexsort((times, visitor))
+        visitor, page, times, query = visitor[order], page[order], times[order], query[order]
+        new = (np.diff(visitor) != 0) | (np.diff(query) != 0)
+        if gap is not None:
+            new |= np.diff(times) > gap
+        begins = np.concatenate([[0], np.flatnonzero(new) + 1, [len(page)]])
+        return cls(page, begins, query[begins[:-1]], page_ids, query_ids)
+
+    @classmethod
+    def from_interactions(
+        cls, data: Interactions, queries: RawIds | None = None, *, gap: float | None = None
+    ) -> Sessions:
+        """Sessions of users' sequences of items, by time.
+
+        Parameters
+        ----------
+        data : Interactions
+            With timestamps.
+        queries : ids, shape (n_items,), optional
+            What each item belongs to, such as its category: a session is then a run of items of
+            one. Left out, all sequences start from one query.
+        gap : float or None, default None
+            As in :meth:`from_log`; None: a user's sequence is one session.
+
+        Raises
+        ------
+        ValueError
+            If there are no timestamps.
+        """
+        if data.timestamps is None:
+            raise ValueError(
+                "data must have timestamps, by which users' items become sequences; give them to "
+                "Interactions.from_arrays"
+            )
+        items = data.user_items.indices.astype(np.int64)
+        of_item = None if queries is None else _one_per_item(queries, data.n_items)[items]
+        rows = cls.from_log(
+            data.entry_users.astype(np.int64),
+            items,
+            data.timestamps,
+            of_item,
+            gap=gap,
+            page_ids=Ids.numbered(data.n_items),
+        )
+        return cls(rows.pages, rows.begins, rows.queries, data.item_ids, rows.query_ids)
+
+    @property
+    def n_sessions(self) -> int:
+        """Number of sessions."""
+        return len(self.begins) - 1
+
+    def graphs(
+        self,
+        page_features: ArrayLike | None = None,
+        *,
+        repeats: bool = False,
+        least_visits: int = 1,
+        least_moves: int = 1,
+        least_starts: int = 1,
+    ) -> Graphs:
+        """The browsing graph of each query that sessions started from.
+
+        Nodes are the pages of its sessions, edges lead from a page to the next one, seeds are first
+        pages. Features of a node: log(1 + visits), log(1 + sessions that begin there), and those of
+        its page. Features of an edge: log(1 + times it was taken), and those of both its nodes (the
+        paper's).
+
+        Parameters
+        ----------
+        page_features : shape (n_pages, k), optional
+            >= 0.
+        repeats : bool, default False
+            Whether a page after itself is an edge.
+        least_visits, least_moves, least_starts : int, default 1
+            Nodes visited, edges taken and seeds begun at less often are left out; a query that
+            keeps no seed is, too.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Features that do not fit; nothing is left.
+        """
+        for name in ("least_visits", "least_moves", "least_starts"):
+            check_count(name, locals()[name], 1)
+        if page_features is not None:
+            page_features = check.features("page_features", page_features, len(self.page_ids))
+        counted = self._counted(repeats)
+        kept = counted.visits >= least_visits
+        seeds = kept & (counted.starts >= least_starts)
+        kept &= np.isin(counted.queries, counted.queries[seeds])
+        if not kept.any():
+            raise ValueError(
+                "no query keeps a seed; lower least_visits or least_starts, the most there are is "
+                f"{counted.visits.max()} visits and {counted.starts.max()} starts"
+            )
+        return _built(
+            counted.without(kept, counted.moves >= least_moves), page_features, least_starts
+        )
+
+    def _counted(self, repeats: bool) -> _Counted:
+        query = np.repeat(self.queries, np.diff(self.begins))
+        n_pages = len(self.page_ids)
+        keys, node, visits = np.unique(
+            query * n_pages + self.pages, return_inverse=True, return_counts=True
+        )
+        starts = np.bincount(node[self.begins[:-1]], minlength=len(keys))
+        moved = np.ones(len(node) - 1, dtype=bool)
+        moved[self.begins[1:-1] - 1] = False  # from a session's last page to the next one's first
+        if not repeats:
+            moved &= node[1:] != node[:-1]
+        edges, moves = np.unique(node[:-1][moved] * len(keys) + node[1:][moved], return_counts=True)
+        ends = np.divmod(edges, len(keys))
+        return _Counted(*np.divmod(keys, n_pages), visits, starts, *ends, moves)
+
+    def __repr__(self) -> str:
+        return (
+            f"Sessions({self.n_sessions:,} sessions of {len(self.query_ids):,} queries, "
+            f"{len(self.pages):,} visits of {len(self.page_ids):,} pages)"
+        )
+
+
+def _one_per_item(queries: Any, n_items: int) -> NDArray[Any]:
+    of_item = np.asarray(queries)
+    if of_item.shape != (n_items,):
+        raise ValueError(f"queries must have shape ({n_items},), one per item, got {of_item.shape}")
+    return of_item
+
+
+def _built(counted: _Counted, page_features: Floats | None, least_starts: int) -> Graphs:
+    queries, first = np.unique(counted.queries, return_index=True)
+    size = len(counted.pages)
+    known = [] if page_features is None else [page_features[counted.pages]]
+    of_node = np.column_stack([np.log1p(counted.visits), np.log1p(counted.starts), *known])
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(counted.sources, minlength=size))])
+    return Graphs(
+        nodes=np.append(first, size),
+        links=CSR(indptr, counted.targets.astype(np.int32), None, size),
+        node_features=of_node,
+        edge_features=np.column_stack(
+            [np.log1p(counted.moves), of_node[counted.sources], of_node[counted.targets]]
+        ),
+        seeds=np.flatnonzero(counted.starts >= least_starts),
+        labels=np.full(size, np.nan),
+        queries=queries,
+        pages=counted.pages,
+    )

@@ -1,0 +1,109 @@
+"""Stationary distributions of the walks, each with a bound of its error.
+
+pi = alpha pi0 + (1 - alpha) P' pi (Supervised PageRank, 3.2). One step of
+x <- alpha pi0 + (1 - alpha) P' x brings any two x nearer by the factor 1 - alpha in the 1-norm.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.backends import Backend
+from mfrank.chains import Until
+from mfrank.pagerank.transitions import Transitions
+
+__all__ = ["Stationary", "Walker", "nesterov_nemirovski", "power", "steps_within"]
+
+Floats = NDArray[np.float64]
+
+
+class Walker(NamedTuple):
+    """How walks are iterated.
+
+    Attributes
+    ----------
+    alpha : float
+        Probability of a restart, in (0, 1); 0.15 is the classical value (Page et al. 1999).
+    backend : Backend
+    n_threads : int
+        0 takes every core this process may use.
+    """
+
+    alpha: float
+    backend: Backend
+    n_threads: int = 0
+
+
+class Stationary(NamedTuple):
+    """Stationary distributions of all queries.
+
+    Attributes
+    ----------
+    values : float64, shape (n_nodes,)
+    errors : float64, shape (n_queries,)
+        Bound of the 1-norm of what each query's part differs from the exact one by, rounding apart.
+    steps : int64, shape (n_queries,)
+    """
+
+    values: Floats
+    errors: Floats
+    steps: NDArray[np.int64]
+
+
+def nesterov_nemirovski(transitions: Transitions, steps: int, walker: Walker) -> Stationary:
+    """The method of Nesterov and Nemirovski (4.1, 4.2), N = ``steps``.
+
+    pi_N = alpha / (1 - t) sum_{k <= N} (1 - alpha)^k (P')^k pi0 with t = (1 - alpha)^(N + 1); the
+    sum is what s <- alpha pi0 + (1 - alpha) P' s makes of s = alpha pi0 in N steps. The error is
+    at most 2t, which a directed cycle attains.
+    """
+    begin = walker.alpha * transitions.restarts[:, None]
+    walked = walker.backend.walk(
+        transitions.forward, begin, begin, 1 - walker.alpha, Until(steps), walker.n_threads
+    )
+    left = (1 - walker.alpha) ** (steps + 1)
+    errors = np.full(transitions.graphs.n_queries, 2 * left)
+    return Stationary(walked.values[:, 0] / (1 - left), errors, walked.steps)
+
+
+def power(
+    transitions: Transitions,
+    tolerance: float | Floats,
+    walker: Walker,
+    start: Floats | None = None,
+) -> Stationary:
+    """Power iteration until the errors are at most ``tolerance``, by certificate.
+
+    Since |x - pi| <= |x' - x| / alpha for a step from x to x', |x' - pi| <= (1 - alpha) / alpha
+    |x' - x|. No query takes more steps than the worst case asks for: from pi0, |x_N - pi| <=
+    2 (1 - alpha)^(N + 1), the bound of :func:`nesterov_nemirovski`; from elsewhere a step more.
+
+    Parameters
+    ----------
+    tolerance : float, or float64 of shape (n_queries,)
+        > 0, of each query's 1-norm.
+    start : float64, shape (n_nodes,), optional
+        Distributions to start from; pi0 by default.
+    """
+    alpha, keep = walker.alpha, 1 - walker.alpha
+    allowed = np.broadcast_to(np.asarray(tolerance, np.float64), transitions.graphs.n_queries)
+    x, late = (transitions.restarts, 0) if start is None else (start, 1)
+    walked = walker.backend.walk(
+        transitions.forward,
+        alpha * transitions.restarts[:, None],
+        x[:, None],
+        keep,
+        Until(steps_within(float(allowed.min()), alpha) + late, alpha / keep * allowed),
+        walker.n_threads,
+    )
+    errors = np.minimum(keep / alpha * walked.changes, 2 * keep ** (walked.steps + 1 - late))
+    return Stationary(walked.values[:, 0], errors, walked.steps)
+
+
+def steps_within(tolerance: float, alpha: float) -> int:
+    """Least N >= 1 with 2 (1 - alpha)^(N + 1) <= tolerance: steps that do on any graph."""
+    return max(1, math.ceil(math.log(min(tolerance, 2.0) / 2) / math.log1p(-alpha)) - 1)

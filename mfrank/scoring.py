@@ -1,0 +1,144 @@
+"""How scores come from factors: dot products, cosines, or distances.
+
+All are made of dot products, as are their slopes. With slopes g of a loss in the scores h of rows p
+against rows q,
+
+    dot        h = p . q                                    dP = sum g q
+    cosine     h = p . q, where |p| = |q| = 1               dP = sum g q - (p . sum g q) p
+    distance   h = -|p - q|^2, where |p|, |q| <= 1          dP = 2 (sum g q - (sum g) p)
+
+and likewise for q. Where rows are bounded, every step is drawn back to the sphere or into the ball.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from mfrank.lists import Array
+
+__all__ = ["SCORINGS", "Cosine", "Distance", "Rows", "Scores", "Scoring", "on_sphere"]
+
+Scores = Literal["dot", "cosine", "distance"]
+
+
+class Rows(NamedTuple):
+    """Rows of a table (n, K): those numbered ``at``, an array of any shape."""
+
+    table: Array
+    at: Array
+
+    def squared_lengths(self) -> Array:
+        """Of the shape of ``at``; no row is read twice, nor many that are not asked for."""
+        n_rows = len(self.table)
+        rows = np.arange(n_rows) if n_rows <= self.at.size else np.unique(self.at)
+        squares = np.empty(n_rows, self.table.dtype)  # read at the same rows only
+        squares[rows] = _squares(self.table[rows])
+        found: Array = squares[self.at]
+        return found
+
+
+class Scoring:
+    """Dot products, and the surface of the other kinds of scores.
+
+    Attributes
+    ----------
+    takes_lengths : bool
+        Whether scores are made of the rows' lengths too: then slopes take sums of g, and dot
+        products that rank alike have biases.
+    """
+
+    takes_lengths: ClassVar[bool] = False
+
+    def scores(self, products: Array, queries: Rows, items: Rows) -> Array:
+        """Scores from dot products of the rows; all three shapes broadcast."""
+        return products
+
+    def slopes(self, sums: Array, totals: Array, rows: Rows) -> Array:
+        """Slopes in rows (R, K), from sums of g times the rows they were scored with, and of g.
+
+        ``totals`` is (R, 1) where lengths are taken.
+        """
+        return sums
+
+    def confine(self, rows: Rows) -> None:
+        """Draw rows back to where they are kept, in place."""
+
+    def stored(self, rows: Array, biases: Array) -> Array:
+        """Biases with which dot products rank rows (n, K) as scores + biases (n,) do."""
+        return biases
+
+    def trained(self, rows: Array, stored: Array) -> Array:
+        """Biases of which ``stored`` are the stored ones."""
+        return stored
+
+
+class Cosine(Scoring):
+    """Cosines, as dot products of rows that are kept at length 1."""
+
+    def slopes(self, sums: Array, totals: Array, rows: Rows) -> Array:
+        """See :meth:`Scoring.slopes`; what goes along the row is lost."""
+        own = rows.table[rows.at]
+        along: Array = sums - (sums * own).sum(1, keepdims=True) * own
+        return along
+
+    def confine(self, rows: Rows) -> None:
+        """See :meth:`Scoring.confine`."""
+        rows.table[rows.at] = on_sphere(rows.table[rows.at])
+
+
+class Distance(Scoring):
+    """Squared distances, negative, of rows that are kept in the unit ball (CML, SML).
+
+    -|p - q|^2 / 2 = p . q - |p|^2 / 2 - |q|^2 / 2: dot products with biases rank as they do.
+    """
+
+    takes_lengths: ClassVar[bool] = True
+
+    def scores(self, products: Array, queries: Rows, items: Rows) -> Array:
+        """See :meth:`Scoring.scores`."""
+        found: Array = 2 * products - queries.squared_lengths() - items.squared_lengths()
+        return found
+
+    def slopes(self, sums: Array, totals: Array, rows: Rows) -> Array:
+        """See :meth:`Scoring.slopes`."""
+        pulled: Array = 2 * (sums - totals * rows.table[rows.at])
+        return pulled
+
+    def confine(self, rows: Rows) -> None:
+        """See :meth:`Scoring.confine`."""
+        own = rows.table[rows.at]
+        outside = _lengths(own)[:, 0] > 1
+        rows.table[rows.at[outside]] = on_sphere(own[outside])
+
+    def stored(self, rows: Array, biases: Array) -> Array:
+        """See :meth:`Scoring.stored`."""
+        found: Array = (biases - _squares(rows)) / 2
+        return found
+
+    def trained(self, rows: Array, stored: Array) -> Array:
+        """See :meth:`Scoring.trained`."""
+        found: Array = 2 * stored + _squares(rows)
+        return found
+
+
+SCORINGS: dict[Scores, Scoring] = {"dot": Scoring(), "cosine": Cosine(), "distance": Distance()}
+
+
+def on_sphere(rows: Array) -> Array:
+    """Rows divided by their lengths; those of length 0 stay."""
+    lengths = _lengths(rows)
+    scaled: Array = (rows / np.where(lengths > 0, lengths, 1)).astype(rows.dtype)
+    return scaled
+
+
+def _lengths(rows: Array) -> Array:
+    """In float64, shape (R, 1)."""
+    found: Array = np.sqrt((rows.astype(np.float64) ** 2).sum(1, keepdims=True))
+    return found
+
+
+def _squares(rows: Array) -> Array:
+    found: Array = np.einsum("rk,rk->r", rows, rows)
+    return found

@@ -1,0 +1,196 @@
+"""Factors that descend: their scores, and a step down the slopes of a loss in the scores.
+
+A batch draws lists of some users, the loss gives slopes g in the scores h_u(i), and the chain rule
+is the same for every loss. With dot products, h = p_u . q_i / T + b_i:
+
+    dP_u = sum_i g_ui q_i / T        dQ_i = sum_u g_ui p_u / T        db_i = sum_u g_ui
+
+Other scores make other slopes of the same sums (:mod:`mfrank.scoring`). A loss that takes scores of
+liked items against others too has the likes ask as if they were users.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.backends import Backend
+from mfrank.lists import Array
+from mfrank.optimisers import Optimiser, State
+from mfrank.sampling import Drawn
+from mfrank.scoring import SCORINGS, Rows, Scoring
+from mfrank.trainers import Slopes
+
+__all__ = ["Tables"]
+
+Ints = NDArray[np.int64]
+
+
+class _Sums(NamedTuple):
+    """At rows (R,) of a table: sums of g times the rows they were scored with, (R, K).
+
+    In a last column sums of g, where they are taken.
+    """
+
+    rows: Ints
+    values: Array
+
+
+@dataclass(eq=False)
+class Tables:
+    """Parameters that descend, written in place, and what the optimiser keeps beside them.
+
+    Attributes
+    ----------
+    users, items : float32 or float64, shape (n_users, K) and (n_items, K)
+        Where the scoring keeps its rows.
+    biases : shape (n_items, 1), optional
+    backend : Backend
+        Where scores are computed and slopes summed.
+    scoring : Scoring
+        Default dot products.
+    temperature : float
+        T, what scores are divided by, biases not.
+    kept : dict
+        The optimiser's state of each table.
+    """
+
+    users: Array
+    items: Array
+    biases: Array | None
+    backend: Backend
+    scoring: Scoring = SCORINGS["dot"]
+    temperature: float = 1.0
+    n_threads: int = 0
+    kept: dict[str, State] = field(default_factory=dict)
+
+    def by_name(self) -> dict[str, Array]:
+        """The tables there are."""
+        named = {"users": self.users, "items": self.items, "biases": self.biases}
+        return {name: table for name, table in named.items() if table is not None}
+
+    def stored_biases(self) -> tuple[Array | None, Array | None]:
+        """Biases of users and of items, if any, with which p . q ranks as the scores do."""
+        return self._stored(self.users, None), self._stored(self.items, self.biases)
+
+    def _stored(self, table: Array, biases: Array | None) -> Array | None:
+        if biases is not None:
+            return self.scoring.stored(table, self.temperature * biases[:, 0])
+        if self.scoring.takes_lengths:
+            return self.scoring.stored(table, np.zeros(len(table), table.dtype))
+        return None
+
+    def begin(self, rule: Optimiser) -> None:
+        """Make the optimiser's state, where it is not there yet."""
+        for name, table in self.by_name().items():
+            self.kept.setdefault(name, rule.state(table))
+
+    def settle(self, rule: Optimiser, drawn: Drawn | None = None) -> None:
+        """Bring the rows that a batch reads, or all, to where the rule has them by now."""
+        if not rule.drifts:
+            return
+        users = np.arange(len(self.users)) if drawn is None else np.unique(drawn.lists.users)
+        items = np.arange(len(self.items)) if drawn is None else np.unique(drawn.items)
+        for name, table in self.by_name().items():
+            rows = users if name == "users" else items
+            rule.settle(table, self.kept[name], rows)
+            if name != "biases":
+                self.scoring.confine(Rows(table, rows))
+
+    def scores(self, drawn: Drawn) -> tuple[Array, Array]:
+        """Scores of the liked and of the other items of the lists."""
+        users = drawn.lists.users
+        scores = self._scores(self.users, users, drawn.items)
+        if self.biases is not None:
+            scores = scores + self.biases[drawn.items, 0]
+        width = drawn.lists.liked_items.shape[1]
+        return scores[:, :width], scores[:, width:]
+
+    def between(self, drawn: Drawn) -> Array:
+        """Scores of each list's likes, as if they were users, against its others: (B, L, M)."""
+        size, width = drawn.lists.liked_items.shape
+        asked = np.repeat(drawn.others, width, axis=0)
+        return self._scores(self.items, drawn.lists.liked_items.ravel(), asked).reshape(
+            size, width, -1
+        )
+
+    def _scores(self, table: Array, rows: Ints, items: Ints) -> Array:
+        """Of rows (R,) of a table against items (R, n), without biases."""
+        products = self.backend.score(table[rows], self.items, items, self.n_threads)
+        queries = Rows(table, rows[:, None])
+        return self.scoring.scores(products, queries, Rows(self.items, items)) / self.temperature
+
+    def move(
+        self, drawn: Drawn, slopes: Slopes, rule: Optimiser, decay: float, clip: float | None
+    ) -> None:
+        """Update what the lists touch against the slopes of the mean of their losses.
+
+        Sums of slopes are cut off at ``clip``; ``decay`` times the weights is added to them.
+        """
+        size = len(slopes.loss)
+        by_score = np.concatenate([slopes.likes, slopes.others], axis=1) / size
+        on_users, on_items = self._sums(self.users, drawn.lists.users, drawn.items, by_score)
+        if drawn.users_repeat:
+            on_users = self._merged(self.users, on_users)
+        if self.biases is not None:
+            totals = on_items.values[:, -1:]
+            self._update("biases", on_items.rows, totals, rule, decay, clip)
+        if slopes.between.size:
+            parts = self._sums_between(drawn, slopes.between / size)
+            on_items = self._merged(self.items, on_items, *parts)
+        for name, table, on in (("users", self.users, on_users), ("items", self.items, on_items)):
+            width, rows = table.shape[1], Rows(table, on.rows)
+            sums, totals = on.values[:, :width], on.values[:, width:]
+            by_row = self.scoring.slopes(sums / self.temperature, totals / self.temperature, rows)
+            self._update(name, on.rows, by_row, rule, decay, clip)
+            self.scoring.confine(rows)
+
+    def _sums(self, table: Array, rows: Ints, items: Ints, by_score: Array) -> tuple[_Sums, _Sums]:
+        """Of the slopes of rows (R,) of a table against items (R, n): at these rows, at items."""
+        by_score = np.ascontiguousarray(by_score, dtype=table.dtype)
+        queries = table[rows]
+        on_rows = self.backend.sum_items(self.items, items, by_score, self.n_threads)
+        if self.scoring.takes_lengths or self.biases is not None:
+            queries = np.append(queries, np.ones((len(queries), 1), queries.dtype), axis=1)
+            on_rows = np.append(on_rows, by_score.sum(1, keepdims=True), axis=1)
+        on_items = self.backend.sum_queries(
+            queries, len(self.items), items, by_score, self.n_threads
+        )
+        return _Sums(rows, on_rows), _Sums(*on_items)
+
+    def _sums_between(self, drawn: Drawn, by_score: Array) -> tuple[_Sums, _Sums]:
+        """Of the slopes (B, L, M) of likes against others: at the likes, and at the others."""
+        width, n_others = by_score.shape[1:]
+        by_score = by_score.reshape(-1, n_others)
+        asking = np.flatnonzero(by_score.any(axis=1))
+        likes, others = drawn.lists.liked_items.ravel()[asking], drawn.others[asking // width]
+        return self._sums(self.items, likes, others, by_score[asking])
+
+    def _merged(self, table: Array, *parts: _Sums) -> _Sums:
+        """The parts' sums as one at each row of the table."""
+        rows = np.concatenate([part.rows for part in parts])
+        values = np.concatenate([part.values for part in parts])
+        each = np.ones((len(rows), 1), dtype=values.dtype)
+        return _Sums(
+            *self.backend.sum_queries(values, len(table), rows[:, None], each, self.n_threads)
+        )
+
+    def _update(
+        self,
+        name: str,
+        rows: Ints,
+        slopes: Array,
+        rule: Optimiser,
+        decay: float,
+        clip: float | None,
+    ) -> None:
+        table = self.by_name()[name]
+        if clip is not None:
+            slopes = np.clip(slopes, -clip, clip)
+        if decay:
+            slopes = slopes + decay * table[rows]
+        slopes = np.ascontiguousarray(slopes, dtype=table.dtype)
+        rule.update(table, rows, slopes, self.kept[name], self.backend, self.n_threads)
