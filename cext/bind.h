@@ -18,8 +18,8 @@ constexpr int64_t ANY_SIZE = -1;
 template <class T>
 inline py::array checked(const py::object& object, const char* name, int n_dimensions) {
     using Element = std::remove_const_t<T>;
-    const std::string wanted = py::str(py::dtype::of<Element>());
     if (!py::isinstance<py::array_t<Element>>(object)) {
+        const std::string wanted = py::str(py::dtype::of<Element>());
         std::string got = py::str(py::type::of(object).attr("__name__"));
         if (py::isinstance<py::array>(object))
             got = py::str(py::reinterpret_borrow<py::array>(object).dtype());

@@ -48,29 +48,53 @@ inline int64_t item_at(const DrawTask& task, double u) {
     return begin - task.cumulative;
 }
 
+// Looks up which items a user likes: in a bitmap of the catalogue, of which only the bits of the
+// user's row are ever written, or where few lookups are to come in the ascending row itself.
+class Liked {
+   public:
+    Liked(const DrawTask& task) : rows_(task.rows), n_lookups_(task.n_places) {}
+
+    void turn_to(int64_t user) {
+        if (by_bit_) flip();
+        begin_ = rows_.indices + rows_.indptr[user], end_ = rows_.indices + rows_.indptr[user + 1];
+        by_bit_ = end_ - begin_ < 4 * n_lookups_;  // a search costs some two writes
+        if (by_bit_) flip();
+    }
+
+    bool operator()(int64_t item) const {
+        if (by_bit_) return bits_[item >> 6] >> (item & 63) & 1;
+        return std::binary_search(begin_, end_, static_cast<int32_t>(item));
+    }
+
+   private:
+    void flip() {
+        if (bits_.empty()) bits_.resize((rows_.n_columns + 63) / 64);
+        for (const int32_t* e = begin_; e < end_; ++e) bits_[*e >> 6] ^= uint64_t{1} << (*e & 63);
+    }
+
+    const Csr<float>& rows_;
+    const int64_t n_lookups_;
+    const int32_t *begin_ = nullptr, *end_ = nullptr;
+    bool by_bit_ = false;
+    std::vector<uint64_t> bits_;
+};
+
 // Items with replacement, drawn again while the user likes them; after `rounds`, not `filled`.
 inline void draw_others(const DrawTask& task, int64_t rounds, int64_t* items, bool* filled) {
     const int64_t n_blocks = (task.n_lists + LISTS_AT_ONCE - 1) / LISTS_AT_ONCE;
     share(n_blocks, task.n_threads, [&](Blocks& blocks) {
-        // One bit an item: looked up in no time, and only those of the user's row are ever written.
-        std::vector<uint64_t> liked((task.rows.n_columns + 63) / 64);
-        const auto flip = [&](int64_t user) {
-            for (int64_t e = task.rows.indptr[user]; e < task.rows.indptr[user + 1]; ++e)
-                liked[task.rows.indices[e] >> 6] ^= uint64_t{1} << (task.rows.indices[e] & 63);
-        };
-        const auto is_liked = [&](int64_t item) { return liked[item >> 6] >> (item & 63) & 1; };
+        Liked liked(task);
         for (int64_t block; blocks.next(block);) {
             const int64_t end = std::min(task.n_lists, (block + 1) * LISTS_AT_ONCE);
             for (int64_t list = block * LISTS_AT_ONCE; list < end; ++list) {
-                flip(task.users[list]);
+                liked.turn_to(task.users[list]);
                 for (int64_t i = 0; i < task.n_places; ++i) {
                     const int64_t place = list * task.n_places + i;
                     int64_t item = 0, round = 0;
                     do item = item_at(task, random_unit(task.key, place * rounds + round));
-                    while (is_liked(item) && ++round < rounds);
+                    while (liked(item) && ++round < rounds);
                     items[place] = item, filled[place] = round < rounds;
                 }
-                flip(task.users[list]);
             }
         }
     });

@@ -15,7 +15,7 @@
 #include "sums.h"
 #include "list_sums.h"
 #include "adam.h"
-#include "hinges.h"
+#include "ramps.h"
 #include "walk.h"
 #include "best.h"
 #include "item_tile.h"
@@ -24,5 +24,5 @@
 template <class T>
 static Kernels<T> kernels() {
     return {solve_rows<T>, rotate<T>,      gram<T>, observed_value<T>, top_k<T>,    score<T>,
-            sum_items<T>,  sum_queries<T>, adam<T>, hinge_sums,        hinge_pushes, walk<T>};
+            sum_items<T>,  sum_queries<T>, adam<T>, sum_ramps,         push_ramps, walk<T>};
 }

@@ -1,8 +1,7 @@
 // Scores at the places of lists, and sums over the places: by list, and by item.
 
-constexpr int ABREAST_SUMS = 8;  // Vectors of a row that are summed in registers together.
-
-// sums[0, COUNT vectors) = sum over the terms e of weight(e) row(e), from column `at` on.
+// to[0, COUNT vectors) = sum over the terms e of weight(e) row(e), from column `at` on,
+// in registers.
 template <int COUNT, class T, class Weight, class Row>
 MFRANK_INLINE void sum_columns(int64_t n, const Weight& weight, const Row& row, int64_t at, T* to) {
     Vec<T> sums[COUNT] = {};
@@ -20,9 +19,10 @@ MFRANK_INLINE void sum_columns(int64_t n, const Weight& weight, const Row& row, 
 template <class T, class Weight, class Row>
 MFRANK_INLINE void weighted_sum(int64_t n, const Weight& weight, const Row& row, int64_t k, T* to) {
     int64_t at = 0;
-    for (; at + ABREAST_SUMS * W<T> <= k; at += ABREAST_SUMS * W<T>)
-        sum_columns<ABREAST_SUMS>(n, weight, row, at, to + at);
-    for (; at + W<T> <= k; at += W<T>) sum_columns<1>(n, weight, row, at, to + at);
+    for (; at + 8 * W<T> <= k; at += 8 * W<T>) sum_columns<8>(n, weight, row, at, to + at);
+    if (at + 4 * W<T> <= k) sum_columns<4>(n, weight, row, at, to + at), at += 4 * W<T>;
+    if (at + 2 * W<T> <= k) sum_columns<2>(n, weight, row, at, to + at), at += 2 * W<T>;
+    if (at + W<T> <= k) sum_columns<1>(n, weight, row, at, to + at), at += W<T>;
     for (; at < k; ++at) {
         T sum = 0;
         for (int64_t e = 0; e < n; ++e) sum += weight(e) * row(e)[at];
@@ -32,10 +32,14 @@ MFRANK_INLINE void weighted_sum(int64_t n, const Weight& weight, const Row& row,
 
 template <class T>
 MFRANK_INLINE T loose_dot(const T* a, const T* b, int64_t k) {
-    Vec<T> products{};
+    Vec<T> even{}, odd{};  // two chains, so that one need not wait for the other
     int64_t j = 0;
-    for (; j + W<T> <= k; j += W<T>) products += loose(a + j) * loose(b + j);
-    T sum = sum_of<T>(products);
+    for (; j + 2 * W<T> <= k; j += 2 * W<T>) {
+        even += loose(a + j) * loose(b + j);
+        odd += loose(a + j + W<T>) * loose(b + j + W<T>);
+    }
+    if (j + W<T> <= k) even += loose(a + j) * loose(b + j), j += W<T>;
+    T sum = sum_of<T>(even + odd);
     for (; j < k; ++j) sum += a[j] * b[j];
     return sum;
 }
@@ -66,15 +70,14 @@ static void sum_items(const ListTask<T>& task, const T* slopes, T* out) {
     });
 }
 
-// out[t] = sum over the places of item touched[t], in their order, of their slopes and queries
+// out[t] = sum over the terms of item touched[t], in their order, of slope and query
 template <class T>
-static void sum_queries(const ListTask<T>& task, const T* slopes, const Grouped& places, T* out) {
-    const int64_t k = task.k, n = task.n_places;
-    for_each_list(static_cast<int64_t>(places.touched.size()), task.n_threads, [&](int64_t t) {
-        const Grouped::Place* const order = places.order.data() + places.starts[t];
+static void sum_queries(const ListTask<T>& task, const Grouped<T>& grouped, T* out) {
+    const int64_t k = task.k;
+    for_each_list(static_cast<int64_t>(grouped.touched.size()), task.n_threads, [&](int64_t t) {
+        const typename Grouped<T>::Term* const terms = grouped.terms.data() + grouped.starts[t];
         weighted_sum(
-            places.starts[t + 1] - places.starts[t],
-            [&](int64_t e) { return slopes[order[e].list * n + order[e].at]; },
-            [&](int64_t e) { return task.queries + order[e].list * k; }, k, out + t * k);
+            grouped.starts[t + 1] - grouped.starts[t], [&](int64_t e) { return terms[e].slope; },
+            [&](int64_t e) { return task.queries + terms[e].list * k; }, k, out + t * k);
     });
 }

@@ -219,11 +219,11 @@ py::tuple sum_queries(const py::object& queries, int64_t n_items, const py::obje
     const ListTask<T> task =
         lists_of<T>(items, {const_cast<T*>(left.data), left.rows, left.columns}, ids, n_threads);
     const Matrix<const T> numbers(slopes, "slopes", task.n_lists, task.n_places);
-    const Grouped places = group_places(task, numbers.data);
-    const auto n_touched = static_cast<py::ssize_t>(places.touched.size());
-    py::array_t<int64_t> touched(n_touched, places.touched.data());
+    const Grouped<T> grouped = group_by_item(task, numbers.data);
+    const auto n_touched = static_cast<py::ssize_t>(grouped.touched.size());
+    py::array_t<int64_t> touched(n_touched, grouped.touched.data());
     py::array_t<T> sums({n_touched, static_cast<py::ssize_t>(task.k)});
-    chosen_kernels<T>().sum_queries(task, numbers.data, places, sums.mutable_data());
+    chosen_kernels<T>().sum_queries(task, grouped, sums.mutable_data());
     return py::make_tuple(touched, sums);
 }
 
@@ -248,11 +248,18 @@ void adam(const py::object& table, const py::object& rows, const py::object& slo
          learning_rate, decay_1, decay_2, epsilon, n_threads});
 }
 
-inline HingeTask hinge_task(const py::object& scores, const py::object& weights,
-                            const py::object& thresholds, int n_threads) {
+inline Ramp ramp_named(const std::string& name) {
+    if (name == "squared_hinge") return Ramp::squared_hinge;
+    if (name == "sigmoid") return Ramp::sigmoid;
+    if (name == "softplus") return Ramp::softplus;
+    throw py::value_error("ramp must be squared_hinge, sigmoid or softplus; got '" + name + "'");
+}
+
+inline RampTask ramp_task(const std::string& ramp, const py::object& scores,
+                          const py::object& weights, const py::object& thresholds, int n_threads) {
     const Matrix<const double> places(scores, "scores");
     const Matrix<const double> over(thresholds, "thresholds", places.rows);
-    return {places.data,
+    return {ramp_named(ramp), places.data,
             Matrix<const double>(weights, "weights", places.rows, places.columns).data,
             over.data, places.rows, places.columns, over.columns, n_threads};
 }
@@ -347,26 +354,28 @@ PYBIND11_MODULE(_ext, m) {
         "learning_rate"_a, "decay_1"_a, "decay_2"_a, "epsilon"_a, "n_threads"_a);
 
     m.def(
-        "hinge_sums",
-        [](const py::object& scores, const py::object& weights, const py::object& thresholds,
-           const py::object& sums, const py::object& firsts, int n_threads) {
-            const HingeTask task = hinge_task(scores, weights, thresholds, n_threads);
+        "sum_ramps",
+        [](const std::string& ramp, const py::object& scores, const py::object& weights,
+           const py::object& thresholds, const py::object& sums, const py::object& slopes,
+           int n_threads) {
+            const RampTask task = ramp_task(ramp, scores, weights, thresholds, n_threads);
             const int64_t n = task.n_lists, m = task.n_thresholds;
-            chosen_kernels<double>().hinge_sums(task, Matrix<double>(sums, "sums", n, m).data,
-                                                Matrix<double>(firsts, "firsts", n, m).data);
+            chosen_kernels<double>().sum_ramps(task, Matrix<double>(sums, "sums", n, m).data,
+                                               Matrix<double>(slopes, "slopes", n, m).data);
         },
-        "scores"_a, "weights"_a, "thresholds"_a, "sums"_a, "firsts"_a, "n_threads"_a);
+        "ramp"_a, "scores"_a, "weights"_a, "thresholds"_a, "sums"_a, "slopes"_a, "n_threads"_a);
 
     m.def(
-        "hinge_pushes",
-        [](const py::object& scores, const py::object& weights, const py::object& thresholds,
-           const py::object& by_sums, const py::object& out, int n_threads) {
-            const HingeTask task = hinge_task(scores, weights, thresholds, n_threads);
+        "push_ramps",
+        [](const std::string& ramp, const py::object& scores, const py::object& weights,
+           const py::object& thresholds, const py::object& by_sums, const py::object& out,
+           int n_threads) {
+            const RampTask task = ramp_task(ramp, scores, weights, thresholds, n_threads);
             const Matrix<const double> pushing(by_sums, "by_sums", task.n_lists, task.n_thresholds);
-            chosen_kernels<double>().hinge_pushes(
+            chosen_kernels<double>().push_ramps(
                 task, pushing.data, Matrix<double>(out, "out", task.n_lists, task.n_places).data);
         },
-        "scores"_a, "weights"_a, "thresholds"_a, "by_sums"_a, "out"_a, "n_threads"_a);
+        "ramp"_a, "scores"_a, "weights"_a, "thresholds"_a, "by_sums"_a, "out"_a, "n_threads"_a);
 
     m.def(
         "draw_likes",

@@ -109,13 +109,15 @@ struct ListTask {
     int n_threads;
 };
 
-// The places of lists whose number is not 0, by their items: item touched[t] has the places
-// order[starts[t]], ..., in ascending order.
+// The slopes of lists that are not 0, by their items: item touched[t] has the terms
+// [starts[t], starts[t + 1]), in the order of the lists.
+template <class T>
 struct Grouped {
-    struct Place {
-        int32_t list, at;
+    struct Term {
+        int32_t list;
+        T slope;
     };
-    std::vector<Place> order;
+    std::vector<Term> terms;
     std::vector<int64_t> touched, starts;
 };
 
@@ -132,8 +134,11 @@ struct AdamTask {
     int n_threads;
 };
 
-// Squared hinges of lists, in double.
-struct HingeTask {
+enum class Ramp { squared_hinge, sigmoid, softplus };
+
+// A ramp of the differences of scores and thresholds, in double.
+struct RampTask {
+    Ramp ramp;
     const double *scores, *weights;  // (n_lists, n_places)
     const double* thresholds;        // (n_lists, n_thresholds)
     int64_t n_lists, n_places, n_thresholds;
@@ -185,10 +190,10 @@ struct Kernels {
     void (*top_k)(const TopKTask<T>&);
     void (*score)(const ListTask<T>&, T* out);
     void (*sum_items)(const ListTask<T>&, const T* slopes, T* out);
-    void (*sum_queries)(const ListTask<T>&, const T* slopes, const Grouped&, T* out);
+    void (*sum_queries)(const ListTask<T>&, const Grouped<T>&, T* out);
     void (*adam)(const AdamTask<T>&);
-    void (*hinge_sums)(const HingeTask&, double* sums, double* firsts);
-    void (*hinge_pushes)(const HingeTask&, const double* by_sums, double* out);
+    void (*sum_ramps)(const RampTask&, double* sums, double* slopes);
+    void (*push_ramps)(const RampTask&, const double* by_sums, double* out);
     void (*walk)(const WalkTask<T>&);
 };
 

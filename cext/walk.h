@@ -6,30 +6,30 @@
 
 constexpr int64_t WALK_CHUNK = 1 << 14;  // Products of a chunk, about.
 constexpr int64_t WALK_TOGETHER = 8;     // Chunks from which on threads share a block.
-constexpr int64_t WALK_AHEAD = 24;       // Entries between a prefetch and its use.
+constexpr int64_t WALK_LONG = 64;        // Entries of a row from which on four sums are faster.
 
-// One column's part of a row, in four sums, so that additions need not wait for each other.
+// One column of a row. Short rows overlap each other; in long ones additions must not wait.
 template <class T>
-MFRANK_INLINE T row_product(const Csr<T>& rows, int64_t row, const T* x) {
-    const int32_t* const at = rows.indices;
-    const int64_t end = rows.indptr[row + 1], last = rows.indptr[rows.n_rows] - 1;
+MFRANK_INLINE T row_product(const T* weights, const int32_t* at, int64_t n, const T* x) {
     T sums[4] = {};
-    int64_t e = rows.indptr[row];
-    for (; e + 4 <= end; e += 4) {
-        __builtin_prefetch(x + at[std::min(e + WALK_AHEAD, last)]);
+    int64_t e = 0;
+    if (n >= WALK_LONG)
+        for (; e + 4 <= n; e += 4)
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) sums[i] += (rows.data ? rows.data[e + i] : T(1)) * x[at[e + i]];
-    }
-    for (; e < end; ++e) sums[0] += (rows.data ? rows.data[e] : T(1)) * x[at[e]];
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+            for (int i = 0; i < 4; ++i) sums[i] += weights[e + i] * x[at[e + i]];
+    T sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    for (; e < n; ++e) sum += weights[e] * x[at[e]];
+    return sum;
 }
 
 // What a chunk adds to the norm of the change and to right . x, a column.
 struct WalkSums {
-    double total = 0, low = 0, high = 0, dot = 0;
-    void add(double change, double product) {
-        total += std::abs(change);
-        low = std::min(low, change), high = std::max(high, change);
+    double total = 0, dot = 0;
+    double low = std::numeric_limits<double>::infinity(), high = -low;
+
+    void add(bool spread, double change, double product) {
+        if (spread) low = std::min(low, change), high = std::max(high, change);
+        else total += std::abs(change);
         dot += product;
     }
 };
@@ -58,8 +58,9 @@ class BlockWalk {
 
     // One step of a chunk's rows.
     void advance(int64_t chunk) {
-        if (task_.k == 1) advance_vector(chunk);
-        else advance_columns(chunk);
+        if (task_.k > 1) advance_columns(chunk);
+        else if (task_.spread) advance_vector<true>(chunk);
+        else advance_vector<false>(chunk);
     }
 
     // After all chunks of a step; true when it was the last.
@@ -71,8 +72,7 @@ class BlockWalk {
             for (int64_t c = 0; c < n_chunks(); ++c) {
                 const WalkSums& part = sums_[c * task_.k + j];
                 all.total += part.total, all.dot += part.dot;
-                all.low = c ? std::min(all.low, part.low) : part.low;
-                all.high = c ? std::max(all.high, part.high) : part.high;
+                all.low = std::min(all.low, part.low), all.high = std::max(all.high, part.high);
             }
             dots_[j] = all.dot;
             const double norm = task_.spread ? (all.high - all.low) / 2 : all.total;
@@ -88,15 +88,19 @@ class BlockWalk {
     }
 
    private:
+    template <bool SPREAD>
     void advance_vector(int64_t chunk) {
-        const T dot = T(dots_[0]);
+        const Csr<T>& rows = task_.rows;
+        const T *const base = task_.base, *const left = task_.left, *const right = task_.right;
+        const T *const from = from_, scale = task_.scale, dot = T(dots_[0]);
         WalkSums sums;
         for (int64_t row = chunks_[chunk]; row < chunks_[chunk + 1]; ++row) {
-            T product = row_product(task_.rows, row, from_);
-            if (task_.left) product += task_.left[row] * dot;
-            const T value = task_.base[row] + task_.scale * product;
-            begin_or_add(sums, row == chunks_[chunk], double(value) - from_[row],
-                         task_.right ? double(task_.right[row]) * value : 0);
+            const int64_t begin = rows.indptr[row];
+            T product = row_product(rows.data + begin, rows.indices + begin,
+                                    rows.indptr[row + 1] - begin, from);
+            if (left) product += left[row] * dot;
+            const T value = base[row] + scale * product;
+            sums.add(SPREAD, double(value) - from[row], right ? double(right[row]) * value : 0);
             to_[row] = value;
         }
         sums_[chunk] = sums;
@@ -105,26 +109,22 @@ class BlockWalk {
     void advance_columns(int64_t chunk) {
         const int64_t k = task_.k;
         WalkSums* const sums = sums_.data() + chunk * k;
+        std::fill_n(sums, k, WalkSums());
         for (int64_t row = chunks_[chunk]; row < chunks_[chunk + 1]; ++row) {
             const int64_t begin = task_.rows.indptr[row];
             T* const to = to_ + row * k;
             const T* const was = from_ + row * k;
             weighted_sum(
                 task_.rows.indptr[row + 1] - begin,
-                [&](int64_t e) { return task_.rows.data ? task_.rows.data[begin + e] : T(1); },
+                [&](int64_t e) { return task_.rows.data[begin + e]; },
                 [&](int64_t e) { return from_ + task_.rows.indices[begin + e] * k; }, k, to);
             const T left = task_.left ? task_.left[row] : T(0);
             const double right = task_.right ? task_.right[row] : 0;
             for (int64_t j = 0; j < k; ++j) {
                 to[j] = task_.base[row * k + j] + task_.scale * (to[j] + left * T(dots_[j]));
-                begin_or_add(sums[j], row == chunks_[chunk], double(to[j]) - was[j], right * to[j]);
+                sums[j].add(task_.spread, double(to[j]) - was[j], right * to[j]);
             }
         }
-    }
-
-    static void begin_or_add(WalkSums& sums, bool begin, double change, double product) {
-        if (begin) sums = {0, change, change, 0};
-        sums.add(change, product);
     }
 
     const WalkTask<T>& task_;
@@ -176,10 +176,20 @@ static void walk(const WalkTask<T>& task) {
         BlockWalk<T> alone(task, block, scratch.get());
         walk_together(alone, task);
     }
-    for_each_list(static_cast<int64_t>(small.size()), task.n_threads, [&](int64_t i) {
-        BlockWalk<T> one(task, small[i], scratch.get());
-        do
-            for (int64_t chunk = 0; chunk < one.n_chunks(); ++chunk) one.advance(chunk);
-        while (!one.finish());
+    const int64_t n_small = static_cast<int64_t>(small.size());
+    share((n_small + LISTS_AT_ONCE - 1) / LISTS_AT_ONCE, task.n_threads, [&](Blocks& blocks) {
+        int64_t advanced = 0;
+        for (int64_t group; blocks.next(group);) {
+            const int64_t end = std::min(n_small, (group + 1) * LISTS_AT_ONCE);
+            for (int64_t i = group * LISTS_AT_ONCE; i < end; ++i) {
+                BlockWalk<T> one(task, small[i], scratch.get());
+                do
+                    for (int64_t chunk = 0; chunk < one.n_chunks(); ++chunk) {
+                        if (++advanced % 64 == 0 && blocks.stopping()) return;
+                        one.advance(chunk);
+                    }
+                while (!one.finish());
+            }
+        }
     });
 }

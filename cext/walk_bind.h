@@ -32,7 +32,8 @@ void walk(const py::tuple& rows, const py::object& blocks, const py::object& lef
           const py::object& right, const py::object& base, double scale, const py::object& x,
           int64_t n_steps, const py::object& tolerance, bool spread, const py::object& changes,
           const py::object& steps, int n_threads) {
-    if (rows.size() != 3) throw py::value_error("rows must be (indptr, indices, data)");
+    if (rows.size() != 3 || rows[2].is_none())
+        throw py::value_error("rows must be (indptr, indices, data)");
     const Matrix<T> to(x, "x");
     const Vector<const int64_t> bounds(blocks, "blocks");
     const int64_t n = to.rows, n_blocks = bounds.size - 1;

@@ -93,20 +93,22 @@ def adam(
 ) -> None:
     """Adam's step of some rows, none twice, of ``table`` and of what is kept beside it."""
 
-def hinge_sums(
+def sum_ramps(
+    ramp: str,
     scores: NDArray[np.float64],
     weights: NDArray[np.float64],
     thresholds: NDArray[np.float64],
     sums: NDArray[np.float64],
-    firsts: NDArray[np.float64],
+    slopes: NDArray[np.float64],
     n_threads: int,
 ) -> None:
-    """Write sums over places of ``weights * lead**2``, and of ``weights * lead``.
+    """Write sums over places of ``weights * f(scores - threshold)``, and of ``weights * f'``.
 
-    ``lead`` is what a score has beyond a threshold of its row, at least 0.
+    f is ``squared_hinge``, ``sigmoid`` or ``softplus``.
     """
 
-def hinge_pushes(
+def push_ramps(
+    ramp: str,
     scores: NDArray[np.float64],
     weights: NDArray[np.float64],
     thresholds: NDArray[np.float64],
@@ -114,7 +116,7 @@ def hinge_pushes(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None:
-    """Write ``2 * weights * sum(by_sums * lead)`` over the thresholds: slopes by the scores."""
+    """Write ``weights * sum(by_sums * f')`` over the thresholds: slopes by the scores."""
 
 def draw_likes(
     *,

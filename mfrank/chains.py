@@ -23,7 +23,7 @@ class Chain:
     Attributes
     ----------
     rows : CSR, n rows and columns, float32 or float64
-        W; entries of a block lie in its columns.
+        W, with values; entries of a block lie in its columns.
     blocks : int64, shape (n_blocks + 1,)
         Block b has the rows and columns ``blocks[b]:blocks[b + 1]``, at least one.
     left, right : shape (n,), or None

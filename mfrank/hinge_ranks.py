@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from mfrank import native
 from mfrank.lists import Array, Lists
+from mfrank.ramps import Ramps, ramps
 
-__all__ = ["HingeRanks", "PairwiseHinges", "SortedHinges", "discounted_gains", "squared_hinges"]
+__all__ = ["HingeRanks", "SortedHinges", "discounted_gains", "squared_hinges"]
 
 _FEW = 12  # thresholds, up to which all pairs are the faster way at every length of list
-_ONE_THREAD = 1  # a loss knows of no number of threads, and a batch is short
 _FEW_NATIVE = 200  # the same, where all pairs are the extension's
 
 
-class _Hinges(Protocol):
-    """Sums over the places j of each row of weight_j max(0, score_j - threshold_i)^2."""
-
-    def __init__(self, scores: Array, weights: Array, thresholds: Array) -> None: ...
-
-    @property
-    def sums(self) -> Array:
-        """Of each threshold, shape (B, T)."""
-
-    def slopes(self, by_sums: Array) -> tuple[Array, Array]:
-        """Derivatives by thresholds (B, T) and by scores (B, N), from those by the sums."""
-
-
-def squared_hinges(scores: Array, weights: Array, thresholds: Array) -> _Hinges:
+def squared_hinges(scores: Array, weights: Array, thresholds: Array, n_threads: int = 1) -> Ramps:
     """Sums of squared hinges, the way that is cheaper for so many thresholds.
 
     Parameters
@@ -38,55 +25,17 @@ def squared_hinges(scores: Array, weights: Array, thresholds: Array) -> _Hinges:
     scores, weights : float64, shape (B, N)
         A place of weight 0 is padding.
     thresholds : float64, shape (B, T)
+    n_threads : int
+        0 takes every core this process may use.
     """
-    n_thresholds = thresholds.shape[1]
-    if native.why_missing is None and isinstance(scores, np.ndarray):
-        way: type[_Hinges] = NativeHinges if n_thresholds <= _FEW_NATIVE else SortedHinges
-    else:
-        way = PairwiseHinges if n_thresholds <= _FEW else SortedHinges
-    return way(scores, weights, thresholds)
-
-
-class PairwiseHinges:
-    """Every threshold against every place: O(N T) of time and memory a row."""
-
-    def __init__(self, scores: Array, weights: Array, thresholds: Array) -> None:
-        self._weights = weights
-        self._leads = np.maximum(scores[:, None, :] - thresholds[:, :, None], 0)
-        self.sums: Array = np.einsum("btn,btn,bn->bt", self._leads, self._leads, weights)
-
-    def slopes(self, by_sums: Array) -> tuple[Array, Array]:
-        """See :class:`_Hinges`."""
-        by_thresholds = -2 * by_sums * np.einsum("btn,bn->bt", self._leads, self._weights)
-        by_scores = 2 * self._weights * np.einsum("btn,bt->bn", self._leads, by_sums)
-        return by_thresholds, by_scores
-
-
-class NativeHinges:
-    """Every threshold against every place, in the C++ extension and without any array of pairs."""
-
-    def __init__(self, scores: Array, weights: Array, thresholds: Array) -> None:
-        self._scores, self._weights, self._thresholds = (
-            np.ascontiguousarray(array, dtype=np.float64) for array in (scores, weights, thresholds)
-        )
-        self.sums: Array = np.empty(thresholds.shape)
-        self._firsts = np.empty(thresholds.shape)
-        native.ext.hinge_sums(
-            self._scores, self._weights, self._thresholds, self.sums, self._firsts, _ONE_THREAD
-        )
-
-    def slopes(self, by_sums: Array) -> tuple[Array, Array]:
-        """See :class:`_Hinges`."""
-        by_sums = np.ascontiguousarray(by_sums, dtype=np.float64)
-        by_scores = np.empty(self._scores.shape)
-        native.ext.hinge_pushes(
-            self._scores, self._weights, self._thresholds, by_sums, by_scores, _ONE_THREAD
-        )
-        return -2 * by_sums * self._firsts, by_scores
+    few = _FEW_NATIVE if native.why_missing is None else _FEW
+    if thresholds.shape[1] <= few:
+        return ramps("squared_hinge", scores, weights, thresholds, n_threads)
+    return SortedHinges(scores, weights, thresholds)
 
 
 class SortedHinges:
-    """Over sorted thresholds: O((N + T) log T) of time and O(N + T) of memory a row.
+    """Squared hinges over sorted thresholds: O((N + T) log T) of time and O(N + T) of memory a row.
 
     Each place is summed once, into the stretch above the last threshold that it reaches, by its
     distance to that threshold. From a threshold down to the next all that was summed before moves
@@ -111,19 +60,20 @@ class SortedHinges:
         firsts[:, :-1] += self._gaps * totals
         self._firsts = _sums_from_the_right(firsts)
         seconds[:, :-1] += self._gaps * (2 * self._firsts[:, 1:] + self._gaps * totals)
-        self.sums = self._unsorted(_sums_from_the_right(seconds))
+        self.sums: Array = self._unsorted(_sums_from_the_right(seconds))
+        self.slope_sums: Array = self._unsorted(2 * self._firsts)
 
     def slopes(self, by_sums: Array) -> tuple[Array, Array]:
-        """See :class:`_Hinges`."""
+        """See :class:`mfrank.ramps.Ramps`."""
         by_rising = np.take_along_axis(by_sums, self._order, axis=1)
-        by_thresholds = self._unsorted(-2 * by_rising * self._firsts)
         # Of what is pushed by the first thresholds: how much, and how far at the last of them.
         rows, n = by_sums.shape
         pushes, pushed = np.zeros((rows, n + 1)), np.zeros((rows, n + 1))
         pushes[:, 1:] = np.cumsum(by_rising, axis=1)
         pushed[:, 2:] = np.cumsum(self._gaps * pushes[:, 1:-1], axis=1)
         push, at_last = (np.take_along_axis(x, self._reached, axis=1) for x in (pushes, pushed))
-        return by_thresholds, 2 * self._weights * (push * self._distances + at_last)
+        by_scores = 2 * self._weights * (push * self._distances + at_last)
+        return -by_sums * self.slope_sums, by_scores
 
     def _unsorted(self, of_rising: Array) -> Array:
         """Numbers of the rising thresholds, in the order these came in."""
@@ -205,7 +155,7 @@ class HingeRanks:
         The estimates of g.
     """
 
-    hinges: _Hinges
+    hinges: Ramps
     means: Array
 
     @classmethod
@@ -216,7 +166,8 @@ class HingeRanks:
         part = _pooled(lists) if pooled else _stratified(lists)
         weights = np.concatenate([lists.likes * part.of_like, lists.others * part.of_other], axis=1)
         scores = np.concatenate([likes, others], axis=1).astype(np.float64, copy=False)
-        hinges = squared_hinges(scores, weights, scores[:, : likes.shape[1]] - margin)
+        thresholds = scores[:, : likes.shape[1]] - margin
+        hinges = squared_hinges(scores, weights, thresholds, lists.n_threads)
         # Never below what i itself counts: of padding, a sum of no meaning stays harmless.
         means = hinges.sums + (part.of_itself - part.of_like) * margin**2
         return cls(hinges, np.maximum(means, part.of_itself * margin**2))

@@ -42,6 +42,8 @@ class Lists:
         Rows of the liked items, any for padding; empty where items are none of a fixed set.
     between : float, shape (B, L, M)
         Scores of likes, as if they were users, against others; empty where no loss takes them.
+    n_threads : int, default 1
+        That sums over the lists may take; 0 is every core this process may use.
     """
 
     gains: Array
@@ -54,6 +56,7 @@ class Lists:
     log_chances: Array | None = None
     liked_items: Array = field(default_factory=lambda: NOTHING)
     between: Array = field(default_factory=lambda: NOTHING)
+    n_threads: int = 1
 
     @property
     def likes(self) -> Array:

@@ -50,6 +50,11 @@ class Optimiser(ABC):
         """Make up for what rows, by default all, have missed, if this rule :attr:`drifts`."""
 
 
+def _zeros_beside(table: Array) -> Array:
+    # zeros_like would write them all; these pages come as they are touched.
+    return np.zeros(table.shape, table.dtype)
+
+
 def _check_rate(rule: Optimiser) -> None:
     check_above_zero(learning_rate=rule.learning_rate)
 
@@ -79,7 +84,7 @@ class SGD(Optimiser):
 
     def state(self, table: Array) -> State:
         """See :meth:`Optimiser.state`."""
-        return {"momentum": np.zeros_like(table)} if self.momentum else {}
+        return {"momentum": _zeros_beside(table)} if self.momentum else {}
 
     def update(
         self,
@@ -117,7 +122,7 @@ class Adagrad(Optimiser):
 
     def state(self, table: Array) -> State:
         """See :meth:`Optimiser.state`."""
-        return {"squares": np.zeros_like(table)}
+        return {"squares": _zeros_beside(table)}
 
     def update(
         self,
@@ -161,8 +166,8 @@ class Adam(Optimiser):
     def state(self, table: Array) -> State:
         """See :meth:`Optimiser.state`."""
         return {
-            "means": np.zeros_like(table),
-            "squares": np.zeros_like(table),
+            "means": _zeros_beside(table),
+            "squares": _zeros_beside(table),
             "updates": np.zeros(len(table), dtype=np.int64),
         }
 

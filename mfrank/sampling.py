@@ -148,6 +148,7 @@ class ListDrawer:
             users=users,
             log_chances=log_chances,
             liked_items=likes,
+            n_threads=self._n_threads,
         )
         return Drawn(lists, np.concatenate([likes, others], axis=1), users_repeat)
 

@@ -80,12 +80,16 @@ class Cosine(Scoring):
     def slopes(self, sums: Array, totals: Array, rows: Rows) -> Array:
         """See :meth:`Scoring.slopes`; what goes along the row is lost."""
         own = rows.table[rows.at]
-        along: Array = sums - (sums * own).sum(1, keepdims=True) * own
+        own *= np.einsum("rk,rk->r", sums, own)[:, None]
+        along: Array = sums - own
         return along
 
     def confine(self, rows: Rows) -> None:
         """See :meth:`Scoring.confine`."""
-        rows.table[rows.at] = on_sphere(rows.table[rows.at])
+        own = rows.table[rows.at]
+        lengths = np.sqrt(_squares(own))
+        own /= np.where(lengths > 0, lengths, 1)[:, None]
+        rows.table[rows.at] = own
 
 
 class Distance(Scoring):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +22,13 @@ DTYPES = ["float32", "float64"]
 
 @pytest.fixture(scope="module", params=NAMES)
 def backend(request: pytest.FixtureRequest) -> backends.Backend:
-    if reason := backends._load(request.param).why_unavailable():
+    if reason := import_module(f"mfrank.backends.{request.param}").why_unavailable():
         pytest.skip(reason)
     return backends.choose(request.param)
 
 
 def chain(
-    sizes: list[int], density: float, dtype: str, *, rank_one: bool = True, weights: bool = True
+    sizes: list[int], density: float, dtype: str, *, rank_one: bool = True
 ) -> tuple[Chain, np.ndarray]:
     """A chain with rows that sum to at most 1, and the dense matrix it stands for."""
     rng = np.random.default_rng(sum(sizes))
@@ -33,12 +36,10 @@ def chain(
     n = blocks[-1]
     block = np.repeat(np.arange(len(sizes)), sizes)
     dense = np.where(rng.random((n, n)) < density, 1.0, 0.0) * (block[:, None] == block)
-    if weights:
-        dense *= rng.random((n, n)) / np.maximum(dense.sum(axis=1, keepdims=True), 1)
+    dense *= rng.random((n, n)) / np.maximum(dense.sum(axis=1, keepdims=True), 1)
     indptr = np.concatenate([[0], np.cumsum((dense != 0).sum(axis=1))])
     rows, columns = np.nonzero(dense)
-    data = dense[rows, columns].astype(dtype) if weights else None
-    csr = CSR(indptr, columns.astype(np.int32), data, int(n))
+    csr = CSR(indptr, columns.astype(np.int32), dense[rows, columns].astype(dtype), int(n))
     left, right = (rng.random(n) < 0.3).astype(dtype), (rng.random(n) / n).astype(dtype)
     if rank_one:
         dense += np.outer(left, right) * (block[:, None] == block)
@@ -64,8 +65,8 @@ def test_steps_are_those_of_the_dense_matrix(
     rank_one: bool,
     n_threads: int,
 ) -> None:
-    steps, dense = chain(sizes, density, dtype, rank_one=rank_one, weights=k != 7)
-    scale = 0.85 if k != 7 else 0.01
+    steps, dense = chain(sizes, density, dtype, rank_one=rank_one)
+    scale = 0.85
     rng = np.random.default_rng(k)
     base, start = rng.standard_normal((2, len(dense), k)).astype(dtype)
     x = start.astype(np.float64)
@@ -141,9 +142,9 @@ def test_thread_count_changes_no_bit(backend: backends.Backend, dtype: str, k: i
 def test_the_extension_checks_what_it_is_given() -> None:
     ext = pytest.importorskip("mfrank._ext", reason="the C++ extension was not built")
     steps, _ = chain([3, 3], 1.0, "float64")
-    n = 6
+    n, data = 6, steps.rows.data
     given = {
-        "rows": (steps.rows.indptr, steps.rows.indices, steps.rows.data),
+        "rows": (steps.rows.indptr, steps.rows.indices, data),
         "blocks": steps.blocks,
         "left": None,
         "right": None,
@@ -167,7 +168,34 @@ def test_the_extension_checks_what_it_is_given() -> None:
         ("base", np.ones((n, 1), np.float32), TypeError),
         ("tolerance", np.ones(3), ValueError),
         ("n_steps", -1, ValueError),
-        ("rows", (steps.rows.indptr, steps.rows.indices + np.int32(1), None), IndexError),
+        ("rows", (steps.rows.indptr, steps.rows.indices, None), ValueError),
+        ("rows", (steps.rows.indptr, steps.rows.indices + np.int32(1), data), IndexError),
     ):
         with pytest.raises(error):
             ext.walk(**{**given, name: value})
+
+
+INTERRUPT = """
+import os, signal, threading, time
+import numpy as np
+from mfrank import _ext
+n = {n}
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    _ext.walk(
+        rows=(np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n)),
+        blocks=np.array([0, n]), left=None, right=None, base=np.ones((n, 1)), scale=1.0,
+        x=np.ones((n, 1)), n_steps=2**31 - 1, tolerance=None, spread=False,
+        changes=np.empty(1), steps=np.empty(1, np.int64), n_threads=2)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no os.kill with SIGINT")
+@pytest.mark.parametrize("n", [10, 300_000])
+def test_an_interrupt_ends_the_iteration(n: int) -> None:
+    pytest.importorskip("mfrank._ext", reason="the C++ extension was not built")
+    command = [sys.executable, "-c", INTERRUPT.format(n=n)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.stdout.split() == ["interrupted"], result.stderr

@@ -9,21 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_lists import Scores, derivative, slopes, whole_lists
+from loss_lists import Scores, slopes, whole_lists
 
 import mfrank.hinge_ranks
-from mfrank import native
-from mfrank.hinge_ranks import HingeRanks, NativeHinges, PairwiseHinges, SortedHinges
+from mfrank.hinge_ranks import HingeRanks, SortedHinges
 from mfrank.lists import Lists
+from mfrank.ramps import PairwiseRamps
 from mfrank.trainers import Loss, Sizes
 from mfrank.trainers.ksong import KSONG
 from mfrank.trainers.song import SONG
 from mfrank.trainers.soprc import SOPRC
-
-Way = type[SortedHinges] | type[PairwiseHinges] | type[NativeHinges]
-
-built = pytest.mark.skipif(native.why_missing is not None, reason=str(native.why_missing))
-NATIVE = pytest.param(NativeHinges, marks=built)
 
 
 def rows(
@@ -40,34 +35,23 @@ def rows(
     return scores, weights, thresholds, rng.normal(size=thresholds.shape)
 
 
-@pytest.mark.parametrize("way", [SortedHinges, NATIVE])
 @given(
     seed=st.integers(0, 999),
     shape=st.tuples(st.integers(1, 5), st.integers(1, 40), st.integers(1, 30)),
     grid=st.sampled_from([None, 0.25, 1.0]),
 )
 @settings(max_examples=60, deadline=None)
-def test_sums_are_those_of_all_pairs(
-    way: Way, seed: int, shape: tuple[int, int, int], grid: float | None
+def test_sorted_sums_are_those_of_all_pairs(
+    seed: int, shape: tuple[int, int, int], grid: float | None
 ) -> None:
     scores, weights, thresholds, by_sums = rows(seed, shape, grid)
-    a = way(scores, weights, thresholds)
-    b = PairwiseHinges(scores, weights, thresholds)
+    a = SortedHinges(scores, weights, thresholds)
+    b = PairwiseRamps("squared_hinge", scores, weights, thresholds)
     np.testing.assert_allclose(a.sums, b.sums, rtol=1e-12, atol=1e-20)
     for x, y in zip(a.slopes(np.abs(by_sums)), b.slopes(np.abs(by_sums)), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11)
     for x, y in zip(a.slopes(by_sums), b.slopes(by_sums), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("way", [SortedHinges, PairwiseHinges, NATIVE])
-def test_slopes_are_derivatives_of_the_sums(way: Way) -> None:
-    scores, weights, thresholds, by_sums = rows(1, (3, 9, 5))
-    by_thresholds, by_scores = way(scores, weights, thresholds).slopes(by_sums)
-    expected = derivative(lambda x: (by_sums * way(scores, weights, x).sums).sum(), thresholds)
-    np.testing.assert_allclose(by_thresholds, expected, rtol=1e-6, atol=1e-6)
-    expected = derivative(lambda x: (by_sums * way(x, weights, thresholds).sums).sum(), scores)
-    np.testing.assert_allclose(by_scores, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_it_does_not_matter_where_the_scores_lie() -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mfrank import Interactions
-from mfrank.pagerank import Graphs, Sessions
+from mfrank import FactorStore, Interactions
+from mfrank.data.ids import Ids
+from mfrank.pagerank import Graphs, Sessions, similar_items
+from mfrank.quadratic import Counts
 
 MINUTE = 60
 
@@ -226,3 +228,32 @@ def test_users_sequences_are_sessions() -> None:
 def test_what_is_no_log_is_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_items_with_factors_alike_are_neighbours() -> None:
+    rng = np.random.default_rng(0)
+    factors = rng.standard_normal((12, 3))
+    factors[5] = 0
+    counts = Counts(np.full(4, 9), np.arange(12))
+    store = FactorStore(np.ones((4, 3)), factors, Ids.numbered(4), Ids.numbered(12), counts=counts)
+    age = rng.random((12, 1))
+    graphs = similar_items(store, 3, age)
+    lengths = np.linalg.norm(factors, axis=1)
+    cosines = factors @ factors.T / np.maximum(np.outer(lengths, lengths), 1e-9)
+    np.fill_diagonal(cosines, -1)
+    for item in range(12):
+        wanted = [j for j in np.argsort(-cosines[item])[:3] if cosines[item, j] > 0]
+        targets, _ = graphs.links.row(item)
+        assert set(targets.tolist()) == set(wanted)
+    assert graphs.dangling[5]
+    ends = graphs.sources, graphs.links.indices
+    of_items = np.column_stack([np.log1p(np.arange(12)), lengths, age])
+    np.testing.assert_allclose(graphs.node_features, of_items)
+    np.testing.assert_allclose(
+        graphs.edge_features, np.column_stack([cosines[ends], of_items[ends[1]]]), rtol=1e-12
+    )
+    np.testing.assert_array_equal(graphs.seeds, np.arange(12))
+    with pytest.raises(ValueError, match="neighbours must be at least 1"):
+        similar_items(store, 0)
+    with pytest.raises(ValueError, match="item_features must have 12 rows"):
+        similar_items(store, 3, np.ones((3, 1)))

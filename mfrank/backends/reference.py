@@ -196,9 +196,8 @@ def walk(
 def _product(chain: Chain, x: NDArray[np.float64], block: NDArray[np.int64]) -> NDArray[Any]:
     """W x + l (r . x) in each block."""
     entries = np.repeat(np.arange(len(x)), chain.rows.counts)
-    weights = np.ones(len(entries)) if chain.rows.data is None else chain.rows.data
     product = np.zeros_like(x)
-    np.add.at(product, entries, weights[:, None] * x[chain.rows.indices])
+    np.add.at(product, entries, np.asarray(chain.rows.data)[:, None] * x[chain.rows.indices])
     if chain.left is not None and chain.right is not None:
         dots = np.add.reduceat(chain.right[:, None] * x, chain.blocks[:-1])
         product += chain.left[:, None] * dots[block]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.blas import single_threaded
 from mfrank.chains import Until
 from mfrank.pagerank.loss import Pairs
 from mfrank.pagerank.stationary import Stationary, Walker, steps_within
@@ -81,7 +82,6 @@ def gradient(transitions: Transitions, values: Floats, lam: Floats, alpha: float
     dangling = transitions.per_query(values * graphs.dangling)
     means = transitions.per_query(lam * transitions.restarts)
     pull = ((alpha + keep * dangling) / transitions.seed_sums)[query] * (lam[seeds] - means[query])
-    of_nodes = graphs.node_features[seeds].T @ pull
 
     ahead = lam[graphs.links.indices]
     mean_ahead = np.bincount(graphs.sources, transitions.steps * ahead, graphs.n_nodes)
@@ -89,7 +89,9 @@ def gradient(transitions: Transitions, values: Floats, lam: Floats, alpha: float
         keep * values, transitions.node_sums, out=np.zeros(graphs.n_nodes), where=~graphs.dangling
     )
     along = per_weight[graphs.sources] * (ahead - mean_ahead[graphs.sources])
-    of_edges = graphs.edge_features.T @ along
+    with single_threaded():
+        of_nodes = graphs.node_features[seeds].T @ pull
+        of_edges = graphs.edge_features.T @ along
     return np.concatenate([of_nodes, of_edges]) / graphs.n_queries
 
 

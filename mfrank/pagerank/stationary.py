@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.backends import Backend
-from mfrank.chains import Until
+from mfrank.chains import Until, Walked
 from mfrank.pagerank.transitions import Transitions
 
-__all__ = ["Stationary", "Walker", "nesterov_nemirovski", "power", "steps_within"]
+__all__ = ["Stationary", "Walker", "nesterov_nemirovski", "power", "power_steps", "steps_within"]
 
 Floats = NDArray[np.float64]
 
@@ -89,21 +89,38 @@ def power(
     start : float64, shape (n_nodes,), optional
         Distributions to start from; pi0 by default.
     """
-    alpha, keep = walker.alpha, 1 - walker.alpha
+    alpha, late = walker.alpha, 0 if start is None else 1
     allowed = np.broadcast_to(np.asarray(tolerance, np.float64), transitions.graphs.n_queries)
-    x, late = (transitions.restarts, 0) if start is None else (start, 1)
+    most = steps_within(float(allowed.min()), alpha) + late
+    until = Until(most, alpha / (1 - alpha) * allowed)
+    x = transitions.restarts if start is None else start
+    values, changes, steps = _iterated(transitions, x, until, walker)
+    worst = 2 * (1 - alpha) ** (steps + 1 - late)
+    return Stationary(values, np.minimum((1 - alpha) / alpha * changes, worst), steps)
+
+
+def power_steps(transitions: Transitions, steps: int, walker: Walker) -> Stationary:
+    """Power iteration from pi0 for so many steps."""
+    values, changes, taken = _iterated(transitions, transitions.restarts, Until(steps), walker)
+    worst = 2 * (1 - walker.alpha) ** (taken + 1)
+    by_change = (1 - walker.alpha) / walker.alpha * changes
+    return Stationary(values, np.minimum(by_change, worst), taken)
+
+
+def _iterated(transitions: Transitions, x: Floats, until: Until, walker: Walker) -> Walked:
+    """Values (n_nodes,), changes and steps of power iteration."""
     walked = walker.backend.walk(
         transitions.forward,
-        alpha * transitions.restarts[:, None],
+        walker.alpha * transitions.restarts[:, None],
         x[:, None],
-        keep,
-        Until(steps_within(float(allowed.min()), alpha) + late, alpha / keep * allowed),
+        1 - walker.alpha,
+        until,
         walker.n_threads,
     )
-    errors = np.minimum(keep / alpha * walked.changes, 2 * keep ** (walked.steps + 1 - late))
-    return Stationary(walked.values[:, 0], errors, walked.steps)
+    return walked._replace(values=walked.values[:, 0])
 
 
 def steps_within(tolerance: float, alpha: float) -> int:
     """Least N >= 1 with 2 (1 - alpha)^(N + 1) <= tolerance: steps that do on any graph."""
-    return max(1, math.ceil(math.log(min(tolerance, 2.0) / 2) / math.log1p(-alpha)) - 1)
+    steps = math.ceil(math.log(min(tolerance, 2.0) / 2) / math.log1p(-alpha)) - 1
+    return min(max(steps, 1), 2**30)  # at an alpha of 1e-8, more than anyone waits for

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.blas import single_threaded
 from mfrank.chains import Chain
 from mfrank.csr import CSR
 from mfrank.pagerank.graphs import Graphs
@@ -59,11 +60,12 @@ class Transitions:
         """
         phi = _checked(graphs, weights)
         m1 = graphs.n_features[0]
-        of_seeds = graphs.node_features[graphs.seeds] @ phi[:m1]
+        with single_threaded():
+            of_seeds = graphs.node_features[graphs.seeds] @ phi[:m1]
+            of_edges = graphs.edge_features @ phi[m1:]
         query_of_seed = graphs.query_of[graphs.seeds]
         seed_sums = _sums(query_of_seed, of_seeds, graphs.n_queries)
         _refuse(seed_sums <= 0, "node_features", "the seeds of query", "V")
-        of_edges = graphs.edge_features @ phi[m1:]
         sums = _sums(graphs.sources, of_edges, graphs.n_nodes)
         _refuse((sums <= 0) & ~graphs.dangling, "edge_features", "the edges from node", "E")
         restarts = np.zeros(graphs.n_nodes)

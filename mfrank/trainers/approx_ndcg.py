@@ -8,7 +8,7 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero
 from mfrank.lists import Array, Lists
-from mfrank.logistic import sigmoid
+from mfrank.ramps import ramps
 from mfrank.trainers import Loss, Memory, Slopes
 
 __all__ = ["ApproxNDCG"]
@@ -33,14 +33,11 @@ class ApproxNDCG(Loss):
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         scores = np.concatenate([likes, others], axis=1)
         filled = np.concatenate([lists.likes, lists.others], axis=1)
-        width = likes.shape[1]
-        above = sigmoid(self.sharpness * (scores[:, None, :] - likes[:, :, None]))
-        above = above * filled[:, None, :]
-        above[:, np.arange(width), np.arange(width)] = 0
-        places = 2 + above.sum(2)  # 1 + rank
+        width, pace = likes.shape[1], self.sharpness
+        above = ramps("sigmoid", pace * scores, filled, pace * likes, lists.n_threads)
+        places = 2 + above.sums - 0.5  # 1 + rank: a like itself counts a half in its own sum
         worth = lists.gains / lists.ideal[:, None]
         loss = -(worth / np.log2(places)).sum(1)
         by_rank = worth / (np.log(2) * places * np.log2(places) ** 2)
-        slope = by_rank[:, :, None] * self.sharpness * above * (1 - above)
-        down = slope.sum(1)
-        return Slopes(down[:, :width] - slope.sum(2), down[:, width:], loss)
+        on_likes, on_all = above.slopes(pace * by_rank)
+        return Slopes(on_likes + on_all[:, :width], on_all[:, width:], loss)

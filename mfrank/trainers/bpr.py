@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mfrank.lists import Array, Lists
-from mfrank.logistic import sigmoid, softplus
+from mfrank.ramps import ramps
 from mfrank.trainers import Loss, Memory, Slopes
 
 __all__ = ["BPR"]
@@ -20,7 +20,6 @@ class BPR(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        weights = lists.like_shares[:, :, None] * lists.other_shares[:, None, :]
-        lead = others[:, None, :] - likes[:, :, None]
-        slope = weights * sigmoid(lead)
-        return Slopes(-slope.sum(2), slope.sum(1), (weights * softplus(lead)).sum((1, 2)))
+        pairs = ramps("softplus", others, lists.other_shares, likes, lists.n_threads)
+        on_likes, on_others = pairs.slopes(lists.like_shares)
+        return Slopes(on_likes, on_others, (lists.like_shares * pairs.sums).sum(1))

@@ -13,6 +13,7 @@ from mfrank.averages import averaged, check_decay
 from mfrank.hinge_ranks import HingeRanks, discounted_gains
 from mfrank.lists import Array, Lists
 from mfrank.logistic import sigmoid
+from mfrank.ramps import ramps
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["KSONG"]
@@ -133,7 +134,7 @@ class KSONG(Loss):
     def _threshold(self, lists: Lists, scores: Array, weights: Array, memory: Memory) -> Array:
         """The averaged threshold of each user, shape (B,)."""
         kept = memory["thresholds"]
-        found = self._minimum(scores, weights, lists.n_items, kept[lists.users])
+        found = self._minimum(lists, scores, weights, kept[lists.users])
         every = np.ones(len(found), dtype=bool)
         return averaged(kept, lists.users, found, self.decay, every)
 
@@ -149,21 +150,21 @@ class KSONG(Loss):
         derivative: Array = bend / kept[:, None]
         return derivative
 
-    def _minimum(self, scores: Array, weights: Array, n_items: Array, start: Array) -> Array:
+    def _minimum(self, lists: Lists, scores: Array, weights: Array, start: Array) -> Array:
         """Where the lower level's slope, which rises with t, is 0: Newton's steps in a bracket."""
-        share, there = (self.k + _EPSILON) / n_items, weights > 0
+        share, there = (self.k + _EPSILON) / lists.n_items, weights > 0
         beyond = _BEYOND * self.smoothing_1
         low = np.where(there, scores, np.inf).min(1) - beyond
         low = np.minimum(low, (weights.sum(1) - share) / self.smoothing_2)
         high = np.where(there, scores, -np.inf).max(1) + beyond
         high = np.maximum(high, -share / self.smoothing_2)
         place = np.where(np.isnan(start), (low + high) / 2, np.clip(start, low, high))
-        last = high - low
+        last, scaled = high - low, scores / self.smoothing_1
         for _ in range(_STEPS):
-            above = sigmoid((scores - place[:, None]) / self.smoothing_1)
-            mass = weights * above
-            slope = share + self.smoothing_2 * place - mass.sum(1)
-            bend = (mass * (1 - above)).sum(1) / self.smoothing_1
+            at = place[:, None] / self.smoothing_1
+            above = ramps("sigmoid", scaled, weights, at, lists.n_threads)
+            slope = share + self.smoothing_2 * place - above.sums[:, 0]
+            bend = above.slope_sums[:, 0] / self.smoothing_1
             low, high = np.where(slope < 0, place, low), np.where(slope < 0, high, place)
             step = -slope / (self.smoothing_2 + bend)
             near = np.abs(step) <= 1e-9 * self.smoothing_1  # The next would be below rounding.

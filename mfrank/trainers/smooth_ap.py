@@ -8,7 +8,7 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero
 from mfrank.lists import Array, Lists
-from mfrank.logistic import sigmoid
+from mfrank.ramps import ramps
 from mfrank.trainers import Loss, Memory, Slopes
 
 __all__ = ["SmoothAP"]
@@ -35,15 +35,13 @@ class SmoothAP(Loss):
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         scores = np.concatenate([likes, others], axis=1)
         filled = np.concatenate([lists.likes, lists.others], axis=1)
-        width = likes.shape[1]
-        above = sigmoid((scores[:, None, :] - likes[:, :, None]) / self.temperature)
-        above = above * filled[:, None, :]
-        above[:, np.arange(width), np.arange(width)] = 0
-        among_likes, among_all = 1 + above[:, :, :width].sum(2), 1 + above.sum(2)
+        width, cold = likes.shape[1], 1 / self.temperature
+        above = ramps("sigmoid", cold * scores, filled, cold * likes, lists.n_threads)
+        likes_above = ramps("sigmoid", cold * likes, lists.likes, cold * likes, lists.n_threads)
+        # A like itself counts a half in its own sums.
+        among_likes, among_all = 0.5 + likes_above.sums, 0.5 + above.sums
         weights = lists.like_shares
         loss = 1 - (weights * among_likes / among_all).sum(1)
-        by_above = np.repeat((among_likes / among_all**2)[:, :, None], scores.shape[1], axis=2)
-        by_above[:, :, :width] -= (1 / among_all)[:, :, None]
-        slope = weights[:, :, None] * by_above * above * (1 - above) / self.temperature
-        down = slope.sum(1)
-        return Slopes(down[:, :width] - slope.sum(2), down[:, width:], loss)
+        on_likes, on_all = above.slopes(cold * weights * among_likes / among_all**2)
+        up, down = likes_above.slopes(-cold * weights / among_all)
+        return Slopes(on_likes + on_all[:, :width] + up + down, on_all[:, width:], loss)

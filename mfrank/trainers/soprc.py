@@ -79,7 +79,7 @@ class SOPRC(Loss):
         width, square = likes.shape[1], self.hinge**2
         # l1 is one squared hinge less another, a hinge apart: [x + hinge]^2 - [x]^2.
         thresholds = np.concatenate([likes - self.hinge, likes], axis=1)
-        hinges = squared_hinges(others, lists.other_shares, thresholds)
+        hinges = squared_hinges(others, lists.other_shares, thresholds, lists.n_threads)
         false_rate = (hinges.sums[:, :width] - hinges.sums[:, width:]) / square
         true_rate, by_like = self._true_rate(lists, likes, memory)
         odds = ((lists.n_items - lists.n_likes) / lists.n_likes)[:, None]

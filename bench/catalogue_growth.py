@@ -1,0 +1,77 @@
+"""How a step of SONG grows with the catalogue: by sample, and exactly over whole lists.
+
+Users and their number of likes stay; items grow. ``items_met`` is the mean number of different
+items in a batch, whose rows a step reads and writes: where items are few, lists meet the same ones,
+and only these few rows change. The exponent is the slope of log seconds on log items.
+"""
+
+from __future__ import annotations
+
+import argparse
+from statistics import median
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from growth import exponent
+from ticks import descent_pace
+
+import mfrank
+from mfrank.data.interactions import Interactions
+
+__all__ = ["MODES", "grow"]
+
+LIKES = 20
+MODES: dict[str, dict[str, Any]] = {
+    "sampled": {
+        "items": (10_000, 30_000, 100_000, 300_000, 1_000_000),
+        "loss": mfrank.SONG(),
+        "batch_size": 256,
+        "steps": 12,
+    },
+    "exact": {
+        "items": (2_000, 4_000, 8_000, 16_000, 32_000, 64_000),
+        "loss": mfrank.SONG(decay=1),
+        "batch_size": 32,
+        "steps": 5,
+        "likes": None,
+        "others": None,
+    },
+}
+
+
+def grow(mode: str, args: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row for each number of items."""
+    options = dict(MODES[mode])
+    sizes, steps = options.pop("items"), options.pop("steps")
+    rounds: dict[int, list[float]] = {n_items: [] for n_items in sizes}
+    for _ in range(args.repeats):
+        for n_items in sizes:
+            data = drawn(steps * options["batch_size"], n_items)
+            rounds[n_items].append(descent_pace(data=data, n_threads=args.threads, **options).step)
+    rows = [
+        {
+            "mode": mode,
+            "items": n_items,
+            "items_met": n_items if mode == "exact" else met(n_items),
+            "seconds_per_step": median(seconds),
+        }
+        for n_items, seconds in rounds.items()
+    ]
+    slope = exponent(rows, "items", "seconds_per_step")
+    return [{**row, "exponent": slope} for row in rows]
+
+
+def met(n_items: int) -> int:
+    """Different items among those that a batch of 256 lists of 310 draws."""
+    return round(n_items * (1 - (1 - 1 / n_items) ** (256 * 310)))
+
+
+def drawn(n_users: int, n_items: int) -> Interactions:
+    """Users with twenty likes each among so many items, all alike."""
+    random = np.random.default_rng(0)
+    likes = [random.choice(n_items, LIKES, replace=False, shuffle=False) for _ in range(n_users)]
+    indices = np.sort(likes, axis=1).ravel()
+    indptr = np.arange(0, len(indices) + 1, LIKES)
+    shape = (n_users, n_items)
+    return Interactions.of(sp.csr_array((np.ones(len(indices)), indices, indptr), shape))

@@ -1,0 +1,126 @@
+"""A step of mfrank.Descent and the same step in PyTorch, in turns.
+
+A batch of 256 users, up to 10 likes and 300 others each, drawn, scored, lost, descended by Adam. A
+few batches are timed, over tables of all users and items; an epoch is as many such steps as it has
+batches and, with mfrank, what a fit does beside them, such as its copy of the factors.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from memory import MIB
+from ticks import Pace, descent_pace
+from torch_losses import libauc
+from torch_steps import WAYS, Step, torch_pace
+
+import mfrank
+from mfrank.comparison.peak_memory import peak_memory
+from mfrank.data.interactions import Interactions
+
+__all__ = ["race"]
+
+BATCH = 256
+LIBAUC = {"SONG": -1, "KSONG": 10}
+"""LibAUC's losses by mfrank's name, and its topk."""
+
+
+def emptied(data: Interactions, n_users: int) -> Interactions:
+    """The same users and items, with the likes of some users only, so that an epoch is short."""
+    matrix = data.user_items
+    with_likes = np.flatnonzero(np.diff(matrix.indptr))
+    some = np.random.default_rng(0).permutation(with_likes)[:n_users]
+    kept = np.zeros(matrix.shape[0])
+    kept[some] = 1
+    rest = sp.csr_array(sp.diags_array(kept) @ matrix)
+    rest.eliminate_zeros()
+    return Interactions.of(rest)
+
+
+def race(data: Interactions, factors: int, args: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row for each loss and contender."""
+    part, few = emptied(data, args.steps * BATCH), emptied(data, 2 * BATCH)
+    ways = {kind: faster_ways(kind, factors, part, args.threads) for kind in ("dot", "cosine")}
+    rows = []
+    for name in args.losses:
+        own_ways = ways[getattr(mfrank, name).scores]
+        entries = contenders(name, factors, own_ways, part, args.steps, args)
+        small = contenders(name, factors, own_ways, few, 2, args)
+        rounds = in_turns(entries, args.repeats)
+        for contender, paces in rounds.items():
+            pairs = zip(paces, rounds["mfrank"], strict=True)
+            row = {
+                "factors": factors,
+                "loss": name,
+                "contender": contender,
+                "seconds_per_step": median(pace.step for pace in paces),
+                "seconds_per_epoch": median(epoch_seconds(pace, data) for pace in paces),
+                "over_mfrank": median(theirs.step / own.step for theirs, own in pairs),
+            }
+            if name in args.memory:
+                row["peak_mib"] = peak(small[contender], data)
+            rows.append(row)
+    return rows
+
+
+def in_turns(entries: dict[str, Callable[[], Pace]], repeats: int) -> dict[str, list[Pace]]:
+    """What each measures, in rounds of which every other goes backwards."""
+    rounds: dict[str, list[Pace]] = {name: [] for name in entries}
+    for turn in range(repeats):
+        for name in list(entries)[:: -1 if turn % 2 else 1]:
+            rounds[name].append(entries[name]())
+    return rounds
+
+
+def epoch_seconds(pace: Pace, data: Interactions) -> float:
+    """Seconds of an epoch over all users."""
+    users = np.count_nonzero(np.diff(data.user_items.indptr))
+    return float(pace.step * -(-users // BATCH) + pace.beside)
+
+
+def contenders(
+    name: str,
+    factors: int,
+    ways: list[str],
+    part: Interactions,
+    steps: int,
+    args: argparse.Namespace,
+) -> dict[str, Callable[[], Pace]]:
+    """Who times a step of the loss: mfrank, PyTorch in these ways, LibAUC in the first of them."""
+    matrix, loss = part.user_items, getattr(mfrank, name)()
+    found: dict[str, Callable[[], Pace]] = {
+        "mfrank": partial(descent_pace, loss, part, args.threads, factors=factors)
+    }
+    for way in ways:
+        step = Step(name, factors, way)
+        found[f"torch {way}"] = partial(torch_pace, step, matrix, steps, args.threads)
+    if name in LIBAUC and args.libauc:
+        theirs = Step(partial(libauc, LIBAUC[name], n_likes=10), factors, ways[0])
+        found[f"LibAUC {ways[0]}"] = partial(torch_pace, theirs, matrix, steps, args.threads)
+    return found
+
+
+def faster_ways(kind: str, factors: int, part: Interactions, n_threads: int) -> list[str]:
+    """The faster of PyTorch's ways by embeddings, before it the product where that is faster."""
+    name = "SOPRC" if kind == "cosine" else "BPR"
+    found = {
+        way: torch_pace(Step(name, factors, way), part.user_items, 6, n_threads).step
+        for way in WAYS
+    }
+    ways = sorted(WAYS, key=lambda way: found[way])
+    embedding = next(way for way in ways if way != "product")
+    return ["product", embedding] if ways[0] == "product" else [embedding]
+
+
+def peak(work: Callable[[], Pace], data: Interactions) -> float | None:
+    """MiB that the work adds to its input in a process of its own, and the whole input."""
+    matrix = data.user_items
+    given = matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
+    rise = peak_memory(work)
+    return None if rise is None else (rise + given) / MIB

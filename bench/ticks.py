@@ -1,0 +1,64 @@
+"""What a step of mfrank.Descent takes: the time from one call of its loss to the next."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import mfrank
+from mfrank.data.interactions import Interactions
+from mfrank.lists import Array, Lists
+from mfrank.trainers import Loss, Memory, Sizes, Slopes
+
+__all__ = ["Pace", "descent_pace"]
+
+_ticks: list[float] = []
+
+
+class Pace(NamedTuple):
+    """Seconds of a step, and what an epoch takes beside its steps (its copy of the factors)."""
+
+    step: float
+    beside: float
+
+
+@dataclass(frozen=True)
+class _Ticking(Loss):
+    """A loss that leaves the time of each call."""
+
+    loss: Loss
+
+    @property
+    def k(self) -> int | None:
+        """Places that count, where that is an option of the loss."""
+        return getattr(self.loss, "k", None)
+
+    def memory(self, sizes: Sizes) -> Memory:
+        """That of the loss."""
+        return self.loss.memory(sizes)
+
+    def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
+        """Those of the loss."""
+        _ticks.append(perf_counter())
+        return self.loss.slopes(lists, likes, others, memory)
+
+
+def descent_pace(loss: Loss, data: Interactions, n_threads: int, **options: Any) -> Pace:
+    """Median seconds of the steps of a second epoch, and what that took beside them."""
+    _ticks.clear()
+    epochs: list[float] = []
+    model = mfrank.Descent(
+        _Ticking(loss),
+        scores=loss.scores,
+        iterations=2,
+        n_threads=n_threads,
+        random_state=0,
+        **options,
+    )
+    model.fit(data, callback=lambda _, took, __: epochs.append(took))
+    own = _ticks[len(_ticks) // 2 :]
+    step = median(after - before for before, after in itertools.pairwise(own))
+    return Pace(step, max(epochs[1] - step * len(own), 0.0))

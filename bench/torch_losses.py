@@ -1,0 +1,223 @@
+"""mfrank's losses once more in PyTorch, forward only: slopes are autograd's, on every batch anew.
+
+Each takes scores and gives a number for each user whose slopes are mfrank's; where a moving average
+stands in for an estimate, only the slopes are, not the number. Averages are kept as mfrank keeps
+them, NaN before the first. All other items of a list are there; liked ones may be padding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+__all__ = ["LOSSES", "Lists", "TorchLoss"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lists:
+    """As :class:`mfrank.lists.Lists`, in tensors; ``filled`` marks the likes that are there."""
+
+    filled: Tensor
+    n_likes: Tensor
+    n_items: int
+    ideal: Tensor
+    cells: Tensor
+    users: Tensor
+    log_chances: Tensor
+
+    @property
+    def like_shares(self) -> Tensor:
+        """Part of its user's liked places that each like is."""
+        return self.filled / self.filled.sum(1, keepdim=True)
+
+
+Memory = dict[str, Tensor]
+TorchLoss = Callable[[Tensor, Tensor, Lists, Memory], Tensor]
+"""Scores of likes (B, L) and others (B, M), lists and memory to a number for each user."""
+
+
+def averaged(memory: Memory, name: str, places: Tensor, new: Tensor, there: Tensor) -> Tensor:
+    """Moving averages, of decay .1, with new estimates in them; kept where they are there."""
+    before = memory[name][places]
+    average = torch.where(before.isnan(), new, 0.9 * before + 0.1 * new)
+    memory[name][places[there]] = average[there]
+    return average
+
+
+def hinge_means(likes: Tensor, others: Tensor, lists: Lists) -> Tensor:
+    """SONG's g_i, stratified."""
+    filled, n_likes = lists.filled, lists.n_likes[:, None]
+    count = filled.sum(1, keepdim=True)
+    of_like = torch.where(count > 1, (n_likes - 1) / (count - 1).clamp(min=1), n_likes)
+    of_itself = torch.where(count > 1, torch.ones_like(n_likes), n_likes)
+    margins = 1 - likes[:, :, None]
+    to_likes = (margins + likes[:, None, :]).relu().square() * filled[:, None, :]
+    to_others = (margins + others[:, None, :]).relu().square().mean(2)
+    on_likes = of_like * to_likes.sum(2) + of_itself - of_like
+    sums = on_likes + (lists.n_items - n_likes) * to_others
+    return torch.where(filled, sums / lists.n_items, of_itself / lists.n_items)
+
+
+def rank_slopes(means: Tensor, lists: Lists, ideal: Tensor) -> Tensor:
+    """Minus the derivative by g_i of what each like adds to NDCG."""
+    places = 1 + lists.n_items * means
+    worth = lists.like_shares * lists.n_likes[:, None] / ideal[:, None]
+    return worth * lists.n_items / (math.log(2) * places * places.log2().square())
+
+
+def song(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """SONG()."""
+    found = hinge_means(likes, others, lists)
+    means = averaged(memory, "means", lists.cells, found.detach(), lists.filled)
+    return (rank_slopes(means, lists, lists.ideal) * found).sum(1)
+
+
+def ksong(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """KSONG(), practical."""
+    found = hinge_means(likes, others, lists)
+    means = averaged(memory, "means", lists.cells, found.detach(), lists.filled)
+    with torch.no_grad():
+        threshold = newton_threshold(likes, others, lists, memory["thresholds"][lists.users])
+        every = torch.ones_like(threshold, dtype=torch.bool)
+        threshold = averaged(memory, "thresholds", lists.users, threshold, every)
+        chosen = (2 * (likes - threshold[:, None])).sigmoid()
+        slopes = chosen * rank_slopes(means, lists, lists.ideal)
+    return (slopes * found).sum(1)
+
+
+def newton_threshold(likes: Tensor, others: Tensor, lists: Lists, start: Tensor) -> Tensor:
+    """K-SONG's threshold: Newton's steps in a bracket, as mfrank's."""
+    smoothing_1, smoothing_2, share = 0.01, 1e-4, 10.5 / lists.n_items
+    n_likes = lists.n_likes[:, None]
+    on_others = ((lists.n_items - n_likes) / others.shape[1]).expand(others.shape)
+    weights = torch.cat([lists.like_shares * n_likes, on_others], 1) / lists.n_items
+    scores = torch.cat([likes, others], 1)
+    low = torch.where(weights > 0, scores, torch.inf).amin(1) - 40 * smoothing_1
+    low = torch.minimum(low, (weights.sum(1) - share) / smoothing_2)
+    high = torch.where(weights > 0, scores, -torch.inf).amax(1) + 40 * smoothing_1
+    high = high.clamp(min=-share / smoothing_2)
+    place = torch.where(start.isnan(), (low + high) / 2, torch.clamp(start, low, high))
+    last = high - low
+    # Beyond a thousandth of the smoothing float32 has no digits left.
+    tolerance = smoothing_1 * (1e-9 if place.dtype == torch.float64 else 1e-3)
+    for _ in range(60):
+        above = ((scores - place[:, None]) / smoothing_1).sigmoid()
+        mass = weights * above
+        slope = share + smoothing_2 * place - mass.sum(1)
+        bend = (mass * (1 - above)).sum(1) / smoothing_1
+        low, high = torch.where(slope < 0, place, low), torch.where(slope < 0, high, place)
+        step = -slope / (smoothing_2 + bend)
+        near = step.abs() <= tolerance
+        trusted = (low <= place + step) & (place + step <= high) & (2 * step.abs() <= last)
+        ahead = torch.where(near | trusted, place + step, (low + high) / 2)
+        place, last = ahead, (ahead - place).abs()
+        if near.all():
+            break
+    return place
+
+
+def soprc(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """SOPRC(), of cosines."""
+    hinge, smoothing = 0.1, 0.001
+    behind = others[:, None, :] - likes[:, :, None]
+    false_rate = ((behind + hinge).relu().square() - behind.relu().square()).mean(2) / hinge**2
+    x = (likes[:, :, None] - likes.detach()[:, None, :]) / (2 * smoothing)
+    counted = lists.filled[:, None, :] & (x < 0)
+    l2 = torch.where(counted, torch.tanh(-x), 0).sum(2)
+    true_rate = (1 + l2) / (1 + lists.filled.sum(1, keepdim=True))
+    odds = ((lists.n_items - lists.n_likes) / lists.n_likes)[:, None]
+    ratio = odds * false_rate / (odds * false_rate + true_rate)
+    mean = (lists.like_shares * likes).sum(1, keepdim=True)
+    below = (lists.like_shares * (mean - likes).relu().square()).sum(1)
+    above = (others - others.mean(1, keepdim=True)).relu().square().mean(1)
+    return (lists.like_shares * ratio).sum(1) + below + 5 * above
+
+
+def bpr(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """BPR()."""
+    pairs = softplus(others[:, None, :] - likes[:, :, None])
+    return (lists.like_shares * pairs.mean(2)).sum(1)
+
+
+def sampled_softmax(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """SampledSoftmax()."""
+    total = (others - lists.log_chances).logsumexp(1, keepdim=True)
+    return (lists.like_shares * softplus(total - likes)).sum(1)
+
+
+def list_net(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """ListNet()."""
+    unfilled = torch.where(lists.filled, likes, -torch.inf)
+    total = torch.cat([unfilled, others], 1).logsumexp(1)
+    each = math.e * lists.filled
+    wanted = (each * likes).sum(1) + others.sum(1)
+    return total - wanted / (each.sum(1) + others.shape[1])
+
+
+def approx_ndcg(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """ApproxNDCG()."""
+    to_likes = (likes[:, None, :] - likes[:, :, None]).sigmoid() * lists.filled[:, None, :]
+    to_others = (others[:, None, :] - likes[:, :, None]).sigmoid().sum(2)
+    places = 2 + to_likes.sum(2) - 0.5 * lists.filled + to_others
+    return -(lists.filled / places.log2()).sum(1) / lists.ideal
+
+
+def solc(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """SOLC(): exp(found - total) has the slopes of the whole, and total none."""
+    per_like = (lists.like_shares * lists.n_likes[:, None]).log()
+    per_other = ((lists.n_items - lists.n_likes) / others.shape[1]).log()[:, None]
+    found = torch.cat([likes + per_like, others + per_other], 1).logsumexp(1)
+    with torch.no_grad():
+        before = memory["log_sums"][lists.users]
+        known = torch.where(before.isnan(), found, before)
+        total = torch.logaddexp(math.log(0.9) + known, math.log(0.1) + found)
+        memory["log_sums"][lists.users] = total
+    return (found - total).exp() - (lists.like_shares * likes).sum(1)
+
+
+LOSSES: dict[str, TorchLoss] = {
+    "SONG": song,
+    "KSONG": ksong,
+    "SOPRC": soprc,
+    "BPR": bpr,
+    "SampledSoftmax": sampled_softmax,
+    "ListNet": list_net,
+    "ApproxNDCG": approx_ndcg,
+    "SOLC": solc,
+}
+"""By the names of mfrank's."""
+
+
+def libauc(topk: int, n_cells: int, n_users: int, n_items: int, n_likes: int) -> TorchLoss:
+    """LibAUC's own SONG, or K-SONG where topk is above 0; ImportError where it is not installed."""
+    from libauc.losses import NDCGLoss
+
+    own: nn.Module = NDCGLoss(
+        n_cells,
+        n_users,
+        n_items,
+        n_likes,
+        gamma0=0.1,
+        topk=topk,
+        topk_version="prac",
+        device=torch.device("cpu"),
+    )
+
+    def loss(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+        given = {
+            "rating": lists.filled.to(likes.dtype),
+            "user_id": lists.users,
+            "num_pos_items": lists.n_likes,
+            "ideal_dcg": lists.ideal,
+            "user_item_id": lists.cells,
+        }
+        own.u = own.u.to(likes.dtype)
+        mean: Tensor = own(torch.cat([likes, others], 1), given)
+        return mean.expand(len(likes))
+
+    return loss

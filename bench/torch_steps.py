@@ -1,0 +1,199 @@
+"""A batch of mfrank.Descent once more in PyTorch with autograd: draw, scores, loss, slopes, Adam.
+
+Written to be fast on a CPU: no Python loop over users, likes drawn by Floyd's algorithm, others
+drawn again where they are liked, scores in one of three ways, of which the bench keeps the faster:
+
+    sparse   nn.Embedding(sparse=True) of the drawn items, SparseAdam
+    dense    nn.Embedding of the drawn items, fused Adam over all rows
+    product  one matrix product for all items, of which those drawn are gathered; fused Adam
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from ticks import Pace
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+from torch_losses import LOSSES, Lists, Memory, TorchLoss
+
+__all__ = ["WAYS", "Drawer", "Model", "Step", "blank_memory", "torch_pace"]
+
+WAYS = "sparse", "dense", "product"
+
+_BITMAP = 1 << 28
+"""Most cells for which a table of bits tells what is liked; beyond, a search does."""
+
+
+class Drawer:
+    """Lists of users: some of their likes, without replacement, and items that they do not like.
+
+    Parameters
+    ----------
+    user_items : sparse, shape (n_users, n_items)
+    likes, others : int
+        Places of each list.
+    cutoff : int, optional
+        Places that count in the ideal gain.
+    """
+
+    def __init__(
+        self, user_items: sp.csr_array, likes: int, others: int, cutoff: int | None = None
+    ) -> None:
+        self.n_users, self.n_items = user_items.shape
+        self._likes, self._others = likes, others
+        indptr = user_items.indptr.astype(np.int64)
+        self._starts = torch.from_numpy(indptr[:-1])
+        self._counts = torch.from_numpy(np.diff(indptr))
+        self._items = torch.from_numpy(user_items.indices.astype(np.int64))
+        owners = torch.repeat_interleave(torch.arange(self.n_users), self._counts)
+        keys = owners * self.n_items + self._items
+        self._liked: Tensor | None = None
+        if self.n_users * self.n_items <= _BITMAP:
+            self._liked = torch.zeros(self.n_users * self.n_items, dtype=torch.bool)
+            self._liked[keys] = True
+        else:
+            self._keys = keys.sort().values
+        most = int(self._counts.max())
+        discounts = 1 / torch.log2(2 + torch.arange(most, dtype=torch.float32))
+        discounts[cutoff:] = 0 if cutoff is not None else discounts[cutoff:]
+        self._ideal = torch.cat([torch.ones(1), discounts.cumsum(0)])
+
+    def lists(self, users: Tensor) -> tuple[Lists, Tensor]:
+        """Lists of some users, and the items at their places."""
+        counts = self._counts[users]
+        cells, filled = self._draw_cells(users, counts)
+        others = self._draw_others(users)
+        n_others = (self.n_items - counts)[:, None].float()
+        lists = Lists(
+            filled=filled,
+            n_likes=counts.float(),
+            n_items=self.n_items,
+            ideal=self._ideal[counts],
+            cells=cells,
+            users=users,
+            log_chances=torch.log(self._others / n_others).expand(others.shape),
+        )
+        return lists, torch.cat([self._items[cells], others], 1)
+
+    def _draw_cells(self, users: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        """Floyd's algorithm, a place at a time for all users; padding has the first cell."""
+        n_drawn = counts.clamp(max=self._likes)
+        drawn = torch.zeros((len(users), self._likes), dtype=torch.int64)
+        chances = torch.rand(len(users), self._likes)
+        for place in range(self._likes):
+            last = counts - n_drawn + place
+            found = (chances[:, place] * (last + 1)).long().minimum(last)
+            taken = (drawn[:, :place] == found[:, None]).any(1)
+            drawn[:, place] = torch.where(taken, last, found)
+        filled = torch.arange(self._likes) < n_drawn[:, None]
+        return self._starts[users][:, None] + drawn * filled, filled
+
+    def _draw_others(self, users: Tensor) -> Tensor:
+        items = torch.randint(self.n_items, (len(users), self._others))
+        keys = items + (users * self.n_items)[:, None]
+        wrong = self._among_likes(keys).nonzero(as_tuple=True)
+        while len(wrong[0]):
+            again = torch.randint(self.n_items, (len(wrong[0]),))
+            items[wrong] = again
+            liked = self._among_likes(again + users[wrong[0]] * self.n_items)
+            wrong = wrong[0][liked], wrong[1][liked]
+        return items
+
+    def _among_likes(self, keys: Tensor) -> Tensor:
+        if self._liked is not None:
+            return self._liked[keys]
+        at = torch.searchsorted(self._keys, keys).clamp(max=len(self._keys) - 1)
+        return self._keys[at] == keys
+
+
+class Model(nn.Module):
+    """Factors of users and items, and their scores."""
+
+    def __init__(self, n_users: int, n_items: int, factors: int, way: str, cosine: bool) -> None:
+        super().__init__()
+        self.users, self.items = (
+            nn.Embedding(rows, factors, sparse=way == "sparse") for rows in (n_users, n_items)
+        )
+        self._by_product, self._cosine = way == "product", cosine
+        for table in (self.users, self.items):
+            nn.init.normal_(table.weight, std=0.1)
+
+    def forward(self, users: Tensor, items: Tensor) -> Tensor:
+        """Scores of each user's items."""
+        queries = self._on_sphere(self.users(users))
+        if self._by_product:
+            return (queries @ self._on_sphere(self.items.weight).T).gather(1, items)
+        return torch.bmm(self._on_sphere(self.items(items)), queries[:, :, None])[:, :, 0]
+
+    def _on_sphere(self, rows: Tensor) -> Tensor:
+        return normalize(rows, dim=-1) if self._cosine else rows
+
+
+def blank_memory(n_cells: int, n_users: int, dtype: torch.dtype = torch.float32) -> Memory:
+    """What any of the losses remembers, before the first batch."""
+    sizes = {"means": n_cells, "thresholds": n_users, "log_sums": n_users}
+    return {name: torch.full((size,), torch.nan, dtype=dtype) for name, size in sizes.items()}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step is made of, in the sizes of mfrank's defaults.
+
+    Attributes
+    ----------
+    loss : str or callable
+        Name in :data:`torch_losses.LOSSES`, or what makes one: (n_cells, n_users, n_items) -> loss.
+    factors, batch_size, likes, others : int
+    way : str
+        One of :data:`WAYS`.
+    """
+
+    loss: str | Callable[[int, int, int], TorchLoss]
+    factors: int
+    way: str
+    batch_size: int = 256
+    likes: int = 10
+    others: int = 300
+
+
+def torch_pace(
+    step: Step, user_items: sp.csr_array, steps: int, n_threads: int, warm: int = 2
+) -> Pace:
+    """Median seconds of some steps, after a few that are not counted."""
+    torch.set_num_threads(n_threads)
+    torch.manual_seed(0)
+    n_users, n_items = user_items.shape
+    name = step.loss if isinstance(step.loss, str) else None
+    loss = LOSSES[name] if name else step.loss(user_items.nnz, n_users, n_items)  # type: ignore[operator]
+    model = Model(n_users, n_items, step.factors, step.way, name == "SOPRC")
+    drawer = Drawer(user_items, step.likes, step.others, 10 if name == "KSONG" else None)
+    rule = adam(model, step.way)
+    memory = blank_memory(user_items.nnz, n_users)
+    visited = torch.from_numpy(np.flatnonzero(np.diff(user_items.indptr)))
+    batches = visited[torch.randperm(len(visited))].split(step.batch_size)
+    seconds = []
+    for index in range(warm + steps):
+        began = perf_counter()
+        users = batches[index % len(batches)]
+        lists, items = drawer.lists(users)
+        scores = model(users, items)
+        value = loss(scores[:, : step.likes], scores[:, step.likes :], lists, memory).mean()
+        rule.zero_grad()
+        value.backward()
+        rule.step()
+        seconds.append(perf_counter() - began)
+    return Pace(median(seconds[warm:]), 0.0)
+
+
+def adam(model: Model, way: str) -> torch.optim.Optimizer:
+    """Adam as the way asks for it, at mfrank's learning rate."""
+    if way == "sparse":
+        return torch.optim.SparseAdam(model.parameters(), lr=1e-3)
+    return torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)

@@ -1,0 +1,102 @@
+"""What a step and an epoch of mfrank.Descent cost, and how the cost grows with the items.
+
+    steps      each loss against the same step in PyTorch with autograd, and LibAUC's own SONG and
+               K-SONG losses in that step (step_race.py); gradients are first shown to agree
+    bpr        BPR against implicit's: seconds per epoch, and until implicit's best NDCG@20
+               (bpr_race.py); tune, no part of the default, searches both one's options
+    catalogue  SONG by samples and exactly, against the number of items (catalogue_growth.py)
+
+    python bench/trainers_cost.py
+    python bench/trainers_cost.py --parts steps --data ml-1m --factors 64 --losses SONG KSONG
+
+PyTorch and LibAUC: pip install torch; pip install --no-deps libauc (its losses need no more).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib.util import find_spec
+
+from records import line, parser, save
+from subjects import interactions
+
+LOSSES = ("SONG", "KSONG", "SOPRC", "BPR", "SampledSoftmax", "ListNet", "ApproxNDCG", "SOLC")
+DATA = ("ml-1m", "gowalla")
+PARTS = ("steps", "bpr", "catalogue", "tune")
+
+
+def main() -> None:
+    """Measure, print and save, part after part."""
+    made = parser(__doc__)
+    made.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS[:3]))
+    made.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
+    made.add_argument("--factors", nargs="+", type=int, default=[64, 256])
+    made.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
+    made.add_argument("--steps", type=int, default=10, help="timed in each round")
+    made.add_argument(
+        "--memory", nargs="*", default=["SONG", "BPR"], help="losses whose peak is measured too"
+    )
+    made.add_argument("--bpr-factors", type=int, default=64)
+    made.add_argument(
+        "--patience", type=float, default=40.0, help="seconds of training that a BPR fit may take"
+    )
+    made.add_argument("--options", type=json.loads, default={}, help="JSON: BPR's, by contender")
+    args = made.parse_args()
+
+    measures = {"steps": steps, "bpr": bpr, "catalogue": catalogue, "tune": tune}
+    for part in args.parts:
+        measures[part](args)
+
+
+def steps(args: argparse.Namespace) -> None:
+    """A file for each data set and number of factors."""
+    if find_spec("torch") is None:
+        print("steps: skipped, torch is not installed")
+        return
+    from agreement import check_all
+    from step_race import race
+
+    args.libauc = find_spec("libauc") is not None
+    if not args.libauc:
+        print("LibAUC: skipped, it is not installed (pip install --no-deps libauc)")
+    for name in args.data:
+        data = interactions(name)
+        check_all(data, args.libauc)
+        for factors in args.factors:
+            rows = race(data, factors, args)
+            print("\n".join(f"{name}, {line(row)}" for row in rows), flush=True)
+            save(args.folder, f"trainers-cost-{name}-{factors}", rows)
+
+
+def bpr(args: argparse.Namespace) -> None:
+    """A file for each data set."""
+    from bpr_race import race
+
+    for name in args.data:
+        rows = race(name, args)
+        print("\n".join(f"{name}, {line(row)}" for row in rows), flush=True)
+        save(args.folder, f"trainers-bpr-{name}-{args.bpr_factors}", rows)
+
+
+def tune(args: argparse.Namespace) -> None:
+    """Print only."""
+    from bpr_race import tune
+
+    for name in args.data:
+        tune(name, args)
+
+
+def catalogue(args: argparse.Namespace) -> None:
+    """One file."""
+    from catalogue_growth import MODES, grow
+
+    rows = []
+    for mode in MODES:
+        rows += grow(mode, args)
+        print("\n".join(line(row) for row in rows if row["mode"] == mode), flush=True)
+    save(args.folder, "trainers-catalogue", rows)
+
+
+if __name__ == "__main__":
+    main()
