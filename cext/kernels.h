@@ -24,5 +24,5 @@
 template <class T>
 static Kernels<T> kernels() {
     return {solve_rows<T>, rotate<T>,      gram<T>, observed_value<T>, top_k<T>,    score<T>,
-            sum_items<T>,  sum_queries<T>, adam<T>, sum_ramps,         push_ramps, walk<T>};
+            sum_items<T>,  sum_queries<T>, adam<T>, sum_ramps<T>,      push_ramps<T>, walk<T>};
 }

@@ -255,13 +255,34 @@ inline Ramp ramp_named(const std::string& name) {
     throw py::value_error("ramp must be squared_hinge, sigmoid or softplus; got '" + name + "'");
 }
 
-inline RampTask ramp_task(const std::string& ramp, const py::object& scores,
-                          const py::object& weights, const py::object& thresholds, int n_threads) {
-    const Matrix<const double> places(scores, "scores");
-    const Matrix<const double> over(thresholds, "thresholds", places.rows);
+template <class T>
+RampTask<T> ramp_task(const std::string& ramp, const py::object& scores, const py::object& weights,
+                      const py::object& thresholds, int n_threads) {
+    const Matrix<const T> places(scores, "scores");
+    const Matrix<const T> over(thresholds, "thresholds", places.rows);
     return {ramp_named(ramp), places.data,
-            Matrix<const double>(weights, "weights", places.rows, places.columns).data,
+            Matrix<const T>(weights, "weights", places.rows, places.columns).data,
             over.data, places.rows, places.columns, over.columns, n_threads};
+}
+
+template <class T>
+void sum_ramps(const std::string& ramp, const py::object& scores, const py::object& weights,
+               const py::object& thresholds, const py::object& sums, const py::object& slopes,
+               int n_threads) {
+    const RampTask<T> task = ramp_task<T>(ramp, scores, weights, thresholds, n_threads);
+    const int64_t n = task.n_lists, m = task.n_thresholds;
+    chosen_kernels<T>().sum_ramps(task, Matrix<T>(sums, "sums", n, m).data,
+                                  Matrix<T>(slopes, "slopes", n, m).data);
+}
+
+template <class T>
+void push_ramps(const std::string& ramp, const py::object& scores, const py::object& weights,
+                const py::object& thresholds, const py::object& by_sums, const py::object& out,
+                int n_threads) {
+    const RampTask<T> task = ramp_task<T>(ramp, scores, weights, thresholds, n_threads);
+    const Matrix<const T> pushing(by_sums, "by_sums", task.n_lists, task.n_thresholds);
+    chosen_kernels<T>().push_ramps(task, pushing.data,
+                                   Matrix<T>(out, "out", task.n_lists, task.n_places).data);
 }
 
 // The users' rows lie within the indices; nothing else of the matrix is read.
@@ -358,10 +379,8 @@ PYBIND11_MODULE(_ext, m) {
         [](const std::string& ramp, const py::object& scores, const py::object& weights,
            const py::object& thresholds, const py::object& sums, const py::object& slopes,
            int n_threads) {
-            const RampTask task = ramp_task(ramp, scores, weights, thresholds, n_threads);
-            const int64_t n = task.n_lists, m = task.n_thresholds;
-            chosen_kernels<double>().sum_ramps(task, Matrix<double>(sums, "sums", n, m).data,
-                                               Matrix<double>(slopes, "slopes", n, m).data);
+            const auto run = is_double(scores, "scores") ? sum_ramps<double> : sum_ramps<float>;
+            run(ramp, scores, weights, thresholds, sums, slopes, n_threads);
         },
         "ramp"_a, "scores"_a, "weights"_a, "thresholds"_a, "sums"_a, "slopes"_a, "n_threads"_a);
 
@@ -370,10 +389,8 @@ PYBIND11_MODULE(_ext, m) {
         [](const std::string& ramp, const py::object& scores, const py::object& weights,
            const py::object& thresholds, const py::object& by_sums, const py::object& out,
            int n_threads) {
-            const RampTask task = ramp_task(ramp, scores, weights, thresholds, n_threads);
-            const Matrix<const double> pushing(by_sums, "by_sums", task.n_lists, task.n_thresholds);
-            chosen_kernels<double>().push_ramps(
-                task, pushing.data, Matrix<double>(out, "out", task.n_lists, task.n_places).data);
+            const auto run = is_double(scores, "scores") ? push_ramps<double> : push_ramps<float>;
+            run(ramp, scores, weights, thresholds, by_sums, out, n_threads);
         },
         "ramp"_a, "scores"_a, "weights"_a, "thresholds"_a, "by_sums"_a, "out"_a, "n_threads"_a);
 

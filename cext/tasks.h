@@ -136,11 +136,12 @@ struct AdamTask {
 
 enum class Ramp { squared_hinge, sigmoid, softplus };
 
-// A ramp of the differences of scores and thresholds, in double.
+// A ramp of the differences of scores and thresholds.
+template <class T>
 struct RampTask {
     Ramp ramp;
-    const double *scores, *weights;  // (n_lists, n_places)
-    const double* thresholds;        // (n_lists, n_thresholds)
+    const T *scores, *weights;  // (n_lists, n_places)
+    const T* thresholds;        // (n_lists, n_thresholds)
     int64_t n_lists, n_places, n_thresholds;
     int n_threads;
 };
@@ -192,8 +193,8 @@ struct Kernels {
     void (*sum_items)(const ListTask<T>&, const T* slopes, T* out);
     void (*sum_queries)(const ListTask<T>&, const Grouped<T>&, T* out);
     void (*adam)(const AdamTask<T>&);
-    void (*sum_ramps)(const RampTask&, double* sums, double* slopes);
-    void (*push_ramps)(const RampTask&, const double* by_sums, double* out);
+    void (*sum_ramps)(const RampTask<T>&, T* sums, T* slopes);
+    void (*push_ramps)(const RampTask<T>&, const T* by_sums, T* out);
     void (*walk)(const WalkTask<T>&);
 };
 

@@ -95,11 +95,11 @@ def adam(
 
 def sum_ramps(
     ramp: str,
-    scores: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    thresholds: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    slopes: NDArray[np.float64],
+    scores: NDArray[Any],
+    weights: NDArray[Any],
+    thresholds: NDArray[Any],
+    sums: NDArray[Any],
+    slopes: NDArray[Any],
     n_threads: int,
 ) -> None:
     """Write sums over places of ``weights * f(scores - threshold)``, and of ``weights * f'``.
@@ -109,11 +109,11 @@ def sum_ramps(
 
 def push_ramps(
     ramp: str,
-    scores: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    thresholds: NDArray[np.float64],
-    by_sums: NDArray[np.float64],
-    out: NDArray[np.float64],
+    scores: NDArray[Any],
+    weights: NDArray[Any],
+    thresholds: NDArray[Any],
+    by_sums: NDArray[Any],
+    out: NDArray[Any],
     n_threads: int,
 ) -> None:
     """Write ``weights * sum(by_sums * f')`` over the thresholds: slopes by the scores."""

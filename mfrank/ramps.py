@@ -48,7 +48,7 @@ def ramps(
     ramp : {"squared_hinge", "sigmoid", "softplus"}
         max(0, x)^2, 1 / (1 + exp(-x)), or log(1 + exp(x)).
     scores, weights : float, shape (B, N)
-        A place of weight 0 is padding.
+        Sums are in the dtype of the scores. A place of weight 0 is padding.
     thresholds : float, shape (B, T)
     n_threads : int
         0 takes every core this process may use.
@@ -65,11 +65,13 @@ class NativeRamps:
         self, ramp: Ramp, scores: Array, weights: Array, thresholds: Array, n_threads: int = 1
     ) -> None:
         self._ramp, self._n_threads = ramp, n_threads
+        self._dtype = np.result_type(scores, thresholds, np.float32)
         self._scores, self._weights, self._thresholds = (
-            np.ascontiguousarray(array, dtype=np.float64) for array in (scores, weights, thresholds)
+            np.ascontiguousarray(array, dtype=self._dtype)
+            for array in (scores, weights, thresholds)
         )
-        self.sums: Array = np.empty(thresholds.shape)
-        self.slope_sums: Array = np.empty(thresholds.shape)
+        self.sums: Array = np.empty(thresholds.shape, self._dtype)
+        self.slope_sums: Array = np.empty(thresholds.shape, self._dtype)
         native.ext.sum_ramps(
             ramp,
             self._scores,
@@ -82,8 +84,8 @@ class NativeRamps:
 
     def slopes(self, by_sums: Array) -> tuple[Array, Array]:
         """See :class:`Ramps`."""
-        by_sums = np.ascontiguousarray(by_sums, dtype=np.float64)
-        by_scores = np.empty(self._scores.shape)
+        by_sums = np.ascontiguousarray(by_sums, dtype=self._dtype)
+        by_scores = np.empty(self._scores.shape, self._dtype)
         native.ext.push_ramps(
             self._ramp,
             self._scores,

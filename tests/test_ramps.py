@@ -97,3 +97,21 @@ def test_exponentials_are_right_to_the_last_bits() -> None:
     np.testing.assert_allclose(found.sums[:, 0], expected, rtol=4e-16, atol=1e-300)
     found = NativeRamps("softplus", x[:, None], np.ones((len(x), 1)), np.zeros((len(x), 1)))
     np.testing.assert_allclose(found.sums[:, 0], np.logaddexp(0, x), rtol=1e-15, atol=1e-300)
+
+
+@built
+@pytest.mark.parametrize("kind", KINDS)
+def test_single_precision_stays_and_is_as_precise_as_it_can_be(kind: Ramp) -> None:
+    wide = rows(5, (3, 37, 4), 3.0)
+    scores, weights, thresholds, by_sums = (array.astype(np.float32) for array in wide)
+    found = NativeRamps(kind, scores, weights, thresholds)
+    truth = PairwiseRamps(
+        kind, *(array.astype(np.float64) for array in (scores, weights, thresholds))
+    )
+    for x, y in zip(
+        (found.sums, found.slope_sums, *found.slopes(by_sums)),
+        (truth.sums, truth.slope_sums, *truth.slopes(by_sums.astype(np.float64))),
+        strict=True,
+    ):
+        assert x.dtype == np.float32
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)

@@ -159,7 +159,7 @@ class KSONG(Loss):
         high = np.where(there, scores, -np.inf).max(1) + beyond
         high = np.maximum(high, -share / self.smoothing_2)
         place = np.where(np.isnan(start), (low + high) / 2, np.clip(start, low, high))
-        last, scaled = high - low, scores / self.smoothing_1
+        last, scaled = high - low, scores.astype(np.float64) / self.smoothing_1
         for _ in range(_STEPS):
             at = place[:, None] / self.smoothing_1
             above = ramps("sigmoid", scaled, weights, at, lists.n_threads)
