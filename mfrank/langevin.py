@@ -9,9 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
-from mfrank.backends import Backend
 from mfrank.lists import Array
-from mfrank.optimisers import Optimiser, State
+from mfrank.optimisers import Optimiser, State, Touched
 
 __all__ = ["Langevin"]
 
@@ -80,23 +79,15 @@ class Langevin(Optimiser):
             "draws": np.array([mark, 0], dtype=np.int64),
         }
 
-    def update(
-        self,
-        table: Array,
-        rows: Array,
-        slopes: Array,
-        state: State,
-        backend: Backend,
-        n_threads: int = 0,
-    ) -> None:
+    def update(self, at: Touched) -> None:
         """See :meth:`mfrank.optimisers.Optimiser.update`; rows are settled first."""
-        self.settle(table, state, rows)
+        self.settle(at.table, at.state, at.rows)
         kept = 1 - self.learning_rate * self.shrinkage
-        noise = self._drawn(slopes.shape, state)
+        noise = self._drawn(at.slopes.shape, at.state)
         step = np.sqrt(2 * self.learning_rate / self.temperature) * noise
-        table[rows] = kept * table[rows] - self.learning_rate * slopes + step
-        state["steps"] += 1
-        state["settled"][rows] = state["steps"][0]
+        at.table[at.rows] = kept * at.table[at.rows] - self.learning_rate * at.slopes + step
+        at.state["steps"] += 1
+        at.state["settled"][at.rows] = at.state["steps"][0]
 
     def settle(self, table: Array, state: State, rows: Array | None = None) -> None:
         """Make up for the steps that rows, by default all, have missed; exact in law."""

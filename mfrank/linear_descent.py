@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mfrank.backends import choose
 from mfrank.lists import Array
-from mfrank.optimisers import Optimiser, State
+from mfrank.optimisers import Optimiser, State, Touched
 from mfrank.query_lists import Listed, QueryLists
 from mfrank.steps import Step
 from mfrank.trainers import Loss, Memory, Sizes
@@ -90,4 +90,4 @@ def _slopes(
 
 
 def _move(weights: Array, slopes: Array, decay: float, rule: Optimiser, state: State) -> None:
-    rule.update(weights, _ONLY_ROW, slopes + decay * weights, state, choose())
+    rule.update(Touched(weights, _ONLY_ROW, slopes + decay * weights, state, choose()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,20 @@ from mfrank.amounts import check_above_zero
 from mfrank.backends import AdamAverages, AdamRates, Backend
 from mfrank.lists import Array
 
-__all__ = ["SGD", "Adagrad", "Adam", "Optimiser", "State"]
+__all__ = ["SGD", "Adagrad", "Adam", "Optimiser", "State", "Touched"]
 
 State = dict[str, Array]
+
+
+class Touched(NamedTuple):
+    """Rows of a table (n, K), each given once, their slopes (R, K), and what is kept beside it."""
+
+    table: Array
+    rows: Array
+    slopes: Array
+    state: State
+    backend: Backend
+    n_threads: int = 0
 
 
 class Optimiser(ABC):
@@ -35,16 +46,8 @@ class Optimiser(ABC):
         """What is kept beside a table (n, K), by name, before the first update."""
 
     @abstractmethod
-    def update(
-        self,
-        table: Array,
-        rows: Array,
-        slopes: Array,
-        state: State,
-        backend: Backend,
-        n_threads: int = 0,
-    ) -> None:
-        """Move the rows (each given once) against their slopes; others are left alone."""
+    def update(self, at: Touched) -> None:
+        """Move the rows against their slopes; others are left alone."""
 
     def settle(self, table: Array, state: State, rows: Array | None = None) -> None:  # noqa: B027
         """Make up for what rows, by default all, have missed, if this rule :attr:`drifts`."""
@@ -86,20 +89,13 @@ class SGD(Optimiser):
         """See :meth:`Optimiser.state`."""
         return {"momentum": _zeros_beside(table)} if self.momentum else {}
 
-    def update(
-        self,
-        table: Array,
-        rows: Array,
-        slopes: Array,
-        state: State,
-        backend: Backend,
-        n_threads: int = 0,
-    ) -> None:
+    def update(self, at: Touched) -> None:
         """See :meth:`Optimiser.update`."""
+        slopes = at.slopes
         if self.momentum:
-            slopes = self.momentum * state["momentum"][rows] + slopes
-            state["momentum"][rows] = slopes
-        table[rows] -= self.learning_rate * slopes
+            slopes = self.momentum * at.state["momentum"][at.rows] + slopes
+            at.state["momentum"][at.rows] = slopes
+        at.table[at.rows] -= self.learning_rate * slopes
 
 
 @dataclass(frozen=True)
@@ -124,19 +120,11 @@ class Adagrad(Optimiser):
         """See :meth:`Optimiser.state`."""
         return {"squares": _zeros_beside(table)}
 
-    def update(
-        self,
-        table: Array,
-        rows: Array,
-        slopes: Array,
-        state: State,
-        backend: Backend,
-        n_threads: int = 0,
-    ) -> None:
+    def update(self, at: Touched) -> None:
         """See :meth:`Optimiser.update`."""
-        squares = state["squares"][rows] + slopes**2
-        state["squares"][rows] = squares
-        table[rows] -= self.learning_rate * slopes / (np.sqrt(squares) + self.epsilon)
+        squares = at.state["squares"][at.rows] + at.slopes**2
+        at.state["squares"][at.rows] = squares
+        at.table[at.rows] -= self.learning_rate * at.slopes / (np.sqrt(squares) + self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -171,15 +159,8 @@ class Adam(Optimiser):
             "updates": np.zeros(len(table), dtype=np.int64),
         }
 
-    def update(
-        self,
-        table: Array,
-        rows: Array,
-        slopes: Array,
-        state: State,
-        backend: Backend,
-        n_threads: int = 0,
-    ) -> None:
+    def update(self, at: Touched) -> None:
         """See :meth:`Optimiser.update`."""
         rates = AdamRates(self.learning_rate, self.decay_1, self.decay_2, self.epsilon)
-        backend.adam(table, rows, slopes, AdamAverages(**state), rates, n_threads)
+        averages = AdamAverages(**at.state)
+        at.backend.adam(at.table, at.rows, at.slopes, averages, rates, at.n_threads)

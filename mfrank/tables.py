@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mfrank.backends import Backend
 from mfrank.lists import Array
-from mfrank.optimisers import Optimiser, State
+from mfrank.optimisers import Optimiser, State, Touched
 from mfrank.sampling import Drawn
 from mfrank.scoring import SCORINGS, Rows, Scoring
 from mfrank.trainers import Slopes
@@ -193,4 +193,4 @@ class Tables:
         if decay:
             slopes = slopes + decay * table[rows]
         slopes = np.ascontiguousarray(slopes, dtype=table.dtype)
-        rule.update(table, rows, slopes, self.kept[name], self.backend, self.n_threads)
+        rule.update(Touched(table, rows, slopes, self.kept[name], self.backend, self.n_threads))

@@ -18,7 +18,7 @@ from mfrank.csr import CSR
 from mfrank.descent import Batches, Course, descend
 from mfrank.langevin import Langevin
 from mfrank.lists import Lists
-from mfrank.optimisers import SGD, Adagrad, Adam, Optimiser
+from mfrank.optimisers import SGD, Adagrad, Adam, Optimiser, Touched
 from mfrank.sampling import Drawn, ListDrawer, Sampling
 from mfrank.schedules import Constant, CosineDecay, Schedule, StepDecay
 from mfrank.scoring import SCORINGS, Rows, Scores, on_sphere
@@ -244,7 +244,7 @@ def test_adam_of_one_touch_takes_a_step_of_the_learning_rate() -> None:
     table, rule = np.zeros((4, 2)), Adam(0.1)
     state = rule.state(table)
     slopes = np.array([[2.0, -1.0], [1e-3, 5.0]])
-    rule.update(table, np.array([1, 3]), slopes, state, choose())
+    rule.update(Touched(table, np.array([1, 3]), slopes, state, choose()))
     np.testing.assert_allclose(table[[1, 3]], [[-0.1, 0.1], [-0.1, -0.1]], rtol=1e-4)
     assert not table[[0, 2]].any()
 

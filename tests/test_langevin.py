@@ -9,6 +9,7 @@ import pytest
 
 from mfrank.backends import choose
 from mfrank.langevin import Langevin
+from mfrank.optimisers import Touched
 
 N = 100_000
 
@@ -18,7 +19,7 @@ def shaken(rule: Langevin, begin: float, steps: int) -> np.ndarray[Any, Any]:
     table = np.full((1, N), begin)
     state = rule.state(table)
     for _ in range(steps):
-        rule.update(table, np.array([0]), np.zeros((1, N)), state, choose())
+        rule.update(Touched(table, np.array([0]), np.zeros((1, N)), state, choose()))
     return table[0]
 
 
@@ -27,7 +28,7 @@ def untouched(rule: Langevin, begin: float, steps: int) -> np.ndarray[Any, Any]:
     table = np.full((1 + N, 1), begin)
     state = rule.state(table)
     for _ in range(steps):
-        rule.update(table, np.array([0]), np.zeros((1, 1)), state, choose())
+        rule.update(Touched(table, np.array([0]), np.zeros((1, 1)), state, choose()))
     np.testing.assert_array_equal(table[1:], begin)
     rule.settle(table, state)
     settled = table.copy()
@@ -55,7 +56,7 @@ def test_the_law_of_a_row_does_not_depend_on_when_it_is_settled() -> None:
     state = rule.state(table)
     for step in range(12):
         rows = np.array([0, 1]) if step in (4, 9) else np.array([0])
-        rule.update(table, rows, np.zeros((len(rows), N)), state, choose())
+        rule.update(Touched(table, rows, np.zeros((len(rows), N)), state, choose()))
         if step == 6:
             rule.settle(table, state)
     rule.settle(table, state)
@@ -80,7 +81,7 @@ def test_a_quadratic_loss_is_drawn_from_its_density() -> None:
     table = np.zeros((1, N))
     state = rule.state(table)
     for _ in range(200):
-        rule.update(table, np.array([0]), curvature * (table - 1), state, choose())
+        rule.update(Touched(table, np.array([0]), curvature * (table - 1), state, choose()))
     # exp(-T (c (w - 1)^2 / 2 + shrinkage w^2 / 2)) is normal, apart from the steps' size.
     assert table.mean() == pytest.approx(curvature / (curvature + 1), abs=0.003)
     assert table.var() == pytest.approx(1 / (20 * (curvature + 1)), rel=0.06)
@@ -90,10 +91,10 @@ def test_a_step_without_noise_is_a_step_of_descent() -> None:
     rule = Langevin(0.5, 0.1, 1e300)
     table = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     state = rule.state(table)
-    rule.update(table, np.array([2, 0]), np.array([[1.0, 0], [0, -1]]), state, choose())
+    rule.update(Touched(table, np.array([2, 0]), np.array([[1.0, 0], [0, -1]]), state, choose()))
     expected = [[0.95, 1.9 + 0.5], [3, 4], [4.75 - 0.5, 5.7]]
     np.testing.assert_allclose(table, expected)
-    rule.update(table, np.array([1]), np.array([[2.0, 2]]), state, choose())
+    rule.update(Touched(table, np.array([1]), np.array([[2.0, 2]]), state, choose()))
     np.testing.assert_allclose(table[1], 0.95 * (0.95 * np.array([3, 4])) - 1)
 
 
@@ -105,8 +106,8 @@ def test_tables_of_biases_and_factors_in_their_dtype(
     rule = Langevin()
     table = np.ones(shape, dtype)
     state = rule.state(table)
-    rule.update(table, np.array([1, 3]), np.zeros((2, *shape[1:])), state, choose())
-    rule.update(table, np.array([0, 3]), np.zeros((2, *shape[1:])), state, choose())
+    rule.update(Touched(table, np.array([1, 3]), np.zeros((2, *shape[1:])), state, choose()))
+    rule.update(Touched(table, np.array([0, 3]), np.zeros((2, *shape[1:])), state, choose()))
     rule.settle(table, state)
     assert table.dtype == dtype
     assert len(np.unique(table)) == table.size
@@ -118,9 +119,9 @@ def test_noise_is_the_same_again_and_apart_for_tables_and_seeds() -> None:
     def run(begin: float, rule: Langevin = rule) -> np.ndarray[Any, Any]:
         table = np.full((2, size), begin)
         state = rule.state(table)
-        rule.update(table, np.array([0]), np.zeros((1, size)), state, choose())
+        rule.update(Touched(table, np.array([0]), np.zeros((1, size)), state, choose()))
         state = {name: array.copy() for name, array in state.items()}  # as from a checkpoint
-        rule.update(table, np.array([1]), np.zeros((1, size)), state, choose())
+        rule.update(Touched(table, np.array([1]), np.zeros((1, size)), state, choose()))
         return table - table.mean(axis=1, keepdims=True)
 
     np.testing.assert_array_equal(run(0.0), run(0.0))
