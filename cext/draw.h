@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -69,7 +70,11 @@ class Liked {
    private:
     void flip() {
         if (bits_.empty()) bits_.resize((rows_.n_columns + 63) / 64);
-        for (const int32_t* e = begin_; e < end_; ++e) bits_[*e >> 6] ^= uint64_t{1} << (*e & 63);
+        for (const int32_t* e = begin_; e < end_; ++e) {
+            if (*e < 0 || *e >= rows_.n_columns)
+                throw std::out_of_range("indices must lie in [0, n_columns)");
+            bits_[*e >> 6] ^= uint64_t{1} << (*e & 63);
+        }
     }
 
     const Csr<float>& rows_;

@@ -298,9 +298,6 @@ inline DrawTask draw_task(const py::object& indptr, const py::object& indices, i
         const int64_t begin = offsets.data[user], end = offsets.data[user + 1];
         if (begin < 0 || begin > end || end > columns.size)
             throw py::value_error("indptr must ascend from 0 to the number of indices");
-        if (std::any_of(columns.data + begin, columns.data + end,
-                        [&](int32_t column) { return column < 0 || column >= n_columns; }))
-            throw py::index_error("indices must lie in [0, " + std::to_string(n_columns) + ")");
     }
     return {{n_rows, n_columns, offsets.data, columns.data, nullptr},
             lists.data, lists.size, n_places, key, nullptr, nullptr, n_threads};

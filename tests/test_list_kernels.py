@@ -1,0 +1,110 @@
+"""Kernels over lists refuse what would read or write beyond an array, whatever calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+_ext = pytest.importorskip("mfrank._ext", reason="the C++ extension is not built")
+
+ITEMS, QUERIES = np.ones((5, 3), np.float32), np.ones((2, 3), np.float32)
+IDS, SLOPES = np.zeros((2, 4), np.int64), np.ones((2, 4), np.float32)
+ROWS = {"indptr": np.array([0, 2, 3]), "indices": np.array([0, 4, 1], np.int32), "n_columns": 5}
+
+
+def score(ids: Any = IDS, queries: Any = QUERIES) -> None:
+    _ext.score(queries, ITEMS, ids, np.empty((2, 4), np.float32), 1)
+
+
+def sum_items(ids: Any = IDS, slopes: Any = SLOPES) -> None:
+    _ext.sum_items(ITEMS, ids, slopes, np.empty((2, 3), np.float32), 1)
+
+
+def sum_queries(ids: Any = IDS, slopes: Any = SLOPES) -> None:
+    _ext.sum_queries(QUERIES, 5, ids, slopes, 1)
+
+
+def adam(rows: Any) -> None:
+    tables = {name: np.zeros((5, 3), np.float32) for name in ("table", "means", "squares")}
+    slopes = np.ones((len(rows), 3), np.float32)
+    rates = {"learning_rate": 0.1, "decay_1": 0.9, "decay_2": 0.9, "epsilon": 1e-8}
+    _ext.adam(
+        **tables, updates=np.zeros(5, np.int64), rows=rows, slopes=slopes, **rates, n_threads=1
+    )
+
+
+def draw_likes(users: Any, **rows: Any) -> None:
+    cells = np.empty((len(users), 2), np.int64)
+    _ext.draw_likes(**(ROWS | rows), users=users, key=1, cells=cells, n_threads=1)
+
+
+def draw_others(users: Any, guide: Any = None, **rows: Any) -> None:
+    items = np.empty((len(users), 9), np.int64)
+    chances = None if guide is None else np.linspace(0.2, 1, 5)
+    _ext.draw_others(
+        **(ROWS | rows),
+        users=users,
+        key=1,
+        cumulative=chances,
+        guide=guide,
+        rounds=5,
+        items=items,
+        filled=np.empty(items.shape, np.bool_),
+        n_threads=2,
+    )
+
+
+def sum_ramps(ramp: str = "sigmoid", weights: Any = None) -> None:
+    scores, thresholds = np.ones((2, 4)), np.ones((2, 3))
+    weights = scores if weights is None else weights
+    _ext.sum_ramps(ramp, scores, weights, thresholds, thresholds.copy(), thresholds.copy(), 1)
+
+
+BAD: dict[str, tuple[Callable[[], None], type[Exception], str]] = {
+    "id too large": (lambda: score(IDS + 5), IndexError, r"ids must lie in \[0, 5\)"),
+    "id negative": (lambda: sum_items(IDS - 1), IndexError, r"ids must lie in \[0, 5\)"),
+    "id of no item": (lambda: sum_queries(IDS + 5), IndexError, r"ids must lie in \[0, 5\)"),
+    "narrow queries": (lambda: score(queries=QUERIES[:, :2].copy()), ValueError, "columns"),
+    "few ids": (lambda: score(IDS[:1]), ValueError, "ids must have 2 rows"),
+    "few slopes": (lambda: sum_items(slopes=SLOPES[:, :2].copy()), ValueError, "4 columns"),
+    "wide slopes": (lambda: sum_queries(slopes=SLOPES.astype(float)), TypeError, "float32"),
+    "short ids": (lambda: score(IDS.astype(np.int32)), TypeError, "int64"),
+    "row too large": (lambda: adam(np.array([0, 5])), IndexError, r"\[0, 5\), none twice"),
+    "row twice": (lambda: adam(np.array([2, 2])), IndexError, "none twice"),
+    "user too large": (
+        lambda: draw_likes(np.array([2])),
+        IndexError,
+        r"users must lie in \[0, 2\)",
+    ),
+    "user negative": (lambda: draw_others(np.array([-1])), IndexError, "users must lie in"),
+    "rows beyond the entries": (
+        lambda: draw_likes(np.array([1]), indptr=np.array([0, 2, 9])),
+        ValueError,
+        "indptr must ascend",
+    ),
+    "a column of no item": (lambda: draw_others(np.array([0]), n_columns=3), IndexError, "indices"),
+    "no columns": (lambda: draw_others(np.array([1]), n_columns=0), ValueError, "n_columns"),
+    "guide beyond": (
+        lambda: draw_others(np.array([1]), guide=np.full(5, 5)),
+        IndexError,
+        "guide must lie",
+    ),
+    "unknown ramp": (lambda: sum_ramps("step"), ValueError, "ramp must be squared_hinge"),
+    "few weights": (lambda: sum_ramps(weights=np.ones((2, 3))), ValueError, "4 columns"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_arrays_are_refused(name: str) -> None:
+    call, error, message = BAD[name]
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_good_ones_are_not() -> None:
+    score(), sum_items(), sum_queries(), adam(np.array([4, 0])), sum_ramps()
+    draw_likes(np.array([1, 0, 0])), draw_others(np.array([0, 1]))
+    draw_others(np.array([0, 1]), guide=np.arange(5))
