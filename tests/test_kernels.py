@@ -68,7 +68,7 @@ def factors(n_rows: int, n_factors: int, dtype: str = "float32") -> NDArray[Any]
 CONTRACT = (
     "import sys, pytest; from mfrank import _ext; print('isa', _ext.isa());"
     "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'tests/test_backends.py',"
-    "'-k', 'cpu and not many_factors']))"
+    "'tests/test_ramps.py', '-k', '(cpu and not many_factors) or test_ramps']))"
 )
 
 
