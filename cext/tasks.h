@@ -150,7 +150,8 @@ struct RampTask {
 template <class T>
 struct WalkTask {
     Csr<T> rows;             // W, entries within the columns of their row's block
-    const T *left, *right;   // (n), or both null
+    const T *left, *right;   // (n, left_k) and (n), or both null
+    int64_t left_k;          // 1, one left for all columns, or K, one for each
     const int64_t* blocks;   // (n_blocks + 1), where they begin
     int64_t n_blocks;
     const T* base;           // (n, K)

@@ -22,15 +22,18 @@ MFRANK_INLINE T row_product(const T* weights, const int32_t* at, int64_t n, cons
     return sum;
 }
 
-// What a chunk adds to the norm of the change and to right . x, a column.
+// What a chunk adds to the norm of the change and to right . x, for each of k columns.
 struct WalkSums {
-    double total = 0, dot = 0;
-    double low = std::numeric_limits<double>::infinity(), high = -low;
+    double *__restrict total, *__restrict low, *__restrict high, *__restrict dot;
 
-    void add(bool spread, double change, double product) {
-        if (spread) low = std::min(low, change), high = std::max(high, change);
-        else total += std::abs(change);
-        dot += product;
+    static int64_t size(int64_t k) { return 4 * k; }
+    WalkSums(double* memory, int64_t k)
+        : total(memory), low(memory + k), high(memory + 2 * k), dot(memory + 3 * k) {}
+
+    void clear(int64_t k) {
+        std::fill_n(total, k, 0.0), std::fill_n(dot, k, 0.0);
+        std::fill_n(low, k, std::numeric_limits<double>::infinity());
+        std::fill_n(high, k, -std::numeric_limits<double>::infinity());
     }
 };
 
@@ -47,7 +50,7 @@ class BlockWalk {
             work += (indptr[row + 1] - indptr[row] + 2) * task.k;
             if (work >= WALK_CHUNK || row + 1 == end) chunks_.push_back(row + 1), work = 0;
         }
-        sums_.resize(n_chunks() * task.k);
+        sums_.resize(n_chunks() * WalkSums::size(task.k));
         if (task.right)
             for (int64_t row = task.blocks[block]; row < end; ++row)
                 for (int64_t j = 0; j < task.k; ++j)
@@ -58,24 +61,22 @@ class BlockWalk {
 
     // One step of a chunk's rows.
     void advance(int64_t chunk) {
-        if (task_.k > 1) advance_columns(chunk);
-        else if (task_.spread) advance_vector<true>(chunk);
-        else advance_vector<false>(chunk);
+        if (task_.k > 1) task_.spread ? advance_many<true>(chunk) : advance_many<false>(chunk);
+        else task_.spread ? advance_one<true>(chunk) : advance_one<false>(chunk);
     }
 
     // After all chunks of a step; true when it was the last.
     bool finish() {
-        std::fill(dots_.begin(), dots_.end(), 0.0);
         double change = 0;
         for (int64_t j = 0; j < task_.k; ++j) {
-            WalkSums all;
+            double total = 0, dot = 0, low = sums(0).low[j], high = sums(0).high[j];
             for (int64_t c = 0; c < n_chunks(); ++c) {
-                const WalkSums& part = sums_[c * task_.k + j];
-                all.total += part.total, all.dot += part.dot;
-                all.low = std::min(all.low, part.low), all.high = std::max(all.high, part.high);
+                const WalkSums part = sums(c);
+                total += part.total[j], dot += part.dot[j];
+                low = std::min(low, part.low[j]), high = std::max(high, part.high[j]);
             }
-            dots_[j] = all.dot;
-            const double norm = task_.spread ? (all.high - all.low) / 2 : all.total;
+            dots_[j] = dot;
+            const double norm = task_.spread ? (high - low) / 2 : total;
             if (!(norm <= change)) change = norm;  // also where it is no number
         }
         std::swap(from_, to_);
@@ -88,43 +89,70 @@ class BlockWalk {
     }
 
    private:
+    WalkSums sums(int64_t chunk) {
+        return {sums_.data() + chunk * WalkSums::size(task_.k), task_.k};
+    }
+
     template <bool SPREAD>
-    void advance_vector(int64_t chunk) {
+    void advance_one(int64_t chunk) {
         const Csr<T>& rows = task_.rows;
         const T *const base = task_.base, *const left = task_.left, *const right = task_.right;
         const T *const from = from_, scale = task_.scale, dot = T(dots_[0]);
-        WalkSums sums;
+        double total = 0, next_dot = 0, low = std::numeric_limits<double>::infinity(), high = -low;
         for (int64_t row = chunks_[chunk]; row < chunks_[chunk + 1]; ++row) {
             const int64_t begin = rows.indptr[row];
             T product = row_product(rows.data + begin, rows.indices + begin,
                                     rows.indptr[row + 1] - begin, from);
             if (left) product += left[row] * dot;
             const T value = base[row] + scale * product;
-            sums.add(SPREAD, double(value) - from[row], right ? double(right[row]) * value : 0);
+            const double change = double(value) - from[row];
+            if (SPREAD) low = std::min(low, change), high = std::max(high, change);
+            else total += std::abs(change);
+            if (right) next_dot += double(right[row]) * value;
             to_[row] = value;
         }
-        sums_[chunk] = sums;
+        const WalkSums part = sums(chunk);
+        *part.total = total, *part.low = low, *part.high = high, *part.dot = next_dot;
     }
 
-    void advance_columns(int64_t chunk) {
+    template <bool SPREAD>
+    void advance_many(int64_t chunk) {
         const int64_t k = task_.k;
-        WalkSums* const sums = sums_.data() + chunk * k;
-        std::fill_n(sums, k, WalkSums());
+        WalkSums part = sums(chunk);
+        part.clear(k);
         for (int64_t row = chunks_[chunk]; row < chunks_[chunk + 1]; ++row) {
-            const int64_t begin = task_.rows.indptr[row];
-            T* const to = to_ + row * k;
-            const T* const was = from_ + row * k;
-            weighted_sum(
-                task_.rows.indptr[row + 1] - begin,
-                [&](int64_t e) { return task_.rows.data[begin + e]; },
-                [&](int64_t e) { return from_ + task_.rows.indices[begin + e] * k; }, k, to);
-            const T left = task_.left ? task_.left[row] : T(0);
-            const double right = task_.right ? task_.right[row] : 0;
+            T* __restrict const to = to_ + row * k;
+            product(row, to);
+            const T *const was = from_ + row * k, *const base = task_.base + row * k;
+            const T scale = task_.scale;
             for (int64_t j = 0; j < k; ++j) {
-                to[j] = task_.base[row * k + j] + task_.scale * (to[j] + left * T(dots_[j]));
-                sums[j].add(task_.spread, double(to[j]) - was[j], right * to[j]);
+                to[j] = base[j] + scale * to[j];
+                const double change = double(to[j]) - was[j];
+                if (SPREAD) {
+                    part.low[j] = change < part.low[j] ? change : part.low[j];
+                    part.high[j] = change > part.high[j] ? change : part.high[j];
+                } else {
+                    part.total[j] += std::abs(change);
+                }
             }
+            if (!task_.right || task_.right[row] == 0) continue;
+            const double right = task_.right[row];
+            for (int64_t j = 0; j < k; ++j) part.dot[j] += right * to[j];
         }
+    }
+
+    // to = W x + left (right . x) of a row, all columns.
+    void product(int64_t row, T* __restrict to) const {
+        const int64_t k = task_.k, begin = task_.rows.indptr[row];
+        const T *const weights = task_.rows.data + begin, *const from = from_;
+        const int32_t* const at = task_.rows.indices + begin;
+        weighted_sum(
+            task_.rows.indptr[row + 1] - begin, [&](int64_t e) { return weights[e]; },
+            [&](int64_t e) { return from + at[e] * k; }, k, to);
+        if (!task_.left) return;
+        const T* const left = task_.left + row * task_.left_k;
+        if (task_.left_k == 1 && *left == 0) return;
+        for (int64_t j = 0; j < k; ++j) to[j] += left[task_.left_k == 1 ? 0 : j] * T(dots_[j]);
     }
 
     const WalkTask<T>& task_;
@@ -132,7 +160,7 @@ class BlockWalk {
     T *from_, *to_;
     std::vector<double> dots_;     // right . x of each column
     std::vector<int64_t> chunks_;  // where they begin
-    std::vector<WalkSums> sums_;   // of each chunk and column
+    std::vector<double> sums_;     // WalkSums of each chunk
 };
 
 // All threads on one block: a step begins when every chunk of the step before is done.

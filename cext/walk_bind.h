@@ -42,7 +42,10 @@ void walk(const py::tuple& rows, const py::object& blocks, const py::object& lef
     check_size("rows", task.rows.n_rows, n, "rows");
     if (left.is_none() != right.is_none()) throw py::value_error("left and right go together");
     if (!left.is_none()) {
-        task.left = Vector<const T>(left, "left", n).data;
+        const Matrix<const T> lefts(left, "left", n);
+        if (lefts.columns != 1 && lefts.columns != to.columns)
+            throw py::value_error("left must have one column, or as many as x");
+        task.left = lefts.data, task.left_k = lefts.columns;
         task.right = Vector<const T>(right, "right", n).data;
     }
     task.blocks = bounds.data, task.n_blocks = n_blocks;

@@ -26,8 +26,10 @@ class Chain:
         W, with values; entries of a block lie in its columns.
     blocks : int64, shape (n_blocks + 1,)
         Block b has the rows and columns ``blocks[b]:blocks[b + 1]``, at least one.
-    left, right : shape (n,), or None
-        l and r, both of W's dtype or neither there.
+    left : shape (n, 1) or (n, k), or None
+        l, of W's dtype; where k columns are iterated, each may have its own.
+    right : shape (n,), or None
+        r, of W's dtype, where there is a ``left``.
     """
 
     rows: CSR

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -40,9 +41,9 @@ def chain(
     indptr = np.concatenate([[0], np.cumsum((dense != 0).sum(axis=1))])
     rows, columns = np.nonzero(dense)
     csr = CSR(indptr, columns.astype(np.int32), dense[rows, columns].astype(dtype), int(n))
-    left, right = (rng.random(n) < 0.3).astype(dtype), (rng.random(n) / n).astype(dtype)
+    left, right = (rng.random((n, 1)) < 0.3).astype(dtype), (rng.random(n) / n).astype(dtype)
     if rank_one:
-        dense += np.outer(left, right) * (block[:, None] == block)
+        dense += left * right * (block[:, None] == block)
         return Chain(csr, blocks, left, right), dense
     return Chain(csr, blocks), dense
 
@@ -84,6 +85,19 @@ def test_steps_are_those_of_the_dense_matrix(
             assert abs(got.changes[b] - wanted.max()) <= 100 * tolerance
 
 
+def test_columns_may_have_a_left_each(backend: backends.Backend) -> None:
+    steps, _ = chain([6, 4], 0.3, "float64")
+    rng = np.random.default_rng(1)
+    base, lefts = rng.random((2, 10, 9))
+    got = backend.walk(replace(steps, left=lefts), base, base, 0.5, Until(5))
+    for j in range(9):
+        one = replace(steps, left=lefts[:, j : j + 1].copy())
+        alone = backend.walk(
+            one, base[:, j : j + 1].copy(), base[:, j : j + 1].copy(), 0.5, Until(5)
+        )
+        np.testing.assert_allclose(got.values[:, j], alone.values[:, 0], rtol=1e-13)
+
+
 def test_a_block_ends_where_it_changes_no_more_than_its_tolerance(
     backend: backends.Backend,
 ) -> None:
@@ -123,7 +137,7 @@ def test_thread_count_changes_no_bit(backend: backends.Backend, dtype: str, k: i
     high = np.repeat(blocks[1:], sizes)
     columns = rng.integers(np.repeat(low, lengths), np.repeat(high, lengths)).astype(np.int32)
     data = rng.random(len(columns)).astype(dtype) / 60
-    left, right = rng.random((2, n)).astype(dtype) / 60
+    left, right = rng.random((n, k)).astype(dtype) / 60, rng.random(n).astype(dtype) / 60
     rows = CSR(np.concatenate([[0], np.cumsum(lengths)]), columns, data, n)
     base = rng.random((n, k)).astype(dtype)
 
@@ -163,7 +177,7 @@ def test_the_extension_checks_what_it_is_given() -> None:
         ("blocks", np.array([0, 4, 6]), IndexError),
         ("blocks", np.array([0, 0, 6]), ValueError),
         ("blocks", np.array([0, 3, 5]), ValueError),
-        ("left", np.ones(n), ValueError),
+        ("left", np.ones((n, 1)), ValueError),
         ("base", np.ones((n, 2)), ValueError),
         ("base", np.ones((n, 1), np.float32), TypeError),
         ("tolerance", np.ones(3), ValueError),

@@ -200,7 +200,7 @@ def _product(chain: Chain, x: NDArray[np.float64], block: NDArray[np.int64]) -> 
     np.add.at(product, entries, np.asarray(chain.rows.data)[:, None] * x[chain.rows.indices])
     if chain.left is not None and chain.right is not None:
         dots = np.add.reduceat(chain.right[:, None] * x, chain.blocks[:-1])
-        product += chain.left[:, None] * dots[block]
+        product += chain.left * dots[block]
     return product
 
 

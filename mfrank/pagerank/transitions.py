@@ -77,14 +77,14 @@ class Transitions:
         """P', which moves probability along the edges."""
         rows, edges = self.graphs.backlinks
         moved = CSR(rows.indptr, rows.indices, self.steps[edges], rows.n_columns)
-        return Chain(moved, self.graphs.nodes, self.restarts, self._dangling)
+        return Chain(moved, self.graphs.nodes, self.restarts[:, None], self._dangling)
 
     @cached_property
     def backward(self) -> Chain:
         """P, which takes the mean over where a walk goes next."""
         links = self.graphs.links
         rows = CSR(links.indptr, links.indices, self.steps, links.n_columns)
-        return Chain(rows, self.graphs.nodes, self._dangling, self.restarts)
+        return Chain(rows, self.graphs.nodes, self._dangling[:, None], self.restarts)
 
     def per_query(self, values: Floats) -> Floats:
         """Sums over the nodes of each query, shape (n_queries,)."""

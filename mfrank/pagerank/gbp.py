@@ -1,0 +1,93 @@
+"""GBP: plain projected gradient descent, the baseline (Zhukovskii et al. 2014)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
+from mfrank.pagerank.problem import Problem
+from mfrank.pagerank.tuned import Ball, Tuned
+from mfrank.seeds import Seed, generator
+
+__all__ = ["GBP"]
+
+
+@dataclass(frozen=True)
+class GBP:
+    """Gradient descent of one step size, with walks of one length and no accuracy in view.
+
+    Parameters
+    ----------
+    step_size : float, default 100.0
+        > 0; the paper compares 50, 100, 200 and 500.
+    walk_steps : int, default 100
+        Steps of both iterations, N1 = N2 (the paper's).
+    tolerance : float, default 1e-5
+        >= 0; learning ends after a step that lowers the loss by less (the paper's).
+    radius : float, default 0.99
+        In (0, 1), of the ball around 1 that weights are kept in.
+    iterations : int, default 1000
+        Most steps.
+    batch_size : int or None, default None
+        Queries whose mean loss a step goes down, drawn without replacement from those that compare
+        any pages until all were there, and again. There is then no end by ``tolerance``: a step's
+        loss is that of its own queries, before it. None takes all (the paper's).
+    random_state : int, numpy.random.Generator or None, default None
+        Seed of the batches.
+    """
+
+    step_size: float = 100.0
+    walk_steps: int = 100
+    tolerance: float = 1e-5
+    radius: float = 0.99
+    iterations: int = 1000
+    batch_size: int | None = None
+    random_state: Seed = None
+
+    def __post_init__(self) -> None:
+        check_above_zero(step_size=self.step_size)
+        check_at_least_zero(tolerance=self.tolerance)
+        for name in ("walk_steps", "iterations"):
+            check_count(name, getattr(self, name), 1)
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size, 1)
+        Ball(self.radius)
+        generator(self.random_state)
+
+    def learn(self, problem: Problem, start: ArrayLike | None = None) -> Iterator[Tuned]:
+        """Yield after every step; the last is the answer."""
+        weights = Ball(self.radius).start(start, problem.n_weights)
+        if self.batch_size is None:
+            yield from self._on_all(problem, weights)
+        else:
+            yield from self._on_batches(problem, weights, self.batch_size)
+
+    def _on_all(self, problem: Problem, weights: NDArray[np.float64]) -> Iterator[Tuned]:
+        ball, began = Ball(self.radius), perf_counter()
+        here = problem.slope_after(weights, self.walk_steps)
+        for step in range(1, self.iterations + 1):
+            weights = ball.project(weights - self.step_size * here.gradient)
+            last, here = here, problem.slope_after(weights, self.walk_steps)
+            yield Tuned(step, perf_counter() - began, here.loss, weights, True)
+            if last.loss - here.loss < self.tolerance:
+                return
+            began = perf_counter()
+
+    def _on_batches(
+        self, problem: Problem, weights: NDArray[np.float64], size: int
+    ) -> Iterator[Tuned]:
+        ball, random = Ball(self.radius), generator(self.random_state)
+        judged, waiting = np.flatnonzero(problem.pairs.counts), np.array([], dtype=np.int64)
+        for step in range(1, self.iterations + 1):
+            began = perf_counter()
+            if not len(waiting):
+                waiting = random.permutation(judged)
+            queries, waiting = np.split(waiting, [size])
+            here = problem.part(queries).slope_after(weights, self.walk_steps)
+            weights = ball.project(weights - self.step_size * here.gradient)
+            yield Tuned(step, perf_counter() - began, here.loss, weights, True)

@@ -1,0 +1,135 @@
+"""PageRank and personalised PageRank of one weighted graph, for any number of restarts at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.amounts import check_above_zero, check_count, share
+from mfrank.backends import choose
+from mfrank.chains import Chain, Until
+from mfrank.csr import CSR
+from mfrank.pagerank.stationary import steps_within
+
+__all__ = ["RandomWalk", "pagerank"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RandomWalk:
+    """A walk along the edges of a graph, with probabilities in proportion to their weights.
+
+    Attributes
+    ----------
+    forward : CSR, n rows and columns, float64
+        Entry (b, a) is the probability of the step from a to b.
+    """
+
+    forward: CSR
+
+    @classmethod
+    def of(cls, links: Any) -> RandomWalk:
+        """The walk on a scipy sparse matrix of weights >= 0, from rows to columns.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If it is not square, or weights are negative or not finite.
+        """
+        if not sp.issparse(links):
+            raise TypeError(
+                f"links must be a scipy sparse matrix (from, to), got {type(links).__name__}; "
+                "convert a dense array with scipy.sparse.csr_array(array)"
+            )
+        out = sp.csr_array(cast(Any, links), dtype=np.float64, copy=True)
+        if out.shape[0] != out.shape[1] or out.shape[0] == 0:
+            raise ValueError(f"links must be square, nodes x nodes, got shape {out.shape}")
+        out.sum_duplicates()
+        out.eliminate_zeros()
+        if not np.isfinite(out.data).all() or out.data.min(initial=0.0) < 0:
+            raise ValueError("weights of links must be finite and >= 0")
+        counts = np.diff(out.indptr)
+        totals = out.sum(axis=1)
+        if not np.isfinite(totals).all():
+            raise ValueError("weights of links are too large to be summed; divide them")
+        out.data /= np.repeat(totals, counts)
+        return cls(CSR.from_scipy(out.tocsc().T, np.float64))
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return self.forward.n_rows
+
+    @cached_property
+    def dangling(self) -> NDArray[np.bool_]:
+        """Nodes without edges from them, whose walk restarts; bool, shape (n,)."""
+        out = np.bincount(self.forward.indices, minlength=self.n_nodes)
+        return np.asarray(out == 0)
+
+    def rank(
+        self,
+        restarts: ArrayLike | None = None,
+        *,
+        alpha: float = 0.15,
+        tolerance: float = 1e-6,
+        backend: str = "auto",
+        n_threads: int = 0,
+    ) -> Floats:
+        """Stationary probabilities of the nodes, shape (n,) or (n, k) as that of ``restarts``.
+
+        Parameters
+        ----------
+        restarts : shape (n,) or (n, k), optional
+            >= 0, in proportion to the probabilities that the walk restarts at a node, also from
+            one without edges; a column for each of k walks. Left out, all nodes are equally likely
+            (PageRank).
+        alpha : float, default 0.15
+            Probability of a restart, in (0, 1); 1 - alpha is the damping of Page et al. 1999.
+        tolerance : float, default 1e-6
+            > 0, largest sum of absolute errors of a column, by certificate.
+        """
+        share("alpha", alpha)
+        check_above_zero(tolerance=tolerance)
+        check_count("n_threads", n_threads, 0)
+        begin = self._restarts(restarts)
+        columns = begin.reshape(self.n_nodes, -1)
+        until = Until(steps_within(tolerance, alpha), np.array([alpha / (1 - alpha) * tolerance]))
+        blocks = np.array([0, self.n_nodes])
+        walked = choose(backend).walk(
+            Chain(self.forward, blocks, columns, self.dangling * 1.0),
+            alpha * columns,
+            columns,
+            1 - alpha,
+            until,
+            n_threads,
+        )
+        return walked.values.reshape(begin.shape)
+
+    def _restarts(self, restarts: ArrayLike | None) -> Floats:
+        if restarts is None:
+            return np.full(self.n_nodes, 1 / self.n_nodes)
+        begin = np.array(restarts, dtype=np.float64, order="C")
+        if begin.ndim not in (1, 2) or len(begin) != self.n_nodes or begin.size == 0:
+            raise ValueError(
+                f"restarts must have shape ({self.n_nodes},) or ({self.n_nodes}, k), got "
+                f"{begin.shape}"
+            )
+        totals = begin.sum(axis=0)
+        if not np.isfinite(totals).all() or begin.min() < 0 or np.min(totals) <= 0:
+            raise ValueError("restarts must be finite and >= 0, and some of each column > 0")
+        return np.asarray(begin / totals)
+
+
+def pagerank(links: Any, restarts: ArrayLike | None = None, **options: Any) -> Floats:
+    """PageRank of the nodes of a graph; personalised by ``restarts``.
+
+    ``links`` as in :meth:`RandomWalk.of`, the rest as in :meth:`RandomWalk.rank`; keep the
+    :class:`RandomWalk` where there are more walks on one graph.
+    """
+    return RandomWalk.of(links).rank(restarts, **options)

@@ -1,0 +1,138 @@
+"""The loss as a function of the features' weights, to any accuracy that is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.amounts import check_count, share
+from mfrank.backends import choose
+from mfrank.chains import Until
+from mfrank.pagerank.accuracy import (
+    steps_for_gradient,
+    steps_for_loss,
+    tolerances_for_gradient,
+    tolerances_for_loss,
+)
+from mfrank.pagerank.gradient import adjoint, adjoint_within, gradient, sensitivity
+from mfrank.pagerank.graphs import Graphs
+from mfrank.pagerank.loss import Pairs, SquareLoss
+from mfrank.pagerank.stationary import Walker, nesterov_nemirovski, power, power_steps
+from mfrank.pagerank.transitions import Transitions
+
+__all__ = ["Accuracy", "Problem", "Slope"]
+
+Floats = NDArray[np.float64]
+Accuracy = Literal["certificate", "theory"]
+
+_LOSS = SquareLoss()
+
+
+class Slope(NamedTuple):
+    """Loss and gradient, shape (m1 + m2,), at some weights."""
+
+    loss: float
+    gradient: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise the mean loss of the queries over the weights (3.7).
+
+    Attributes
+    ----------
+    graphs : Graphs
+    square : SquareLoss
+    pairs : Pairs
+        Those that the loss compares.
+    walker : Walker
+    accuracy : {"certificate", "theory"}
+        How iterations end: "certificate" where bounds computed on the way say that it is enough;
+        "theory" after the steps of Lemmas 1 and 2, by Nesterov and Nemirovski's method.
+    """
+
+    graphs: Graphs
+    square: SquareLoss
+    pairs: Pairs
+    walker: Walker
+    accuracy: Accuracy = "certificate"
+
+    @classmethod
+    def of(
+        cls,
+        graphs: Graphs,
+        loss: SquareLoss = _LOSS,
+        *,
+        alpha: float = 0.15,
+        accuracy: Accuracy = "certificate",
+        backend: str = "auto",
+        n_threads: int = 0,
+    ) -> Problem:
+        """The problem of labelled graphs.
+
+        Parameters
+        ----------
+        alpha : float, default 0.15
+            Probability of a restart, in (0, 1) (the classical value).
+
+        Raises
+        ------
+        ValueError, TypeError
+            Graphs without a pair of different labels, or whose seeds or edges weigh 0 altogether;
+            an option that is none.
+        """
+        if accuracy not in get_args(Accuracy):
+            known = ", ".join(get_args(Accuracy))
+            raise ValueError(f"accuracy must be one of {known}; got {accuracy!r}")
+        check_count("n_threads", n_threads, 0)
+        walker = Walker(share("alpha", alpha), choose(backend), n_threads)
+        Transitions.of(graphs)  # which checks the sums at weights of 1, and so at any others > 0
+        return cls(graphs, loss, loss.pairs(graphs), walker, accuracy)
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights, m = m1 + m2."""
+        return sum(self.graphs.n_features)
+
+    def part(self, queries: NDArray[np.int64]) -> Problem:
+        """The problem of some queries alone, by their number in the graphs."""
+        graphs = self.graphs.take(queries)
+        return replace(self, graphs=graphs, pairs=self.square.pairs(graphs))
+
+    def loss(self, weights: Floats, error: float) -> float:
+        """f~ with |f~ - f| <= ``error``."""
+        walk, walker = Transitions.of(self.graphs, weights), self.walker
+        if self.accuracy == "theory":
+            steps = steps_for_loss(int(self.pairs.counts.max()), error, walker.alpha)
+            return self._mean(nesterov_nemirovski(walk, steps, walker).values)
+        return self._mean(power(walk, tolerances_for_loss(self.pairs, error), walker).values)
+
+    def slope(self, weights: Floats, loss_error: float, gradient_error: float) -> Slope:
+        """f~ as by :meth:`loss` and g~, no component further than its error from the gradient's."""
+        walk, walker, pairs = Transitions.of(self.graphs, weights), self.walker, self.pairs
+        alpha, beta = walker.alpha, sensitivity(walk)
+        if self.accuracy == "theory":
+            r = int(pairs.counts.max())
+            n1, n2 = steps_for_gradient(r, beta, gradient_error, alpha)
+            n1 = max(n1, steps_for_loss(r, loss_error, alpha))
+            values = nesterov_nemirovski(walk, n1, walker).values
+            lam = adjoint(walk, pairs.slopes(values), Until(n2), walker)
+        else:
+            e1, e2 = tolerances_for_gradient(pairs, beta, gradient_error, alpha)
+            e1 = np.minimum(e1, tolerances_for_loss(pairs, loss_error))
+            values = power(walk, e1, walker).values
+            lam = adjoint_within(walk, pairs.slopes(values), e2, walker)
+        return Slope(self._mean(values), gradient(walk, values, lam.values, alpha))
+
+    def slope_after(self, weights: Floats, steps: int) -> Slope:
+        """Loss and gradient after so many steps of power iteration and of the adjoint's."""
+        walk = Transitions.of(self.graphs, weights)
+        values = power_steps(walk, steps, self.walker).values
+        lam = adjoint(walk, self.pairs.slopes(values), Until(steps), self.walker)
+        return Slope(self._mean(values), gradient(walk, values, lam.values, self.walker.alpha))
+
+    def _mean(self, values: Floats) -> float:
+        return float(self.pairs.losses(values).mean())
