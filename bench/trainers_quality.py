@@ -3,19 +3,21 @@
 Every contender gets the same number of trials, points of one low-discrepancy sequence in its own
 search box: Adam's learning rate, weight decay and its one main option. Of the trials from scratch
 every third has cosine scores with a temperature; those that go on from ``--start`` keep dot
-products, whose temperature they search, since the lengths of ALS's factors matter. A trial stops
-where NDCG@20 on the validation part (the published one, or a tenth of each user's training items)
-has not risen for ``PATIENCE`` epochs. The best trial is fitted anew with three seeds for as many
-epochs, on the training part alone, and judged on the test part: means and standard deviations.
+products, whose temperature they search (ALS's factors have lengths that matter), and every second
+draws others by popularity. A trial stops where NDCG@20 on the validation part (the published one,
+or a tenth of each user's training items) has not risen for ten epochs, four after a start. The best
+trial is fitted anew with three seeds for as many epochs, on the training part alone, and judged on
+the test part: means and standard deviations.
 
 Lists are of at most 100 likes and 300 others; for losses over pairs of items, or of items and
 places, of 30 and 60. Softmax takes whole lists. On gowalla, where an epoch takes ten times as long,
-the trainers are those that led on ml-1m. Rows are written one by one: the same command goes on
-where it was interrupted.
+lists are of 30 and 300. There, and from the factors of ALS, only ``LEADERS`` take part: those that
+led on ml-1m from scratch. Rows are written one by one: the same command goes on where it was
+interrupted.
 
     python bench/trainers_quality.py ml-1m
     python bench/trainers_quality.py ml-1m --start RG2 --factors 256
-    python bench/trainers_quality.py gowalla --start IALS --factors 512 --trials 4
+    python bench/trainers_quality.py gowalla --start IALS --factors 256
     python bench/trainers_quality.py ml-1m-seq
     python bench/trainers_quality.py ml-1m-seq --start SOLC
 """
@@ -24,7 +26,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,75 +35,17 @@ import scipy.sparse as sp
 from implicit.cpu.bpr import BayesianPersonalizedRanking
 from records import line, parser, save
 from subjects import load
+from trainer_boxes import GOWALLA, IMPLICIT_BPR, LEADERS, PEERS, TRAINERS, points
 
 import mfrank
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
-from mfrank.trainers import Loss
 
-METRICS = (
-    mfrank.NDCG @ 10,
-    mfrank.NDCG @ 20,
-    mfrank.Recall @ 20,
-    mfrank.MRR @ 20,
-    mfrank.MAP @ 20,
-)
-EPOCHS, START_EPOCHS, PATIENCE = 40, 12, 4
-LONG = {"likes": 100, "others": 300}
-SHORT = {"likes": 30, "others": 60}
-WHOLE = {"likes": None, "others": None}
-GOWALLA = {"likes": 30, "others": 100}
+JUDGE = mfrank.NDCG @ 20
+METRICS = (mfrank.NDCG @ 10, JUDGE, mfrank.Recall @ 20, mfrank.MRR @ 20, mfrank.MAP @ 20)
+SCRATCH_COURSE, STARTED_COURSE = (40, 10), (15, 4)
+"""Most epochs of a trial, and patience: from scratch trainers rank by popularity for a while."""
 
-
-@dataclass(frozen=True)
-class Trainer:
-    """A loss, its main option with the bounds it is searched in, and the lists it is given."""
-
-    loss: type[Loss]
-    option: quality.Box = field(default_factory=dict)
-    lists: dict[str, int | None] = field(default_factory=LONG.copy)
-    whole_numbers: bool = False
-
-    def __call__(self, options: dict[str, float]) -> Loss:
-        """The loss with its main option."""
-        kind = round if self.whole_numbers else float
-        return self.loss(**{name: kind(options[name]) for name in self.option})
-
-
-TRAINERS = {
-    "SampledSoftmax": Trainer(mfrank.SampledSoftmax),
-    "SONG": Trainer(mfrank.SONG, {"decay": (0.1, 1.0)}),
-    "K-SONG": Trainer(mfrank.KSONG, {"k": (10, 500)}, whole_numbers=True),
-    "SOLC": Trainer(mfrank.SOLC, {"decay": (0.1, 1.0)}),
-    "BPR": Trainer(mfrank.BPR, lists=SHORT),
-    "BCE": Trainer(mfrank.BCE),
-    "ListMLE": Trainer(mfrank.ListMLE),
-    "LambdaRank": Trainer(mfrank.LambdaRank, {"steepness": (0.3, 3.0)}, SHORT),
-    "ApproxNDCG": Trainer(mfrank.ApproxNDCG, {"sharpness": (0.3, 10.0)}, SHORT),
-    "SmoothAP": Trainer(mfrank.SmoothAP, {"temperature": (0.01, 1.0)}, SHORT),
-    "Sparsemax": Trainer(mfrank.Sparsemax),
-    "ListNet": Trainer(mfrank.ListNet),
-    "UIB": Trainer(mfrank.UIB, {"boundary_learning_rate": (0.01, 1.0)}),
-    "SOPRC": Trainer(mfrank.SOPRC, {"hinge": (0.03, 1.0)}),
-    "StochasticRank": Trainer(mfrank.StochasticRank, {"noise": (0.1, 3.0)}, SHORT),
-    "NeuralNDCG": Trainer(mfrank.NeuralNDCG, {"temperature": (0.1, 10.0)}, SHORT),
-    "Softmax": Trainer(mfrank.Softmax, lists=WHOLE),
-}
-PEERS = ("RG2", "IALS", "WRMF", "implicit", "implicit BPR")
-LEADERS = ("SampledSoftmax", "SONG", "K-SONG", "SOLC")
-
-SCRATCH: quality.Box = {"learning_rate": (0.003, 0.03), "weight_decay": (1e-7, 5e-6)}
-STARTED: quality.Box = {
-    "learning_rate": (2e-4, 3e-3),
-    "weight_decay": (1e-9, 1e-6),
-    "temperature": (0.1, 1.0),
-}
-COSINE = (0.07, 0.3)
-IMPLICIT_BPR: quality.Box = {
-    "learning_rate": (0.003, 0.1),
-    "regularization": (1e-3, 0.1),
-    "iterations": (20, 200),
-}
 STARTS: dict[tuple[str, str], dict[str, float]] = {
     ("ml-1m", "RG2"): {"alpha": 0.043, "regularization": 0.0879},
     ("gowalla", "IALS"): {"alpha0": 0.0289, "regularization": 0.0144, "nu": 0.635},
@@ -110,22 +53,6 @@ STARTS: dict[tuple[str, str], dict[str, float]] = {
 """Hyper-parameters of ALS that quality.py found by the validation part; three epochs each."""
 
 Found = tuple[float, int, dict[str, Any]]
-
-
-def points(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
-    """The trials of a trainer."""
-    trainer = TRAINERS[name]
-    common = STARTED if args.start else SCRATCH | {"cosine_temperature": COSINE}
-    box = {**common, **{f"loss_{key}": bounds for key, bounds in trainer.option.items()}}
-    found: list[dict[str, Any]] = []
-    for number, point in enumerate(quality.points(box, args.trials, seed=0)):
-        options: dict[str, Any] = {k: v for k, v in point.items() if not k.startswith("loss_")}
-        temperature = options.pop("cosine_temperature", None)
-        if not args.start and (number % 3 == 2 or trainer.loss.scores == "cosine"):
-            options |= {"scores": "cosine", "temperature": temperature}
-        options["loss"] = {key: point[f"loss_{key}"] for key in trainer.option}
-        found.append(options)
-    return found
 
 
 def descent(
@@ -169,15 +96,16 @@ def search(name: str, args: argparse.Namespace, data: tuple[Interactions, Intera
         return quality.search(name, like, train, valid)
     best: Found = (-1.0, 0, {})
     start = started(args, train, 0)
-    stopping = mfrank.EarlyStopping(valid, mfrank.NDCG @ 20, PATIENCE)
-    for options in points(name, args):
-        model = descent(name, options, START_EPOCHS if args.start else EPOCHS, 0, args)
+    most, patience = STARTED_COURSE if args.start else SCRATCH_COURSE
+    stopping = mfrank.EarlyStopping(valid, JUDGE, patience)
+    for options in points(name, args.trials, started=start is not None):
+        model = descent(name, options, most, 0, args)
         try:
             model.fit(train, start=start, stopping=stopping)
         except FloatingPointError as error:
             print(f"  {name} {options} {error}", flush=True)
             continue
-        values = [epoch["valid"] for epoch in model.store.history]
+        values = [epoch["valid"] or 0.0 for epoch in model.store.history]
         print(f"  {name} {options} {max(values):.4f} of {len(values)} epochs", flush=True)
         best = max(best, (max(values), values.index(max(values)) + 1, options), key=lambda x: x[0])
     return best
@@ -190,7 +118,7 @@ def search_implicit_bpr(
     tried: list[Found] = []
     for options in quality.points(IMPLICIT_BPR, args.trials, seed=0):
         model = implicit_bpr(options, 0, args, train)
-        value = mfrank.evaluate(model, valid, train=train, metrics=METRICS[1])[METRICS[1]].value
+        value = mfrank.evaluate(model, valid, train=train, metrics=JUDGE)[JUDGE].value
         tried.append((value, round(options["iterations"]), options))
     return max(tried, key=lambda x: x[0])
 
@@ -233,26 +161,31 @@ def judged(model: Any, split: Split, args: argparse.Namespace) -> dict[str, floa
 
 
 def row(name: str, args: argparse.Namespace, split: Split, data: Any) -> dict[str, Any]:
-    """Search, refit, judge."""
-    started_alone = name == args.start
-    found = (None, 3, {}) if started_alone else search(name, args, data)
-    models = (
-        started(args, split.train, seed)
-        if started_alone
-        else refitted(name, found, seed, args, split)
-        for seed in range(args.repeats)
-    )
+    """Search, refit, judge; of the start alone only what it ranks like."""
+    value: float | None
+    epochs: int | None
+    options: dict[str, Any]
+    if name == args.start:
+        value, epochs, options = None, None, {}
+        models = [started(args, split.train, seed) for seed in range(args.repeats)]
+    else:
+        value, epochs, options = found = search(name, args, data)
+        models = [refitted(name, found, seed, args, split) for seed in range(args.repeats)]
     each = [judged(model, split, args) for model in models]
+    values = {metric: np.array([one[metric] for one in each]) for metric in each[0]}
     made = {
         "trainer": name,
         "start": args.start or "scratch",
         "factors": args.factors,
-        "options": found[2],
-        "epochs": found[1],
-        "valid_ndcg@20": found[0],
-        **{key: float(np.mean([e[key] for e in each])) for key in each[0]},
-        "ndcg@20_deviation": float(np.std([e["ndcg@20"] for e in each], ddof=1)),
-        "recall@20_deviation": float(np.std([e["recall@20"] for e in each], ddof=1)),
+        "options": options,
+        "epochs": epochs,
+        "valid_ndcg@20": value,
+        **{metric: float(seeds.mean()) for metric, seeds in values.items()},
+        **{
+            f"{metric}_deviation": float(seeds.std(ddof=1))
+            for metric, seeds in values.items()
+            if metric in ("ndcg@20", "recall@20")
+        },
     }
     print(line(made), flush=True)
     return made
@@ -282,7 +215,8 @@ def main() -> None:
     split = load(args.data)
     data = quality.with_validation(split, args.seed)
     first = PEERS if args.start is None else (args.start,)
-    names = LEADERS if args.data == "gowalla" else tuple(TRAINERS)
+    shortened = args.data == "gowalla" or args.start in quality.OBJECTIVES
+    names = LEADERS if shortened else tuple(TRAINERS)
     rows = kept(args.folder / f"{file_name(args, args.start)}.json")
     for name in dict.fromkeys((*first, *names)):
         if name not in rows:

@@ -1,0 +1,88 @@
+"""Where trainers_quality.py searches each trainer: main option, lists, and the engine's options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import quality
+
+import mfrank
+from mfrank.trainers import Loss
+
+Lists = Mapping[str, Any]
+
+LONG: Lists = {"likes": 100, "others": 300}
+SHORT: Lists = {"likes": 30, "others": 60}
+WHOLE: Lists = {"likes": None, "others": None}
+GOWALLA: Lists = {"likes": 30, "others": 300}
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """A loss, its main option with the bounds it is searched in, and the lists it is given."""
+
+    loss: type[Loss]
+    option: quality.Box = field(default_factory=dict)
+    lists: Lists = field(default_factory=lambda: LONG)
+    whole_numbers: bool = False
+
+    def __call__(self, options: dict[str, float]) -> Loss:
+        """The loss with its main option."""
+        kind = round if self.whole_numbers else float
+        return self.loss(**{name: kind(options[name]) for name in self.option})
+
+
+TRAINERS = {
+    "SampledSoftmax": Trainer(mfrank.SampledSoftmax),
+    "SONG": Trainer(mfrank.SONG, {"decay": (0.1, 1.0)}),
+    "K-SONG": Trainer(mfrank.KSONG, {"k": (10, 500)}, whole_numbers=True),
+    "SOLC": Trainer(mfrank.SOLC, {"decay": (0.1, 1.0)}),
+    "BPR": Trainer(mfrank.BPR, lists=SHORT),
+    "BCE": Trainer(mfrank.BCE),
+    "ListMLE": Trainer(mfrank.ListMLE),
+    "LambdaRank": Trainer(mfrank.LambdaRank, {"steepness": (0.3, 3.0)}, SHORT),
+    "ApproxNDCG": Trainer(mfrank.ApproxNDCG, {"sharpness": (0.3, 10.0)}, SHORT),
+    "SmoothAP": Trainer(mfrank.SmoothAP, {"temperature": (0.01, 1.0)}, SHORT),
+    "Sparsemax": Trainer(mfrank.Sparsemax),
+    "ListNet": Trainer(mfrank.ListNet),
+    "UIB": Trainer(mfrank.UIB, {"boundary_learning_rate": (0.01, 1.0)}),
+    "SOPRC": Trainer(mfrank.SOPRC, {"hinge": (0.03, 1.0)}),
+    "StochasticRank": Trainer(mfrank.StochasticRank, {"noise": (0.1, 3.0)}, SHORT),
+    "NeuralNDCG": Trainer(mfrank.NeuralNDCG, {"temperature": (0.1, 10.0)}, SHORT),
+    "Softmax": Trainer(mfrank.Softmax, lists=WHOLE),
+}
+PEERS = ("RG2", "IALS", "WRMF", "implicit", "implicit BPR")
+LEADERS = ("SampledSoftmax", "SONG", "K-SONG", "SOLC")
+
+SCRATCH: quality.Box = {"learning_rate": (0.003, 0.03), "weight_decay": (1e-7, 5e-6)}
+STARTED: quality.Box = {
+    "learning_rate": (5e-5, 2e-3),
+    "weight_decay": (1e-8, 1e-5),
+    "temperature": (0.05, 1.0),
+}
+COSINE = (0.07, 0.3)
+IMPLICIT_BPR: quality.Box = {
+    "learning_rate": (0.003, 0.1),
+    "regularization": (1e-3, 0.1),
+    "iterations": (20, 200),
+}
+
+
+def points(name: str, trials: int, *, started: bool) -> list[dict[str, Any]]:
+    """The trials of a trainer, from scratch or from the factors of another."""
+    trainer = TRAINERS[name]
+    common = STARTED if started else SCRATCH | {"cosine_temperature": COSINE}
+    box = {**common, **{f"loss_{key}": bounds for key, bounds in trainer.option.items()}}
+    found: list[dict[str, Any]] = []
+    for number, point in enumerate(quality.points(box, trials, seed=0)):
+        options: dict[str, Any] = {k: v for k, v in point.items() if not k.startswith("loss_")}
+        temperature = options.pop("cosine_temperature", None)
+        if not started and (number % 3 == 2 or trainer.loss.scores == "cosine"):
+            options |= {"scores": "cosine", "temperature": temperature}
+        if started and number % 2 and trainer.lists != WHOLE:
+            options["negatives"] = "popularity"
+        options["loss"] = {key: point[f"loss_{key}"] for key in trainer.option}
+        found.append(options)
+    return found
