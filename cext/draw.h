@@ -14,6 +14,14 @@
 namespace mfrank {
 
 constexpr int64_t LISTS_AT_ONCE = 16;
+constexpr double WORTH_A_THREAD = 1 << 22;  // multiply-adds, about a third of a millisecond
+
+// As many threads as have that much to do, at so much a list: a batch is short, and a thread that
+// waits for a core costs more than it brings.
+inline int threads_worth(int64_t n_lists, double work, int n_threads) {
+    const int most = n_threads > 0 ? n_threads : usable_cores();
+    return static_cast<int>(std::clamp(double(n_lists) * work / WORTH_A_THREAD, 1.0, double(most)));
+}
 
 template <class Work>
 void for_each_list(int64_t n_lists, int n_threads, const Work& work) {
@@ -27,7 +35,9 @@ void for_each_list(int64_t n_lists, int n_threads, const Work& work) {
 
 // The entries of a row whose random numbers are smallest, in their order; -1 beyond the row.
 inline void draw_likes(const DrawTask& task, int64_t* cells) {
-    for_each_list(task.n_lists, task.n_threads, [&](int64_t list) {
+    constexpr double ROW = 1024;  // as much as to sort some hundred entries
+    const int threads = threads_worth(task.n_lists, ROW, task.n_threads);
+    for_each_list(task.n_lists, threads, [&](int64_t list) {
         const int64_t begin = task.rows.indptr[task.users[list]];
         const int64_t n = task.rows.indptr[task.users[list] + 1] - begin;
         const int64_t kept = std::min(n, task.n_places);
@@ -87,7 +97,8 @@ class Liked {
 // Items with replacement, drawn again while the user likes them; after `rounds`, not `filled`.
 inline void draw_others(const DrawTask& task, int64_t rounds, int64_t* items, bool* filled) {
     const int64_t n_blocks = (task.n_lists + LISTS_AT_ONCE - 1) / LISTS_AT_ONCE;
-    share(n_blocks, task.n_threads, [&](Blocks& blocks) {
+    const int threads = threads_worth(task.n_lists, 16.0 * task.n_places, task.n_threads);
+    share(n_blocks, threads, [&](Blocks& blocks) {
         Liked liked(task);
         for (int64_t block; blocks.next(block);) {
             const int64_t end = std::min(task.n_lists, (block + 1) * LISTS_AT_ONCE);

@@ -48,7 +48,8 @@ MFRANK_INLINE T loose_dot(const T* a, const T* b, int64_t k) {
 template <class T>
 static void score(const ListTask<T>& task, T* out) {
     const int64_t k = task.k, n = task.n_places;
-    for_each_list(task.n_lists, task.n_threads, [&](int64_t b) {
+    const int threads = threads_worth(task.n_lists, double(n) * k, task.n_threads);
+    for_each_list(task.n_lists, threads, [&](int64_t b) {
         const T* const query = task.queries + b * k;
         const int64_t* const ids = task.ids + b * n;
         for (int64_t i = 0; i < n; ++i) {
@@ -62,7 +63,8 @@ static void score(const ListTask<T>& task, T* out) {
 template <class T>
 static void sum_items(const ListTask<T>& task, const T* slopes, T* out) {
     const int64_t k = task.k, n = task.n_places;
-    for_each_list(task.n_lists, task.n_threads, [&](int64_t b) {
+    const int threads = threads_worth(task.n_lists, double(n) * k, task.n_threads);
+    for_each_list(task.n_lists, threads, [&](int64_t b) {
         const int64_t* const ids = task.ids + b * n;
         weighted_sum(
             n, [&](int64_t e) { return slopes[b * n + e]; },
@@ -73,8 +75,10 @@ static void sum_items(const ListTask<T>& task, const T* slopes, T* out) {
 // out[t] = sum over the terms of item touched[t], in their order, of slope and query
 template <class T>
 static void sum_queries(const ListTask<T>& task, const Grouped<T>& grouped, T* out) {
-    const int64_t k = task.k;
-    for_each_list(static_cast<int64_t>(grouped.touched.size()), task.n_threads, [&](int64_t t) {
+    const int64_t k = task.k, n_touched = static_cast<int64_t>(grouped.touched.size());
+    const double terms = double(grouped.terms.size()) / std::max<int64_t>(1, n_touched);
+    const int threads = threads_worth(n_touched, terms * k, task.n_threads);
+    for_each_list(n_touched, threads, [&](int64_t t) {
         const typename Grouped<T>::Term* const terms = grouped.terms.data() + grouped.starts[t];
         weighted_sum(
             grouped.starts[t + 1] - grouped.starts[t], [&](int64_t e) { return terms[e].slope; },

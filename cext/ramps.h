@@ -79,7 +79,8 @@ MFRANK_INLINE Vec<T> up_to(const T* p, int64_t count) {
 template <class Ramp, class T>
 static void ramp_sums(const RampTask<T>& task, T* sums, T* slopes) {
     const int64_t n = task.n_places, m = task.n_thresholds;
-    for_each_list(task.n_lists, task.n_threads, [&](int64_t b) {
+    const int threads = threads_worth(task.n_lists, 16.0 * n * m, task.n_threads);
+    for_each_list(task.n_lists, threads, [&](int64_t b) {
         const T *scores = task.scores + b * n, *weights = task.weights + b * n;
         for (int64_t t = 0; t < m; ++t) {
             const T threshold = task.thresholds[b * m + t];
@@ -99,7 +100,8 @@ static void ramp_sums(const RampTask<T>& task, T* sums, T* slopes) {
 template <class Ramp, class T>
 static void ramp_pushes(const RampTask<T>& task, const T* by_sums, T* to) {
     const int64_t n = task.n_places, m = task.n_thresholds;
-    for_each_list(task.n_lists, task.n_threads, [&](int64_t b) {
+    const int threads = threads_worth(task.n_lists, 16.0 * n * m, task.n_threads);
+    for_each_list(task.n_lists, threads, [&](int64_t b) {
         const T *scores = task.scores + b * n, *weights = task.weights + b * n;
         for (int64_t j = 0; j < n; j += W<T>) {
             Vec<T> pushed{};
