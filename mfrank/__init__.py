@@ -24,9 +24,10 @@ from mfrank.evaluation.names import definitions
 from mfrank.evaluation.queries import evaluate_queries
 from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.langevin import Langevin
-from mfrank.models import ALS, Descent, LinearRanker, load
+from mfrank.models import ALS, Descent, LinearRanker, SupervisedPageRank, load
 from mfrank.objectives import EALS, IALS, RG2, RGX, WRMF, RG2Sampled, RGXPrinted
 from mfrank.optimisers import SGD, Adagrad, Adam
+from mfrank.pagerank.prior import with_prior
 from mfrank.reranking.reranker import Reranker
 from mfrank.retrieval.recommender import NotFittedError, Recommender
 from mfrank.schedules import Constant, CosineDecay, StepDecay
@@ -106,6 +107,7 @@ __all__ = [
     "Split",
     "StepDecay",
     "StochasticRank",
+    "SupervisedPageRank",
     "__version__",
     "by_ratio",
     "by_time",
@@ -119,4 +121,5 @@ __all__ = [
     "load",
     "movielens",
     "synthetic",
+    "with_prior",
 ]

@@ -16,6 +16,7 @@ from mfrank.backends import Backend
 from mfrank.csr import CSR
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.recommend import recommend
+from mfrank.retrieval.recommender import Recommender
 
 __all__ = ["Ranker", "ranker_of"]
 
@@ -107,7 +108,7 @@ class _RecommendRanker:
 
 
 def ranker_of(model: Any, shape: tuple[int, int], backend: Backend, n_threads: int) -> Ranker:
-    """Read a model: its factors where it has them, else its ``recommend``, else call it.
+    """Read a model: its factors where it ranks by them, else its ``recommend``, else call it.
 
     Raises
     ------
@@ -118,7 +119,7 @@ def ranker_of(model: Any, shape: tuple[int, int], backend: Backend, n_threads: i
     """
     held = getattr(model, "store", model)  # an estimator's FactorStore has its biases too
     sides = getattr(held, "user_factors", None), getattr(held, "item_factors", None)
-    if sides[0] is not None and sides[1] is not None:
+    if sides[0] is not None and sides[1] is not None and not _ranks_otherwise(model):
         users, items = (
             _floats(side, name) for side, name in zip(sides, ("user", "item"), strict=True)
         )
@@ -136,6 +137,11 @@ def ranker_of(model: Any, shape: tuple[int, int], backend: Backend, n_threads: i
         "model must have user_factors and item_factors, or a method recommend(users, user_items, "
         f"N=), or be such a function; got {type(model).__name__}"
     )
+
+
+def _ranks_otherwise(model: Any) -> bool:
+    """Whether it is a recommender of ours whose lists are not those of its factors: a walk."""
+    return isinstance(model, Recommender) and type(model).recommend is not Recommender.recommend
 
 
 def _of_rows(ask: Recommend) -> Recommend:

@@ -6,13 +6,15 @@ import os
 
 from mfrank.models.als import ALS
 from mfrank.models.descent import Descent
-from mfrank.models.factor_model import FactorModel
+from mfrank.models.page_rank import SupervisedPageRank
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 
 __all__ = ["load"]
 
-_MODELS: dict[str, type[FactorModel]] = {model.__name__: model for model in (ALS, Descent)}
+_MODELS: dict[str, type[Recommender]] = {
+    model.__name__: model for model in (ALS, Descent, SupervisedPageRank)
+}
 
 
 def load(

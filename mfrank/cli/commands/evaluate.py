@@ -13,6 +13,7 @@ from pathlib import Path
 from mfrank.cli.inputs import add_table_flags, read_like
 from mfrank.data.drafts import replacing
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
+from mfrank.models import load
 from mfrank.retrieval.seen import unpack
 from mfrank.store.factors import FactorStore
 
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
         )
     train = read_like(args, args.train, *ids)[0].user_items if args.train else seen
     scores = evaluate(
-        store,
+        load(args.model),
         test,
         train=train,
         metrics=args.metric or DEFAULT_METRICS,

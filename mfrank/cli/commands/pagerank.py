@@ -1,0 +1,57 @@
+"""Fit a random walk on items to a file of interactions with timestamps, and save the model.
+
+What comes next after a user's last items is learned from each user's own last item.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from mfrank.cli.flags import add_flags, given
+from mfrank.cli.inputs import add_table_flags, read_table
+from mfrank.cli.specs import spec_reader, summaries
+from mfrank.models import SupervisedPageRank
+from mfrank.pagerank import GBN, GBP, GFN
+
+EXAMPLES = """\
+  mfrank pagerank clicks.csv --model walk
+  mfrank pagerank clicks.csv --model walk --method gbp:step_size=50,iterations=200 --recent 3
+  mfrank pagerank clicks.csv --model walk --untuned
+"""
+
+_METHODS = {method.__name__.lower(): method for method in (GBN, GFN, GBP)}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``mfrank pagerank``."""
+    parser.add_argument("interactions", metavar="FILE", help="the interactions to fit to")
+    parser.add_argument("--model", required=True, metavar="FOLDER", help="where to save the model")
+    add_table_flags(parser)
+    method = parser.add_argument_group("method", summaries(_METHODS)).add_mutually_exclusive_group()
+    method.add_argument(
+        "--method",
+        type=spec_reader(_METHODS, "method"),
+        default=argparse.SUPPRESS,
+        metavar="NAME:OPTION=VALUE,...",
+        help="one of these (default: gbn)",
+    )
+    method.add_argument(
+        "--untuned",
+        action="store_const",
+        const=None,
+        dest="method",
+        default=argparse.SUPPRESS,
+        help="learn nothing, leave all weights at 1",
+    )
+    add_flags(parser.add_argument_group("walk"), SupervisedPageRank, leave_out=["method", "loss"])
+
+
+def run(args: argparse.Namespace) -> None:
+    """Fit and save."""
+    model = SupervisedPageRank(**given(args, SupervisedPageRank))
+    data = read_table(args, args.interactions)
+    model.fit(data)
+    model.save(args.model)
+    losses = [record["objective"] for record in model.store.history]
+    learned = f"{len(losses)} steps to a loss of {losses[-1]:g}" if losses else "untuned"
+    print(f"fitted a walk to {data}\n{learned}; saved to {args.model}")

@@ -1,0 +1,81 @@
+"""Lists of the items that walks find most likely."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.csr import CSR
+from mfrank.pagerank.item_walk import ItemWalk
+from mfrank.pagerank.stationary import Walker
+from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.recommend import Lists
+
+__all__ = ["walked_lists"]
+
+
+def walked_lists(
+    walk: ItemWalk,
+    starts: sp.csr_array,
+    candidates: Candidates,
+    n: int,
+    walker: Walker,
+    tolerance: float,
+    first: NDArray[np.int64] | None = None,
+) -> Lists:
+    """Exact best ``n`` items of the walk from each row of starts, ties by lower row.
+
+    ``first`` has an item of each row that leads its list, where it is no filtered one.
+    """
+    parts = [_no_lists(n)]
+    for block in walk.blocks(starts.shape[0]):
+        scores = walk.rank(starts[block], tolerance, walker)
+        scores[~_allowed(candidates, block, walk.n_items)] = -np.inf
+        parts.append(_best(scores, n, None if first is None else first[block]))
+    ids, listed = zip(*parts, strict=True)
+    return np.concatenate(ids), np.concatenate(listed)
+
+
+def _no_lists(n: int) -> Lists:
+    return np.empty((0, n), dtype=np.int32), np.empty((0, n))
+
+
+def _best(scores: NDArray[Any], n: int, first: NDArray[np.int64] | None) -> Lists:
+    """Of a score for every item, -inf where it may not be listed."""
+    order = -scores
+    if first is not None:
+        rows = np.flatnonzero(np.isfinite(scores[np.arange(len(first)), first]))
+        order[rows, first[rows]] = -np.inf
+    best = np.argsort(order, axis=1, kind="stable")[:, :n].astype(np.int32)
+    listed = np.take_along_axis(scores, best, axis=1)
+    missing = np.isneginf(listed)
+    best[missing], listed[missing] = -1, np.nan
+    more = ((0, 0), (0, n - best.shape[1]))
+    return (
+        np.pad(best, more, constant_values=np.int32(-1)),
+        np.pad(listed, more, constant_values=np.nan),
+    )
+
+
+def _allowed(candidates: Candidates, block: slice, n_items: int) -> NDArray[np.bool_]:
+    shape = block.stop - block.start, n_items
+    allowed = np.full(shape, candidates.only is None)
+    if candidates.only is not None:
+        allowed[_cells(candidates.only, block)] = True
+    if candidates.exclude_all is not None:
+        allowed[:, candidates.exclude_all] = False
+    if candidates.exclude is not None:
+        allowed[_cells(candidates.exclude, block)] = False
+    return allowed
+
+
+def _cells(rows: CSR, block: slice) -> tuple[Any, NDArray[np.int32]]:
+    """Places of the entries of a block of rows; a single row stands for all."""
+    if rows.n_rows == 1:
+        return slice(None), rows.indices
+    begin, end = rows.indptr[block.start], rows.indptr[block.stop]
+    counts = rows.counts[block]
+    return np.repeat(np.arange(len(counts)), counts), rows.indices[begin:end]

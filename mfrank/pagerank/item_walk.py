@@ -1,0 +1,138 @@
+"""A walk on items with learned probabilities, restarted at the items of each who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.chains import Chain, Until
+from mfrank.csr import CSR
+from mfrank.pagerank.graphs import Graphs
+from mfrank.pagerank.stationary import Walker, steps_within
+from mfrank.pagerank.transitions import Transitions
+
+__all__ = ["ItemWalk"]
+
+Floats = NDArray[np.float64]
+
+_CELLS_AT_ONCE = 1 << 21
+_OF_PRIOR = 1e-12  # its logarithm is of use, so rare items must be right too
+
+
+@dataclass(frozen=True, eq=False)
+class ItemWalk:
+    """Where a walk on items goes on, and how much an item weighs where it restarts.
+
+    Attributes
+    ----------
+    steps : csr_array, float64, shape (n_items, n_items)
+        Entry (a, b) is the probability of the step from a to b; a row without entries restarts.
+    bases : float64, shape (n_items,)
+        >= 0, <phi1, V_i> of each item i, 0 where it is not in the graph. A walk of someone of whom
+        no item is known restarts in proportion to them.
+    recency : float
+        >= 0, weight of how recent an item is among those that a walk restarts at.
+    """
+
+    steps: sp.csr_array
+    bases: Floats
+    recency: float = 0.0
+
+    @classmethod
+    def of(cls, graphs: Graphs, weights: Floats, n_items: int, *, has_recency: bool) -> ItemWalk:
+        """The graphs of all queries laid over each other, at weights of their features.
+
+        An edge between two items weighs the sum of what it weighs in the graphs, an item the mean
+        of what its nodes do. With ``has_recency`` the last node feature is that of recency.
+        """
+        walk = Transitions.of(graphs, weights)
+        of_edges = walk.steps * walk.node_sums[graphs.sources]
+        ends = graphs.pages[graphs.sources], graphs.pages[graphs.links.indices]
+        links = sp.csr_array((of_edges, ends), (n_items, n_items))
+        links.eliminate_zeros()
+        links.data /= np.repeat(links.sum(axis=1), np.diff(links.indptr))
+        m1 = graphs.n_features[0]
+        of_nodes = (graphs.node_features * walk.weights[:m1]).sum(axis=1)
+        counts = np.bincount(graphs.pages, minlength=n_items)
+        bases = np.bincount(graphs.pages, of_nodes, n_items) / np.maximum(counts, 1)
+        return cls(links, bases, float(walk.weights[m1 - 1]) if has_recency else 0.0)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.bases)
+
+    @cached_property
+    def dangling(self) -> NDArray[np.bool_]:
+        """Items without a step from them, shape (n_items,)."""
+        return np.asarray(np.diff(self.steps.indptr) == 0)
+
+    def starts(self, recencies: sp.csr_array) -> sp.csr_array:
+        """Probabilities of restarts, a row for each of ``recencies``' rows; an empty one stays so.
+
+        An item of recency c weighs its base + c times the weight of recency.
+        """
+        weights = self.bases[recencies.indices] + self.recency * recencies.data
+        counts = np.diff(recencies.indptr)
+        row = np.repeat(np.arange(len(counts)), counts)
+        totals = np.bincount(row, weights, len(counts))[row]
+        shares = np.where(totals > 0, weights / np.where(totals > 0, totals, 1), 1 / counts[row])
+        return sp.csr_array((shares, recencies.indices, recencies.indptr), recencies.shape)
+
+    def blocks(self, n_rows: int) -> Iterator[slice]:
+        """Rows whose walks are held at once, such that memory stays bounded."""
+        size = max(1, _CELLS_AT_ONCE // self.n_items)
+        yield from (slice(at, min(at + size, n_rows)) for at in range(0, n_rows, size))
+
+    def rank(self, starts: sp.csr_array, tolerance: float, walker: Walker) -> Floats:
+        """Stationary probabilities of walks from each row of starts, shape (rows, n_items).
+
+        All take the steps that do on any graph, so no row depends on those it is asked with.
+
+        Parameters
+        ----------
+        tolerance : float
+            > 0, largest sum of absolute errors of a row.
+        """
+        begin = np.ascontiguousarray(starts.toarray().T)
+        begin[:, np.diff(starts.indptr) == 0] = (self.bases / self.bases.sum())[:, None]
+        walked = walker.backend.walk(
+            Chain(self._forward, np.array([0, self.n_items]), begin, self.dangling * 1.0),
+            walker.alpha * begin,
+            begin,
+            1 - walker.alpha,
+            Until(steps_within(tolerance, walker.alpha)),
+            walker.n_threads,
+        )
+        values: Floats = np.ascontiguousarray(walked.values.T)
+        return values
+
+    def prior(self, walker: Walker) -> Floats:
+        """Probabilities of the walk of someone of whom no item is known, shape (n_items,)."""
+        return self.rank(sp.csr_array((1, self.n_items)), _OF_PRIOR, walker).ravel()
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays to be saved, by name."""
+        return {
+            "indptr": self.steps.indptr.astype(np.int64),
+            "indices": self.steps.indices.astype(np.int32),
+            "steps": self.steps.data,
+            "bases": self.bases,
+            "recency": np.array([self.recency]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> ItemWalk:
+        """What :meth:`to_arrays` saved."""
+        rows, bases = (arrays["steps"], arrays["indices"], arrays["indptr"]), arrays["bases"]
+        return cls(sp.csr_array(rows, (len(bases),) * 2), bases, float(arrays["recency"][0]))
+
+    @cached_property
+    def _forward(self) -> CSR:
+        return CSR.from_scipy(self.steps.T.tocsr(), np.float64)

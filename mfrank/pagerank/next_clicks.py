@@ -1,0 +1,199 @@
+"""The graph of items that users' sequences make, and queries that ask for the next item."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.csr import CSR
+from mfrank.data.interactions import Interactions
+from mfrank.pagerank import checks as check
+from mfrank.pagerank.graphs import Graphs
+from mfrank.pagerank.item_walk import ItemWalk
+from mfrank.pagerank.sessions import Sessions
+from mfrank.pagerank.stationary import Walker
+
+__all__ = ["Draw", "item_graph", "next_click_queries", "recencies"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_TOLERANCE = 1e-6  # of the walks that choose candidates
+
+
+class Draw(NamedTuple):
+    """How many queries, and of how many candidates each."""
+
+    queries: int
+    candidates: int
+    random: np.random.Generator
+
+
+def recencies(data: Interactions, recent: int) -> sp.csr_array:
+    """Each user's last items by time, 1 for the last, then 1/2, 1/3, ..., users x items.
+
+    Of items of one time, the higher row counts as later, as in :class:`Sessions`.
+    """
+    users, rows = data.entry_users, data.user_items
+    order = np.lexsort((np.asarray(data.timestamps), users))
+    places = np.empty(data.nnz, dtype=np.int64)
+    places[order] = rows.indptr[users + 1] - np.arange(data.nnz)
+    kept = places <= recent
+    counts = np.bincount(users[kept], minlength=data.n_users)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    return sp.csr_array((1 / places[kept], rows.indices[kept], indptr), rows.shape)
+
+
+def item_graph(data: Interactions, item_features: ArrayLike | None, gap: float | None) -> Graphs:
+    """The graph of the items that users have, with an edge from each to what came next.
+
+    Features of an item: log(1 + its users), log(1 + sessions that begin with it), those given, and
+    its recency to whoever asks, 0 here. Features of an edge: log(1 + times it was taken), these
+    features (but for recency) of its source and of its target, and its share of the times any edge
+    from its source was taken. Each is divided by its largest value. Every item is a seed.
+    """
+    if item_features is not None:
+        item_features = check.features("item_features", item_features, data.n_items)
+    browsed = Sessions.from_interactions(data, gap=gap).graphs(item_features)
+    moves = np.expm1(browsed.edge_features[:, 0])
+    totals = np.bincount(browsed.sources, moves, browsed.n_nodes)
+    shares = moves / totals[browsed.sources]
+    recency = np.zeros((browsed.n_nodes, 1))
+    return replace(
+        browsed,
+        node_features=_scaled(np.append(browsed.node_features, recency, axis=1)),
+        edge_features=_scaled(np.append(browsed.edge_features, shares[:, None], axis=1)),
+        seeds=np.arange(browsed.n_nodes),
+    )
+
+
+def next_click_queries(
+    graph: Graphs,
+    recent: sp.csr_array,
+    seen: sp.csr_array,
+    labels: sp.csr_array,
+    draw: Draw,
+    walker: Walker,
+) -> Graphs:
+    """A query for each of some users, which of its items comes after their last ones.
+
+    The graph of a query has the user's recent items, which are its seeds, those judged better, and
+    the candidates that the untuned walk from the seeds finds most likely, with the item graph's
+    edges between them. What the user has otherwise is not judged, all else is judged 0.
+
+    Parameters
+    ----------
+    graph : Graphs
+        Of :func:`item_graph`.
+    recent : csr_array, shape (users, items)
+        Of :func:`recencies`.
+    seen, labels : csr_array, shape (users, items)
+        What users have (its stored entries), and what is relevant to them beyond (above 0).
+
+    Raises
+    ------
+    ValueError
+        No user has both a recent and a relevant item.
+    """
+    n_items = recent.shape[1]
+    known = np.zeros(n_items, dtype=bool)
+    known[graph.pages] = True
+    row = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+    asked = np.zeros(labels.shape[0], dtype=bool)
+    asked[row[known[labels.indices] & (labels.data > 0)]] = True
+    eligible = np.flatnonzero(asked & (np.diff(recent.indptr) > 0))
+    if not len(eligible):
+        raise ValueError(
+            "there is no next item to learn from: no user has items of the graph and, beyond "
+            "them, a relevant one that others have too; give labels, or method=None"
+        )
+    users = np.sort(draw.random.choice(eligible, min(draw.queries, len(eligible)), replace=False))
+    walk = ItemWalk.of(graph, np.ones(sum(graph.n_features)), n_items, has_recency=True)
+    starts = walk.starts(recent[users])
+    parts: list[_Part] = []
+    numbers = sp.csr_array(
+        (np.arange(1, graph.n_edges + 1), graph.links.indices, graph.links.indptr),
+        (graph.n_nodes, graph.n_nodes),
+    )
+    for block in walk.blocks(len(users)):
+        values = walk.rank(starts[block], _TOLERANCE, walker)
+        for user, likely in zip(users[block], values, strict=True):
+            rows = [_row(table, user) for table in (recent, seen, labels)]
+            parts.append(_part(graph, numbers, rows, likely, draw.candidates))
+    return _joined(graph, parts, users)
+
+
+class _Part(NamedTuple):
+    """A query's nodes among those of the item graph, and its edges."""
+
+    nodes: Ints
+    sources: Ints
+    targets: Ints
+    edges: Ints
+    recency: Floats
+    labels: Floats
+
+
+def _row(table: sp.csr_array, row: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    part = slice(table.indptr[row], table.indptr[row + 1])
+    return table.indices[part], table.data[part]
+
+
+def _part(
+    graph: Graphs,
+    numbers: sp.csr_array,
+    rows: list[tuple[NDArray[Any], NDArray[Any]]],
+    likely: Floats,
+    candidates: int,
+) -> _Part:
+    """The query of one user, of whom ``rows`` has recent, seen and relevant items."""
+    (recent, recency), (seen, _), (liked, labels) = rows
+    found = np.argsort(-likely, kind="stable")[: candidates + len(seen)]
+    found = found[~np.isin(found, seen)][:candidates]
+    relevant = labels > 0
+    items = np.unique(np.concatenate([recent, liked[relevant], found]))
+    items = items[np.isin(items, graph.pages)]
+    judged = np.where(np.isin(items, seen), np.nan, 0.0)
+    at = np.isin(liked, items) & relevant
+    judged[np.searchsorted(items, liked[at])] = labels[at]
+    of_item = np.zeros(len(items))
+    there = np.isin(recent, items)
+    of_item[np.searchsorted(items, recent[there])] = recency[there]
+    nodes = np.searchsorted(graph.pages, items)
+    links = numbers[nodes][:, nodes].tocsr()
+    links.sort_indices()
+    sources = np.repeat(np.arange(len(nodes)), np.diff(links.indptr))
+    return _Part(nodes, sources, links.indices.astype(np.int64), links.data - 1, of_item, judged)
+
+
+def _joined(graph: Graphs, parts: list[_Part], users: Ints) -> Graphs:
+    begins = np.concatenate([[0], np.cumsum([len(part.nodes) for part in parts])])
+    nodes, edges, recency, labels = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("nodes", "edges", "recency", "labels")
+    )
+    pairs = list(zip(begins[:-1], parts, strict=True))
+    sources = np.concatenate([begin + part.sources for begin, part in pairs])
+    targets = np.concatenate([begin + part.targets for begin, part in pairs])
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=len(nodes)))])
+    of_nodes = graph.node_features[nodes]
+    of_nodes[:, -1] = recency
+    return Graphs(
+        begins,
+        CSR(indptr, targets.astype(np.int32), None, len(nodes)),
+        of_nodes,
+        graph.edge_features[edges],
+        np.flatnonzero(recency),
+        labels,
+        users,
+        graph.pages[nodes],
+    )
+
+
+def _scaled(features: Floats) -> Floats:
+    largest = features.max(axis=0, initial=0)
+    return features / np.where(largest > 0, largest, 1)
