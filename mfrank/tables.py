@@ -130,22 +130,22 @@ class Tables:
 
         Sums of slopes are cut off at ``clip``; ``decay`` times the weights is added to them.
         """
-        size = len(slopes.loss)
-        by_score = np.concatenate([slopes.likes, slopes.others], axis=1) / size
+        # By the scores before they are divided by T: of the mean of the losses.
+        scale = len(slopes.loss) * self.temperature
+        by_score = np.concatenate([slopes.likes, slopes.others], axis=1) / scale
         on_users, on_items = self._sums(self.users, drawn.lists.users, drawn.items, by_score)
         if drawn.users_repeat:
             on_users = self._merged(self.users, on_users)
         if self.biases is not None:
-            totals = on_items.values[:, -1:]
+            totals = self.temperature * on_items.values[:, -1:]
             self._update("biases", on_items.rows, totals, rule, decay, clip)
         if slopes.between.size:
-            parts = self._sums_between(drawn, slopes.between / size)
+            parts = self._sums_between(drawn, slopes.between / scale)
             on_items = self._merged(self.items, on_items, *parts)
         for name, table, on in (("users", self.users, on_users), ("items", self.items, on_items)):
             width, rows = table.shape[1], Rows(table, on.rows)
             sums, totals = on.values[:, :width], on.values[:, width:]
-            by_row = self.scoring.slopes(sums / self.temperature, totals / self.temperature, rows)
-            self._update(name, on.rows, by_row, rule, decay, clip)
+            self._update(name, on.rows, self.scoring.slopes(sums, totals, rows), rule, decay, clip)
             self.scoring.confine(rows)
 
     def _sums(self, table: Array, rows: Ints, items: Ints, by_score: Array) -> tuple[_Sums, _Sums]:
