@@ -69,8 +69,9 @@ def descend_linear(
             with np.errstate(over="ignore", invalid="ignore"):  # told below, with the remedy
                 value, slopes = _slopes(features[listed.documents], listed, loss, weights, memory)
                 _move(weights, slopes, decay, rule, state)
-            total += value
-            if not (np.isfinite(total) and np.isfinite(weights).all()):
+                # Weights whose squares overflow are no scores' either, if features are large.
+                total, length = total + value, float((weights**2).sum())
+            if not np.isfinite([total, length]).all():
                 raise FloatingPointError(
                     f"the fit diverges in epoch {epoch}: the learning rate "
                     f"{rule.learning_rate:g} is too large for it; a tenth of it may do"
