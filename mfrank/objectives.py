@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.amounts import is_number
+from mfrank.amounts import check_at_least_zero, is_number
 from mfrank.quadratic import CellTerm, Counts, Observed, QuadraticObjective, RowProblem, Vector
 
 __all__ = ["EALS", "IALS", "RG2", "RGX", "WRMF", "RG2Sampled", "RGXPrinted"]
@@ -46,7 +46,7 @@ class WRMF(QuadraticObjective):
     confidence: Literal["alpha*r", "1+alpha*r"] = "alpha*r"
 
     def __post_init__(self) -> None:
-        _at_least_zero(alpha=self.alpha, regularization=self.regularization, nu=self.nu)
+        check_at_least_zero(alpha=self.alpha, regularization=self.regularization, nu=self.nu)
         _one_of(("alpha*r", "1+alpha*r"), confidence=self.confidence)
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
@@ -83,7 +83,7 @@ class IALS(QuadraticObjective):
     nu: float = 1.0
 
     def __post_init__(self) -> None:
-        _at_least_zero(alpha0=self.alpha0, regularization=self.regularization, nu=self.nu)
+        check_at_least_zero(alpha0=self.alpha0, regularization=self.regularization, nu=self.nu)
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return np.full(len(n), self.alpha0)
@@ -121,7 +121,7 @@ class EALS(QuadraticObjective):
     nu: float = 0.0
 
     def __post_init__(self) -> None:
-        _at_least_zero(
+        check_at_least_zero(
             c0=self.c0, exponent=self.exponent, regularization=self.regularization, nu=self.nu
         )
 
@@ -167,7 +167,7 @@ class RG2(QuadraticObjective):
     ridge: Literal["own", "authors"] = "own"
 
     def __post_init__(self) -> None:
-        _at_least_zero(alpha=self.alpha, regularization=self.regularization, nu=self.nu)
+        check_at_least_zero(alpha=self.alpha, regularization=self.regularization, nu=self.nu)
         _one_of(("own", "authors"), ridge=self.ridge)
 
     @property
@@ -267,7 +267,9 @@ class RG2Sampled(QuadraticObjective):
     nu: float = 1.0
 
     def __post_init__(self) -> None:
-        _at_least_zero(negatives=self.negatives, regularization=self.regularization, nu=self.nu)
+        check_at_least_zero(
+            negatives=self.negatives, regularization=self.regularization, nu=self.nu
+        )
 
     @property
     def target(self) -> float:
@@ -295,12 +297,6 @@ class RG2Sampled(QuadraticObjective):
 
 def _same(n: NDArray[Any], value: float, slope: float = 0.0) -> CellTerm:
     return CellTerm(np.full(len(n), value), slope)
-
-
-def _at_least_zero(**parameters: float) -> None:
-    for name, value in parameters.items():
-        if not (is_number(value) and value >= 0):
-            raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
 
 
 def _one_of(choices: tuple[str, ...], **parameters: str) -> None:
