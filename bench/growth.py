@@ -21,7 +21,7 @@ from contenders import contender
 from records import line, parser, save
 
 import mfrank
-from mfrank.comparison.contenders import usable_cores
+from mfrank.cores import usable_cores
 
 EPOCHS = 4
 SWEEPS = {

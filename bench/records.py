@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import mfrank
-from mfrank.comparison.contenders import usable_cores
+from mfrank.cores import usable_cores
 
 RESULTS = Path(__file__).parent / "results"
 _PEERS = ("implicit", "irspack", "cmfrec", "faiss-cpu", "catboost", "torch", "libauc")

@@ -110,4 +110,11 @@ Csr<T> csr_view(const py::object& indptr, const py::object& indices, const py::o
     return rows;
 }
 
+// True for float64 factors, False for float32; anything else is refused.
+inline bool is_double(const py::object& factors, const char* name) {
+    if (py::isinstance<py::array_t<double>>(factors)) return true;
+    if (py::isinstance<py::array_t<float>>(factors)) return false;
+    throw py::type_error(std::string(name) + " must be an array of float32 or float64");
+}
+
 }  // namespace mfrank

@@ -16,6 +16,7 @@
 #include "list_sums.h"
 #include "adam.h"
 #include "ramps.h"
+#include "softmax.h"
 #include "walk.h"
 #include "best.h"
 #include "item_tile.h"
@@ -23,6 +24,7 @@
 
 template <class T>
 static Kernels<T> kernels() {
-    return {solve_rows<T>, rotate<T>,      gram<T>, observed_value<T>, top_k<T>,    score<T>,
-            sum_items<T>,  sum_queries<T>, adam<T>, sum_ramps<T>,      push_ramps<T>, walk<T>};
+    return {solve_rows<T>, rotate<T>,    gram<T>,       observed_value<T>, top_k<T>,
+            score<T>,      sum_items<T>, sum_queries<T>, adam<T>,          sum_ramps<T>,
+            push_ramps<T>, softmax<T>,   walk<T>};
 }

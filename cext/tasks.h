@@ -146,6 +146,16 @@ struct RampTask {
     int n_threads;
 };
 
+// Softmax of lists; a place of which `filled` is false is padding.
+template <class T>
+struct SoftmaxTask {
+    const T* scores;     // (n_lists, n_places)
+    const bool* filled;  // likewise
+    const T* less;       // likewise, subtracted from the scores; or null
+    int64_t n_lists, n_places;
+    int n_threads;
+};
+
 // Backend.walk: x := base + scale (W x + left (right . x)) in each block, until it settles.
 template <class T>
 struct WalkTask {
@@ -196,7 +206,12 @@ struct Kernels {
     void (*adam)(const AdamTask<T>&);
     void (*sum_ramps)(const RampTask<T>&, T* sums, T* slopes);
     void (*push_ramps)(const RampTask<T>&, const T* by_sums, T* out);
+    void (*softmax)(const SoftmaxTask<T>&, T* totals, T* out);
     void (*walk)(const WalkTask<T>&);
 };
+
+// Those of the instruction set that this machine has; module.cpp.
+template <class T>
+Kernels<T> chosen_kernels();
 
 }  // namespace mfrank

@@ -118,6 +118,16 @@ def push_ramps(
 ) -> None:
     """Write ``weights * sum(by_sums * f')`` over the thresholds: slopes by the scores."""
 
+def softmax(
+    scores: NDArray[Any],
+    filled: NDArray[np.bool_],
+    less: NDArray[Any] | None,
+    totals: NDArray[Any],
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """Write the softmax of ``scores - less`` over filled places, and the logs of its sums."""
+
 def draw_likes(
     *,
     indptr: NDArray[np.int64],

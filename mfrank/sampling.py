@@ -24,19 +24,32 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """Lists, and the items at their places: int64, shape (B, L + M), likes first; any where padded.
+    """Lists, and the items at their places.
 
-    ``users_repeat`` tells whether a user may have more than one of the lists.
+    Attributes
+    ----------
+    lists : Lists
+    items : int64, shape (B, L + M), or (B, L)
+        Liked items, then others unless all lists share them; any where padded.
+    shared : int64, shape (M,), optional
+        The others of every list, each once, ascending.
+    users_repeat : bool
+        Whether a user may have more than one of the lists.
     """
 
     lists: Lists
     items: Ints
+    shared: Ints | None = None
     users_repeat: bool = False
 
     @property
     def others(self) -> Ints:
-        """Items at the places of others, shape (B, M)."""
-        return self.items[:, self.lists.gains.shape[1] :]
+        """Items at the places of others, shape (B, M), or (M,) where they are shared."""
+        return self.items[:, self.lists.gains.shape[1] :] if self.shared is None else self.shared
+
+    def met(self) -> Ints:
+        """Items that are in a list, ascending."""
+        return np.union1d(self.items, () if self.shared is None else self.shared).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -53,12 +66,15 @@ class Sampling:
         the other users of the batch.
     power : float
         >= 0.
+    shared : bool
+        Whether the lists of a batch share one sample, from which each leaves out its own likes.
     """
 
     likes: int | None = 10
     others: int | None = 300
     negatives: Negatives = "uniform"
     power: float = 0.75
+    shared: bool = False
 
     def __post_init__(self) -> None:
         for name in ("likes", "others"):
@@ -72,6 +88,13 @@ class Sampling:
             raise ValueError(
                 f"negatives={self.negatives!r} says how to draw, but others=None takes all items; "
                 "give others a number"
+            )
+        if self.shared not in (True, False):
+            raise ValueError(f"shared_others must be True or False; got {self.shared!r}")
+        if self.shared and self.negatives == "in-batch":
+            raise ValueError(
+                'shared_others=True draws one sample for all lists, negatives="in-batch" one for '
+                "each; take uniform or popularity with it"
             )
         check_at_least_zero(power=self.power)
 
@@ -150,7 +173,9 @@ class ListDrawer:
             liked_items=likes,
             n_threads=self._n_threads,
         )
-        return Drawn(lists, np.concatenate([likes, others], axis=1), users_repeat)
+        if others.ndim == 1:
+            return Drawn(lists, likes, others, users_repeat)
+        return Drawn(lists, np.concatenate([likes, others], axis=1), None, users_repeat)
 
     def _others(
         self, users: Ints, pool: Ints, key: int
@@ -158,7 +183,9 @@ class ListDrawer:
         """Items, whether each may stand, and log expected numbers of times they are drawn."""
         n_items, count = self._rows.n_columns, self._sampling.others
         if count is None:
-            return np.tile(np.arange(n_items), (len(users), 1)), ~self._like_mask(users), None
+            return np.arange(n_items), ~self._like_mask(users), None
+        if self._sampling.shared:
+            return self._shared(users, count, key)
         if self._sampling.negatives == "in-batch":
             return self._from_pool(users, pool, count, key)
         items, there = self._backend.draw_others(
@@ -168,6 +195,20 @@ class ListDrawer:
         rest = np.maximum(self._other_weight[users], self._weights.min())[:, None]
         log_chances = np.log(count / rest) + self._log_weights[items]
         return items, there, log_chances
+
+    def _shared(self, users: Ints, count: int, key: int) -> tuple[Ints, Bools, NDArray[np.float64]]:
+        """One sample for all lists, each of its items once."""
+        places, n_items = random_units(key, np.arange(count)), self._rows.n_columns
+        if self._chances is None:
+            drawn = (places * n_items).astype(np.int64)
+        else:
+            drawn = np.searchsorted(self._chances.cumulative, places, side="right")
+        items = np.unique(drawn)
+        with np.errstate(divide="ignore"):  # where there is but one item
+            missed = count * np.log1p(-self._weights[items] / self._weights.sum())
+        log_chances = np.log(-np.expm1(missed))  # of being drawn at all
+        there = ~self._among(users, items)
+        return items, there, np.broadcast_to(log_chances, there.shape)
 
     def _like_mask(self, users: Ints) -> Bools:
         """Whether users like items, shape (B, n_items)."""

@@ -93,7 +93,7 @@ class Tables:
         if not rule.drifts:
             return
         users = np.arange(len(self.users)) if drawn is None else np.unique(drawn.lists.users)
-        items = np.arange(len(self.items)) if drawn is None else np.unique(drawn.items)
+        items = np.arange(len(self.items)) if drawn is None else drawn.met()
         for name, table in self.by_name().items():
             rows = users if name == "users" else items
             rule.settle(table, self.kept[name], rows)
@@ -102,24 +102,30 @@ class Tables:
 
     def scores(self, drawn: Drawn) -> tuple[Array, Array]:
         """Scores of the liked and of the other items of the lists."""
-        users = drawn.lists.users
-        scores = self._scores(self.users, users, drawn.items)
-        if self.biases is not None:
-            scores = scores + self.biases[drawn.items, 0]
+        scores = self._of_users(drawn, drawn.items)
+        if drawn.shared is not None:
+            return scores, self._of_users(drawn, drawn.shared)
         width = drawn.lists.liked_items.shape[1]
         return scores[:, :width], scores[:, width:]
+
+    def _of_users(self, drawn: Drawn, items: Ints) -> Array:
+        scores = self._scores(self.users, drawn.lists.users, items)
+        return scores if self.biases is None else scores + self.biases[items, 0]
 
     def between(self, drawn: Drawn) -> Array:
         """Scores of each list's likes, as if they were users, against its others: (B, L, M)."""
         size, width = drawn.lists.liked_items.shape
-        asked = np.repeat(drawn.others, width, axis=0)
+        asked = drawn.others if drawn.shared is not None else np.repeat(drawn.others, width, axis=0)
         return self._scores(self.items, drawn.lists.liked_items.ravel(), asked).reshape(
             size, width, -1
         )
 
     def _scores(self, table: Array, rows: Ints, items: Ints) -> Array:
-        """Of rows (R,) of a table against items (R, n), without biases."""
-        products = self.backend.score(table[rows], self.items, items, self.n_threads)
+        """Of rows (R,) of a table against items (R, n), or (n,) for all, without biases."""
+        if items.ndim == 1:
+            products = self.backend.product(table[rows], self.items[items].T, self.n_threads)
+        else:
+            products = self.backend.score(table[rows], self.items, items, self.n_threads)
         queries = Rows(table, rows[:, None])
         return self.scoring.scores(products, queries, Rows(self.items, items)) / self.temperature
 
@@ -132,8 +138,7 @@ class Tables:
         """
         # By the scores before they are divided by T: of the mean of the losses.
         scale = len(slopes.loss) * self.temperature
-        by_score = np.concatenate([slopes.likes, slopes.others], axis=1) / scale
-        on_users, on_items = self._sums(self.users, drawn.lists.users, drawn.items, by_score)
+        on_users, on_items = self._sums_of_lists(drawn, slopes, scale)
         if drawn.users_repeat:
             on_users = self._merged(self.users, on_users)
         if self.biases is not None:
@@ -148,25 +153,49 @@ class Tables:
             self._update(name, on.rows, self.scoring.slopes(sums, totals, rows), rule, decay, clip)
             self.scoring.confine(rows)
 
+    def _sums_of_lists(self, drawn: Drawn, slopes: Slopes, scale: float) -> tuple[_Sums, _Sums]:
+        """Of the slopes over the scale: at the users of the lists, in their order, and at items."""
+        users = drawn.lists.users
+        if drawn.shared is None:
+            by_score = np.concatenate([slopes.likes, slopes.others], axis=1) / scale
+            return self._sums(self.users, users, drawn.items, by_score)
+        by_likes, at_likes = self._sums(self.users, users, drawn.items, slopes.likes / scale)
+        by_others, at_others = self._sums(self.users, users, drawn.shared, slopes.others / scale)
+        on_users = _Sums(users, by_likes.values + by_others.values)
+        return on_users, self._merged(self.items, at_likes, at_others)
+
     def _sums(self, table: Array, rows: Ints, items: Ints, by_score: Array) -> tuple[_Sums, _Sums]:
-        """Of the slopes of rows (R,) of a table against items (R, n): at these rows, at items."""
+        """Of the slopes of rows (R,) of a table against items (R, n) or (n,): at rows, at items.
+
+        Only at items that have a slope.
+        """
         by_score = np.ascontiguousarray(by_score, dtype=table.dtype)
         queries = table[rows]
-        on_rows = self.backend.sum_items(self.items, items, by_score, self.n_threads)
+        if items.ndim == 1:
+            used = by_score.any(axis=0)
+            items, by_score = items[used], by_score[:, used]
+            on_rows = self.backend.product(by_score, self.items[items], self.n_threads)
+        else:
+            on_rows = self.backend.sum_items(self.items, items, by_score, self.n_threads)
         if self.scoring.takes_lengths or self.biases is not None:
             queries = np.append(queries, np.ones((len(queries), 1), queries.dtype), axis=1)
             on_rows = np.append(on_rows, by_score.sum(1, keepdims=True), axis=1)
-        on_items = self.backend.sum_queries(
-            queries, len(self.items), items, by_score, self.n_threads
-        )
-        return _Sums(rows, on_rows), _Sums(*on_items)
+        if items.ndim == 1:
+            at_items = items, self.backend.product(by_score.T, queries, self.n_threads)
+        else:
+            at_items = self.backend.sum_queries(
+                queries, len(self.items), items, by_score, self.n_threads
+            )
+        return _Sums(rows, on_rows), _Sums(*at_items)
 
     def _sums_between(self, drawn: Drawn, by_score: Array) -> tuple[_Sums, _Sums]:
         """Of the slopes (B, L, M) of likes against others: at the likes, and at the others."""
         width, n_others = by_score.shape[1:]
         by_score = by_score.reshape(-1, n_others)
         asking = np.flatnonzero(by_score.any(axis=1))
-        likes, others = drawn.lists.liked_items.ravel()[asking], drawn.others[asking // width]
+        likes, others = drawn.lists.liked_items.ravel()[asking], drawn.others
+        if drawn.shared is None:
+            others = others[asking // width]
         return self._sums(self.items, likes, others, by_score[asking])
 
     def _merged(self, table: Array, *parts: _Sums) -> _Sums:

@@ -60,15 +60,28 @@ def found(loss: Loss, at: Tables, drawn: Drawn) -> Slopes:
 
 
 def lists(cells: CSR, of: str) -> Drawn:
-    if of == "users":
-        drawer = ListDrawer(cells, Sampling(None, None), choose())
-        return drawer.of_users(np.flatnonzero(cells.counts), 0)
-    # Some users and items twice.
-    return ListDrawer(cells, Sampling(1, 9), choose()).of_cells(np.arange(0, 30, 2), 0)
+    sampling = {
+        "users": Sampling(4, 9),
+        "shared": Sampling(4, 9, "popularity", shared=True),
+        "whole": Sampling(None, None),
+        "positives": Sampling(1, 9),  # some users and items twice
+    }[of]
+    drawer = ListDrawer(cells, sampling, choose())
+    if of == "positives":
+        return drawer.of_cells(np.arange(0, 30, 2), 0)
+    return drawer.of_users(np.flatnonzero(cells.counts), 0)
+
+
+def apart(drawn: Drawn) -> Drawn:
+    """The same lists, which share nothing."""
+    if drawn.shared is None:
+        return drawn
+    others = np.tile(drawn.shared, (len(drawn.items), 1))
+    return replace(drawn, items=np.concatenate([drawn.items, others], axis=1), shared=None)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("of", ["users", "positives"])
+@pytest.mark.parametrize("of", ["users", "shared", "whole", "positives"])
 @pytest.mark.parametrize(
     ("loss", "scores"),
     [
@@ -105,7 +118,7 @@ def test_a_step_goes_down_the_derivative_of_the_loss(
             assert moved[place] == pytest.approx(slope, abs=1e-6)
 
 
-@pytest.mark.parametrize("of", ["users", "positives"])
+@pytest.mark.parametrize("of", ["users", "shared", "whole", "positives"])
 def test_cosines_go_down_their_derivative_along_the_sphere(of: str) -> None:
     rate, loss = 1e-5, SampledSoftmax()
     drawn = lists(rows(), of)
@@ -131,12 +144,31 @@ def test_cosines_go_down_their_derivative_along_the_sphere(of: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_scores_are_what_they_are_called(backend: str) -> None:
-    drawn, at = lists(rows(), "users"), tables(backend, "distance")
-    p, q = at.users[drawn.lists.users], at.items[drawn.items]
-    truth = -((p[:, None] - q) ** 2).sum(2) / 0.7 + at.biases[drawn.items, 0]
+@pytest.mark.parametrize("scores", ["dot", "cosine", "distance"])
+@pytest.mark.parametrize("of", ["shared", "whole"])
+@pytest.mark.parametrize("loss", [SONG(decay=1.0), SML(largest_margin=0.4)])
+def test_a_step_is_the_same_where_lists_share_their_others(
+    loss: Loss, of: str, scores: Scores, backend: str
+) -> None:
+    drawn, one, other = lists(rows(), of), tables(backend, scores), tables(backend, scores)
+    one.move(drawn, found(loss, one, drawn), SGD(0.1), 0.1, 0.05)
+    drawn = apart(drawn)
+    other.move(drawn, found(loss, other, drawn), SGD(0.1), 0.1, 0.05)
+    before = tables(backend, scores)
+    for name, table in one.by_name().items():
+        np.testing.assert_allclose(table, other.by_name()[name], atol=1e-12)
+        assert (table != before.by_name()[name]).any()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("of", ["users", "shared"])
+def test_scores_are_what_they_are_called(backend: str, of: str) -> None:
+    drawn, at = lists(rows(), of), tables(backend, "distance")
+    items = apart(drawn).items
+    p, q = at.users[drawn.lists.users], at.items[items]
+    truth = -((p[:, None] - q) ** 2).sum(2) / 0.7 + at.biases[items, 0]
     np.testing.assert_allclose(np.concatenate(at.scores(drawn), axis=1), truth, atol=1e-12)
-    likes, others = at.items[drawn.lists.liked_items], at.items[drawn.others]
+    likes, others = at.items[drawn.lists.liked_items], at.items[apart(drawn).others]
     truth = -((likes[:, :, None] - others[:, None]) ** 2).sum(3) / 0.7
     np.testing.assert_allclose(at.between(drawn), truth, atol=1e-12)
 

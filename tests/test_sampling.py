@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from problems import toy
 from mfrank.backends import choose
 from mfrank.csr import CSR
 from mfrank.sampling import Drawn, ListDrawer, Negatives, Sampling
+
+KINDS = ["uniform", "popularity", "in-batch", "uniform, shared", "popularity, shared"]
 
 
 def rows(matrix: sp.csr_array | None = None) -> CSR:
@@ -27,15 +30,21 @@ def drawer(
     cells: CSR,
     likes: int | None,
     others: int | None,
-    negatives: Negatives = "uniform",
+    negatives: str = "uniform",
     cutoff: int | None = None,
 ) -> ListDrawer:
-    return ListDrawer(cells, Sampling(likes, others, negatives), choose(), cutoff)
+    return ListDrawer(cells, sampling(likes, others, negatives), choose(), cutoff)
+
+
+def sampling(likes: int | None, others: int | None, negatives: str) -> Sampling:
+    """Of these negatives, which lists may share."""
+    kind, _, shared = negatives.partition(", ")
+    return Sampling(likes, others, cast(Negatives, kind), shared=bool(shared))
 
 
 def parts(drawn: Drawn) -> tuple[np.ndarray, np.ndarray]:
-    width = drawn.lists.gains.shape[1]
-    return drawn.items[:, :width], drawn.items[:, width:]
+    others = np.broadcast_to(drawn.others, drawn.lists.others.shape)
+    return drawn.lists.liked_items, others
 
 
 def test_whole_lists_hold_every_item_once() -> None:
@@ -52,8 +61,8 @@ def test_whole_lists_hold_every_item_once() -> None:
     assert drawn.lists.log_chances is None
 
 
-@pytest.mark.parametrize("negatives", ["uniform", "popularity", "in-batch"])
-def test_samples_are_of_the_users_own(negatives: Negatives) -> None:
+@pytest.mark.parametrize("negatives", KINDS)
+def test_samples_are_of_the_users_own(negatives: str) -> None:
     cells = rows()
     drawn = drawer(cells, 3, 8, negatives, cutoff=2).of_users(active(cells), 1)
     likes, others = parts(drawn)
@@ -81,8 +90,8 @@ def test_every_like_is_drawn_alike_often() -> None:
     np.testing.assert_allclose(seen[4:] / 2000, 5 / 6, atol=0.05)
 
 
-@pytest.mark.parametrize("negatives", ["uniform", "popularity", "in-batch"])
-def test_log_chances_are_those_of_the_expected_draws(negatives: Negatives) -> None:
+@pytest.mark.parametrize("negatives", KINDS)
+def test_log_chances_are_those_of_the_expected_draws(negatives: str) -> None:
     cells = rows()
     users, lists = active(cells), drawer(cells, None, 6, negatives)
     drawn = [lists.of_users(users, key) for key in range(4000)]
@@ -95,16 +104,14 @@ def test_log_chances_are_those_of_the_expected_draws(negatives: Negatives) -> No
             assert some.lists.log_chances is not None
             expected[ids] = np.exp(some.lists.log_chances[b][filled])
         np.testing.assert_allclose(seen / len(drawn), expected, atol=0.1)
-        assert seen.sum() == 6 * len(drawn)
+        assert negatives.endswith("shared") or seen.sum() == 6 * len(drawn)
 
 
 @pytest.mark.parametrize(
     ("others", "negatives"),
-    [(3, "uniform"), (None, "uniform"), (3, "popularity"), (3, "in-batch")],
+    [(None, "uniform"), *((3, negatives) for negatives in KINDS)],
 )
-def test_a_user_who_likes_everything_has_no_others(
-    others: int | None, negatives: Negatives
-) -> None:
+def test_a_user_who_likes_everything_has_no_others(others: int | None, negatives: str) -> None:
     cells = rows(sp.csr_array(np.ones((2, 4))))
     drawn = drawer(cells, 2, others, negatives).of_users(np.arange(2), 0)
     assert not drawn.lists.others.any()
@@ -125,13 +132,14 @@ def test_a_list_of_each_cell() -> None:
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-@pytest.mark.parametrize("negatives", ["uniform", "popularity", "in-batch"])
-def test_every_backend_draws_the_same(name: str, negatives: Negatives) -> None:
+@pytest.mark.parametrize("negatives", KINDS)
+def test_every_backend_draws_the_same(name: str, negatives: str) -> None:
     cells = rows()
-    sampling = Sampling(3, 8, negatives)
-    here = ListDrawer(cells, sampling, choose(name)).of_users(active(cells), 9)
-    there = ListDrawer(cells, sampling, choose("reference")).of_users(active(cells), 9)
+    wanted = sampling(3, 8, negatives)
+    here = ListDrawer(cells, wanted, choose(name)).of_users(active(cells), 9)
+    there = ListDrawer(cells, wanted, choose("reference")).of_users(active(cells), 9)
     np.testing.assert_array_equal(here.items, there.items)
+    np.testing.assert_array_equal(here.others, there.others)
     np.testing.assert_array_equal(here.lists.others, there.lists.others)
 
 
@@ -142,6 +150,8 @@ def test_bad_options_are_refused() -> None:
         ({"others": 0}, "others must be at least 1"),
         ({"negatives": "hard"}, "negatives must be uniform, popularity or in-batch; got 'hard'"),
         ({"negatives": "in-batch", "others": None}, "give others a number"),
+        ({"negatives": "in-batch", "shared": True}, "take uniform or popularity with it"),
+        ({"shared": "yes"}, "shared_others must be True or False; got 'yes'"),
         ({"power": float("nan")}, "power must be a finite number >= 0"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -189,6 +189,9 @@ class Backend(Protocol):
     ) -> float:
         """Sum over the problem's entries of c s^2 - 2 d s + k, in float64."""
 
+    def product(self, left: Factors, right: Factors, n_threads: int = 0) -> Factors:
+        """``left @ right``, shapes (R, K) and (K, C) of any strides."""
+
     def score(
         self, queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0
     ) -> Factors:

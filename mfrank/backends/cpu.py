@@ -27,6 +27,8 @@ from mfrank.chains import Chain, Until, Walked
 from mfrank.csr import CSR
 from mfrank.native import ext as _ext
 from mfrank.native import why_missing
+from mfrank.precise import in_float64, minimum_norm
+from mfrank.products import multiply
 from mfrank.quadratic import RowProblem
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
@@ -93,6 +95,11 @@ def observed_value(
         fixed=fixed,
         n_threads=n_threads,
     )
+
+
+def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
+    """By BLAS; each part of the rows on one thread, the parts the same whatever their number."""
+    return multiply(left, right, n_threads)
 
 
 def score(queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0) -> Factors:
@@ -313,25 +320,9 @@ def _solve_precisely(
     problem: RowProblem, fixed: NDArray[np.float64], shared: Shared, options: SolveOptions
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Solutions and gains in float64; the rows singular even there by least squares."""
-    if problem.rows.data is not None:
-        data = problem.rows.data.astype(np.float64)
-        problem = replace(problem, rows=replace(problem.rows, data=data))
+    problem, exact = in_float64(problem), replace(options, solver="cholesky")
     out = np.zeros((problem.rows.n_rows, fixed.shape[1]))
     gain = np.empty(len(out))
-    exact = replace(options, solver="cholesky")
     for r in _solve(problem, fixed, shared, out, None, out, gain, exact):
-        out[r], gain[r] = _minimum_norm(problem, int(r), fixed, shared)
+        out[r], gain[r] = minimum_norm(problem, int(r), fixed, shared)
     return out, gain
-
-
-def _minimum_norm(
-    problem: RowProblem, r: int, fixed: NDArray[np.float64], shared: Shared
-) -> tuple[NDArray[np.float64], float]:
-    """Solution and gain of one row by least squares."""
-    one, columns = problem.part(np.array([r]))
-    observed = fixed[columns][one.rows.indices]
-    matrix = (observed.T * one.curvature()) @ observed
-    matrix[np.diag_indices_from(matrix)] += one.weight[0] * shared.values + one.ridge[0]
-    right = observed.T @ one.pull() + one.weight[0] * shared.vector
-    solution = np.linalg.lstsq(matrix, right)[0]
-    return solution, float(2 * solution @ right - solution @ matrix @ solution)

@@ -90,6 +90,11 @@ def observed_value(
     return float(value.sum())
 
 
+def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
+    """In float64."""
+    return np.asarray(left.astype(np.float64) @ right.astype(np.float64), dtype=left.dtype)
+
+
 def score(queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0) -> Factors:
     """In float64."""
     wide = items.astype(np.float64)[ids]

@@ -6,7 +6,6 @@ also mfrank's, that ends with ``user_factors`` and ``item_factors``.
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import scipy.sparse as sp
 
 from mfrank.als import HalfSteps
 from mfrank.backends import SolveOptions, choose
+from mfrank.cores import usable_cores
 from mfrank.data.interactions import Interactions
 from mfrank.models import ALS
 from mfrank.objectives import IALS, RG2, RGX, WRMF
@@ -36,7 +36,6 @@ __all__ = [
     "objective_minimised",
     "objective_name",
     "objective_value",
-    "usable_cores",
 ]
 
 DEFAULT_OBJECTIVES: tuple[QuadraticObjective, ...] = (WRMF(), IALS(), RG2(), RGX())
@@ -64,13 +63,6 @@ class Fit:
 def has_implicit() -> bool:
     """Whether the package implicit is installed."""
     return find_spec("implicit") is not None
-
-
-def usable_cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def default_models(

@@ -23,10 +23,10 @@ from mfrank.comparison.contenders import (
     objective_minimised,
     objective_name,
     objective_value,
-    usable_cores,
 )
 from mfrank.comparison.peak_memory import peak_memory
 from mfrank.comparison.scoreboard import Row
+from mfrank.cores import usable_cores
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.evaluate import evaluate
 from mfrank.evaluation.kinds import Metric

@@ -76,6 +76,10 @@ class Descent(FactorModel):
         the likes of other users of the batch. Losses with a softmax correct for it.
     popularity_power : float, default 0.75
         >= 0 (word2vec's).
+    shared_others : bool, default False
+        Whether the lists of a batch share one sample of others, from which each leaves out its own
+        likes. Scores are then products of matrices, so that a user meets ten times as many others
+        in about the same time, but an item meets them less often: it takes a higher learning rate.
     scores : {"dot", "cosine", "distance"} or None, default None
         Dot products; dot products of factors that are kept at length 1; or squared distances,
         negative, of factors that are kept in the unit ball (Hsieh et al. 2017). None is what the
@@ -125,6 +129,7 @@ class Descent(FactorModel):
     others: int | None = 300
     negatives: Negatives = "uniform"
     popularity_power: float = 0.75
+    shared_others: bool = False
     scores: Scores | None = None
     temperature: float = 1.0
     item_biases: bool = False
@@ -260,7 +265,9 @@ class Descent(FactorModel):
 
     @property
     def _sampling(self) -> Sampling:
-        return Sampling(self.likes, self.others, self.negatives, self.popularity_power)
+        return Sampling(
+            self.likes, self.others, self.negatives, self.popularity_power, self.shared_others
+        )
 
     def _tables(
         self, data: Interactions, start: FactorStore | None, random: np.random.Generator

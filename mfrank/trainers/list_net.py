@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfrank.lists import Array, Lists
-from mfrank.logistic import log_sum_exp
+from mfrank.shares import shares
 from mfrank.trainers import Loss, Memory, Slopes
 
 __all__ = ["ListNet"]
@@ -26,9 +26,9 @@ class ListNet(Loss):
         scores = np.concatenate([likes, others], axis=1)
         filled = np.concatenate([lists.likes, lists.others], axis=1)
         relevance = np.concatenate([np.log2(1 + lists.gains), np.zeros(others.shape)], axis=1)
-        wanted = filled * np.exp(relevance - log_sum_exp(relevance, filled))
-        total = log_sum_exp(scores, filled)
-        slope = filled * np.exp(np.minimum(scores - total, 0)) - wanted
+        wanted = shares(relevance, filled, n_threads=lists.n_threads).values
+        total, chances = shares(scores, filled, n_threads=lists.n_threads)
+        slope = chances - wanted
         width = likes.shape[1]
         loss = total[:, 0] - (wanted * np.where(filled, scores, 0)).sum(1)
         return Slopes(slope[:, :width], slope[:, width:], loss)

@@ -8,7 +8,8 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero
 from mfrank.lists import Array, Lists
-from mfrank.logistic import log_sum_exp, softplus
+from mfrank.logistic import softplus
+from mfrank.shares import shares
 from mfrank.trainers import Loss, Memory, Slopes
 
 __all__ = ["SampledSoftmax", "Softmax"]
@@ -23,11 +24,10 @@ class Softmax(Loss):
         scores = np.concatenate([likes, others], axis=1)
         filled = np.concatenate([lists.likes, lists.others], axis=1)
         targets = lists.gains / lists.gains.sum(1, keepdims=True)
-        total = log_sum_exp(scores, filled)
-        shares = filled * np.exp(np.minimum(scores - total, 0))
+        total, chances = shares(scores, filled, n_threads=lists.n_threads)
         width = likes.shape[1]
         loss = total[:, 0] - (targets * likes).sum(1)
-        return Slopes(shares[:, :width] - targets, shares[:, width:], loss)
+        return Slopes(chances[:, :width] - targets, chances[:, width:], loss)
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,11 @@ class SampledSoftmax(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        z = others / self.temperature
-        if lists.log_chances is not None:
-            z = z - lists.log_chances
-        total = log_sum_exp(z, lists.others)
+        z = others if self.temperature == 1 else others / self.temperature
+        total, chances = shares(z, lists.others, lists.log_chances, lists.n_threads)
         lead = total - likes / self.temperature
         weights = lists.like_shares
         missed = np.exp(-softplus(-lead))  # 1 - softmax of the like itself
         slope = weights * missed / self.temperature
-        shares = lists.others * np.exp(np.minimum(z - total, 0))
         loss = (weights * softplus(lead)).sum(1)
-        return Slopes(-slope, shares * slope.sum(1, keepdims=True), loss)
+        return Slopes(-slope, chances * slope.sum(1, keepdims=True), loss)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mfrank.averages import check_decay
 from mfrank.lists import Array, Lists
-from mfrank.logistic import log_sum_exp
+from mfrank.shares import shares
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["SOLC"]
@@ -58,8 +58,9 @@ class SOLC(Loss):
         scores = np.concatenate([likes, others], axis=1)
         logs = scores + np.log(np.where(stand_for > 0, stand_for, 1))
         counted = filled & (stand_for > 0)
-        total = self._averaged(lists, log_sum_exp(logs, counted)[:, 0], memory)
-        slope = counted * np.exp(np.where(counted, logs - total[:, None], 0))
+        now, chances = shares(logs, counted, n_threads=lists.n_threads)
+        total = self._averaged(lists, now[:, 0], memory)
+        slope = chances * np.exp(now - total[:, None])
         width, targets = likes.shape[1], lists.like_shares
         loss = total - (targets * likes).sum(1)
         return Slopes(slope[:, :width] - targets, slope[:, width:], loss)

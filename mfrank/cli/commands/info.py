@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from mfrank import backends
-from mfrank.comparison.contenders import usable_cores
+from mfrank.cores import usable_cores
 from mfrank.store.factors import FactorStore
 from mfrank.version import __version__
 

@@ -1,0 +1,257 @@
+// The doors of the kernels over lists: draws, scores, sums, and steps.
+#pragma once
+
+#include "bind.h"
+#include "draw.h"
+#include "group.h"
+
+namespace mfrank {
+
+// Lists over items; those of some queries, or empty ones to be written.
+template <class T>
+ListTask<T> lists_of(const Matrix<const T>& items, const Matrix<T>& queries, const py::object& ids,
+                     int n_threads) {
+    const Matrix<const int64_t> places(ids, "ids", queries.rows);
+    check_size("queries", queries.columns, items.columns, "columns");
+    if (std::max(places.rows, places.columns) > std::numeric_limits<int32_t>::max())
+        throw py::value_error("ids must have fewer than 2^31 rows and columns");
+    if (std::any_of(places.data, places.data + places.rows * places.columns,
+                    [&](int64_t id) { return id < 0 || id >= items.rows; }))
+        throw py::index_error("ids must lie in [0, " + std::to_string(items.rows) + ")");
+    return {items.data,  queries.data,   items.rows, places.rows,
+            items.columns, places.data, places.columns, n_threads};
+}
+
+template <class T>
+void score(const py::object& queries, const py::object& items, const py::object& ids,
+           const py::object& out, int n_threads) {
+    const Matrix<const T> left(queries, "queries"), right(items, "items");
+    const ListTask<T> task =
+        lists_of<T>(right, {const_cast<T*>(left.data), left.rows, left.columns}, ids, n_threads);
+    chosen_kernels<T>().score(task, Matrix<T>(out, "out", task.n_lists, task.n_places).data);
+}
+
+template <class T>
+void sum_items(const py::object& items, const py::object& ids, const py::object& slopes,
+               const py::object& out, int n_threads) {
+    const Matrix<const T> right(items, "items");
+    const Matrix<T> to(out, "out");
+    const ListTask<T> task = lists_of<T>(right, to, ids, n_threads);
+    const Matrix<const T> numbers(slopes, "slopes", task.n_lists, task.n_places);
+    chosen_kernels<T>().sum_items(task, numbers.data, to.data);
+}
+
+template <class T>
+py::tuple sum_queries(const py::object& queries, int64_t n_items, const py::object& ids,
+                      const py::object& slopes, int n_threads) {
+    const Matrix<const T> left(queries, "queries");
+    const Matrix<const T> items{nullptr, n_items, left.columns};
+    const ListTask<T> task =
+        lists_of<T>(items, {const_cast<T*>(left.data), left.rows, left.columns}, ids, n_threads);
+    const Matrix<const T> numbers(slopes, "slopes", task.n_lists, task.n_places);
+    const Grouped<T> grouped = group_by_item(task, numbers.data);
+    const auto n_touched = static_cast<py::ssize_t>(grouped.touched.size());
+    py::array_t<int64_t> touched(n_touched, grouped.touched.data());
+    py::array_t<T> sums({n_touched, static_cast<py::ssize_t>(task.k)});
+    chosen_kernels<T>().sum_queries(task, grouped, sums.mutable_data());
+    return py::make_tuple(touched, sums);
+}
+
+template <class T>
+void adam(const py::object& table, const py::object& rows, const py::object& slopes,
+          const py::object& means, const py::object& squares, const py::object& updates,
+          double learning_rate, double decay_1, double decay_2, double epsilon, int n_threads) {
+    const Matrix<T> weights(table, "table");
+    const int64_t n = weights.rows, k = weights.columns;
+    const Vector<const int64_t> touched(rows, "rows");
+    std::vector<bool> seen(n);
+    for (int64_t i = 0; i < touched.size; ++i) {
+        const int64_t row = touched.data[i];
+        if (row < 0 || row >= n || seen[row])
+            throw py::index_error("rows must lie in [0, " + std::to_string(n) + "), none twice");
+        seen[row] = true;
+    }
+    chosen_kernels<T>().adam(
+        {weights.data, Matrix<T>(means, "means", n, k).data,
+         Matrix<T>(squares, "squares", n, k).data, Vector<int64_t>(updates, "updates", n).data, k,
+         touched.data, Matrix<const T>(slopes, "slopes", touched.size, k).data, touched.size,
+         learning_rate, decay_1, decay_2, epsilon, n_threads});
+}
+
+inline Ramp ramp_named(const std::string& name) {
+    if (name == "squared_hinge") return Ramp::squared_hinge;
+    if (name == "sigmoid") return Ramp::sigmoid;
+    if (name == "softplus") return Ramp::softplus;
+    throw py::value_error("ramp must be squared_hinge, sigmoid or softplus; got '" + name + "'");
+}
+
+template <class T>
+RampTask<T> ramp_task(const std::string& ramp, const py::object& scores, const py::object& weights,
+                      const py::object& thresholds, int n_threads) {
+    const Matrix<const T> places(scores, "scores");
+    const Matrix<const T> over(thresholds, "thresholds", places.rows);
+    return {ramp_named(ramp), places.data,
+            Matrix<const T>(weights, "weights", places.rows, places.columns).data,
+            over.data, places.rows, places.columns, over.columns, n_threads};
+}
+
+template <class T>
+void sum_ramps(const std::string& ramp, const py::object& scores, const py::object& weights,
+               const py::object& thresholds, const py::object& sums, const py::object& slopes,
+               int n_threads) {
+    const RampTask<T> task = ramp_task<T>(ramp, scores, weights, thresholds, n_threads);
+    const int64_t n = task.n_lists, m = task.n_thresholds;
+    chosen_kernels<T>().sum_ramps(task, Matrix<T>(sums, "sums", n, m).data,
+                                  Matrix<T>(slopes, "slopes", n, m).data);
+}
+
+template <class T>
+void push_ramps(const std::string& ramp, const py::object& scores, const py::object& weights,
+                const py::object& thresholds, const py::object& by_sums, const py::object& out,
+                int n_threads) {
+    const RampTask<T> task = ramp_task<T>(ramp, scores, weights, thresholds, n_threads);
+    const Matrix<const T> pushing(by_sums, "by_sums", task.n_lists, task.n_thresholds);
+    chosen_kernels<T>().push_ramps(task, pushing.data,
+                                   Matrix<T>(out, "out", task.n_lists, task.n_places).data);
+}
+
+template <class T>
+void softmax(const py::object& scores, const py::object& filled, const py::object& less,
+             const py::object& totals, const py::object& out, int n_threads) {
+    const Matrix<const T> places(scores, "scores");
+    const int64_t n_lists = places.rows, n = places.columns;
+    SoftmaxTask<T> task{places.data, Matrix<const bool>(filled, "filled", n_lists, n).data,
+                        nullptr, n_lists, n, n_threads};
+    if (!less.is_none()) task.less = Matrix<const T>(less, "less", n_lists, n).data;
+    chosen_kernels<T>().softmax(task, Vector<T>(totals, "totals", n_lists).data,
+                                Matrix<T>(out, "out", n_lists, n).data);
+}
+
+// The users' rows lie within the indices; nothing else of the matrix is read.
+inline DrawTask draw_task(const py::object& indptr, const py::object& indices, int64_t n_columns,
+                          const py::object& users, int64_t n_places, uint64_t key, int n_threads) {
+    const Vector<const int64_t> offsets(indptr, "indptr"), lists(users, "users");
+    const Vector<const int32_t> columns(indices, "indices");
+    const int64_t n_rows = offsets.size - 1;
+    for (int64_t i = 0; i < lists.size; ++i) {
+        const int64_t user = lists.data[i];
+        if (user < 0 || user >= n_rows)
+            throw py::index_error("users must lie in [0, " + std::to_string(n_rows) + ")");
+        const int64_t begin = offsets.data[user], end = offsets.data[user + 1];
+        if (begin < 0 || begin > end || end > columns.size)
+            throw py::value_error("indptr must ascend from 0 to the number of indices");
+    }
+    return {{n_rows, n_columns, offsets.data, columns.data, nullptr},
+            lists.data, lists.size, n_places, key, nullptr, nullptr, n_threads};
+}
+
+inline void bind_lists(py::module_& m) {
+    using namespace pybind11::literals;
+
+    m.def(
+        "score",
+        [](const py::object& queries, const py::object& items, const py::object& ids,
+           const py::object& out, int n_threads) {
+            (is_double(items, "items") ? score<double> : score<float>)(queries, items, ids, out,
+                                                                       n_threads);
+        },
+        "queries"_a, "items"_a, "ids"_a, "out"_a, "n_threads"_a);
+
+    m.def(
+        "sum_items",
+        [](const py::object& items, const py::object& ids, const py::object& slopes,
+           const py::object& out, int n_threads) {
+            (is_double(items, "items") ? sum_items<double> : sum_items<float>)(items, ids, slopes,
+                                                                               out, n_threads);
+        },
+        "items"_a, "ids"_a, "slopes"_a, "out"_a, "n_threads"_a);
+
+    m.def(
+        "sum_queries",
+        [](const py::object& queries, int64_t n_items, const py::object& ids,
+           const py::object& slopes, int n_threads) {
+            const auto run =
+                is_double(queries, "queries") ? sum_queries<double> : sum_queries<float>;
+            return run(queries, n_items, ids, slopes, n_threads);
+        },
+        "queries"_a, "n_items"_a, "ids"_a, "slopes"_a, "n_threads"_a);
+
+    m.def(
+        "adam",
+        [](const py::object& table, const py::object& rows, const py::object& slopes,
+           const py::object& means, const py::object& squares, const py::object& updates,
+           double learning_rate, double decay_1, double decay_2, double epsilon, int n_threads) {
+            (is_double(table, "table") ? adam<double> : adam<float>)(
+                table, rows, slopes, means, squares, updates, learning_rate, decay_1, decay_2,
+                epsilon, n_threads);
+        },
+        py::kw_only(), "table"_a, "rows"_a, "slopes"_a, "means"_a, "squares"_a, "updates"_a,
+        "learning_rate"_a, "decay_1"_a, "decay_2"_a, "epsilon"_a, "n_threads"_a);
+
+    m.def(
+        "sum_ramps",
+        [](const std::string& ramp, const py::object& scores, const py::object& weights,
+           const py::object& thresholds, const py::object& sums, const py::object& slopes,
+           int n_threads) {
+            const auto run = is_double(scores, "scores") ? sum_ramps<double> : sum_ramps<float>;
+            run(ramp, scores, weights, thresholds, sums, slopes, n_threads);
+        },
+        "ramp"_a, "scores"_a, "weights"_a, "thresholds"_a, "sums"_a, "slopes"_a, "n_threads"_a);
+
+    m.def(
+        "push_ramps",
+        [](const std::string& ramp, const py::object& scores, const py::object& weights,
+           const py::object& thresholds, const py::object& by_sums, const py::object& out,
+           int n_threads) {
+            const auto run = is_double(scores, "scores") ? push_ramps<double> : push_ramps<float>;
+            run(ramp, scores, weights, thresholds, by_sums, out, n_threads);
+        },
+        "ramp"_a, "scores"_a, "weights"_a, "thresholds"_a, "by_sums"_a, "out"_a, "n_threads"_a);
+
+    m.def(
+        "softmax",
+        [](const py::object& scores, const py::object& filled, const py::object& less,
+           const py::object& totals, const py::object& out, int n_threads) {
+            const auto run = is_double(scores, "scores") ? softmax<double> : softmax<float>;
+            run(scores, filled, less, totals, out, n_threads);
+        },
+        "scores"_a, "filled"_a, "less"_a, "totals"_a, "out"_a, "n_threads"_a);
+
+    m.def(
+        "draw_likes",
+        [](const py::object& indptr, const py::object& indices, int64_t n_columns,
+           const py::object& users, uint64_t key, const py::object& cells, int n_threads) {
+            const Matrix<int64_t> to(cells, "cells");
+            const DrawTask task =
+                draw_task(indptr, indices, n_columns, users, to.columns, key, n_threads);
+            check_size("cells", to.rows, task.n_lists, "rows");
+            draw_likes(task, to.data);
+        },
+        py::kw_only(), "indptr"_a, "indices"_a, "n_columns"_a, "users"_a, "key"_a, "cells"_a,
+        "n_threads"_a);
+
+    m.def(
+        "draw_others",
+        [](const py::object& indptr, const py::object& indices, int64_t n_columns,
+           const py::object& users, uint64_t key, const py::object& cumulative,
+           const py::object& guide, int64_t rounds, const py::object& items,
+           const py::object& filled, int n_threads) {
+            const Matrix<int64_t> to(items, "items");
+            DrawTask task = draw_task(indptr, indices, n_columns, users, to.columns, key, n_threads);
+            check_size("items", to.rows, task.n_lists, "rows");
+            if (n_columns < 1) throw py::value_error("n_columns must be at least 1");
+            if (!cumulative.is_none()) {
+                const Vector<const int64_t> places(guide, "guide", n_columns);
+                task.cumulative = Vector<const double>(cumulative, "cumulative", n_columns).data;
+                task.guide = places.data;
+                if (std::any_of(places.data, places.data + n_columns,
+                                [&](int64_t at) { return at < 0 || at >= n_columns; }))
+                    throw py::index_error("guide must lie in [0, n_columns)");
+            }
+            draw_others(task, rounds, to.data, Matrix<bool>(filled, "filled", to.rows, to.columns).data);
+        },
+        py::kw_only(), "indptr"_a, "indices"_a, "n_columns"_a, "users"_a, "key"_a,
+        "cumulative"_a, "guide"_a, "rounds"_a, "items"_a, "filled"_a, "n_threads"_a);
+}
+
+}  // namespace mfrank

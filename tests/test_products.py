@@ -1,0 +1,31 @@
+"""Products are numpy's, to the same bits on any number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mfrank.products import multiply
+
+SIZE = st.integers(0, 70)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SIZE, SIZE, SIZE, st.booleans(), st.booleans())
+def test_products_are_numpys(n: int, k: int, m: int, left_t: bool, right_t: bool) -> None:
+    rng = np.random.default_rng(n + 70 * k)
+    left = rng.normal(size=(k, n)).T if left_t else rng.normal(size=(n, k))
+    right = rng.normal(size=(m, k)).T if right_t else rng.normal(size=(k, m))
+    np.testing.assert_allclose(multiply(left, right, 1), left @ right, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(600, 300, 500), (40, 8000, 300)])
+def test_threads_do_not_change_a_bit(shape: tuple[int, int, int]) -> None:
+    rng = np.random.default_rng(0)
+    left = rng.normal(size=shape[:2]).astype(np.float32)
+    right = rng.normal(size=shape[1:]).astype(np.float32)
+    once = multiply(left, right, 1)
+    for n_threads in (0, 2, 3, 7):
+        np.testing.assert_array_equal(multiply(left, right, n_threads), once)
