@@ -13,10 +13,10 @@ from mfrank.trainers import Loss
 
 Lists = Mapping[str, Any]
 
-LONG: Lists = {"likes": 100, "others": 300}
+LONG: Lists = {"likes": 100, "others": 1000, "shared_others": True}
 SHORT: Lists = {"likes": 30, "others": 60}
 WHOLE: Lists = {"likes": None, "others": None}
-GOWALLA: Lists = {"likes": 30, "others": 300}
+GOWALLA: Lists = {"likes": 30, "others": 4096, "shared_others": True}
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ TRAINERS = {
     "SONG": Trainer(mfrank.SONG, {"decay": (0.1, 1.0)}),
     "K-SONG": Trainer(mfrank.KSONG, {"k": (10, 500)}, whole_numbers=True),
     "SOLC": Trainer(mfrank.SOLC, {"decay": (0.1, 1.0)}),
-    "BPR": Trainer(mfrank.BPR, lists=SHORT),
+    "BPR": Trainer(mfrank.BPR),
     "BCE": Trainer(mfrank.BCE),
     "ListMLE": Trainer(mfrank.ListMLE),
     "LambdaRank": Trainer(mfrank.LambdaRank, {"steepness": (0.3, 3.0)}, SHORT),
@@ -50,39 +50,41 @@ TRAINERS = {
     "UIB": Trainer(mfrank.UIB, {"boundary_learning_rate": (0.01, 1.0)}),
     "SOPRC": Trainer(mfrank.SOPRC, {"hinge": (0.03, 1.0)}),
     "StochasticRank": Trainer(mfrank.StochasticRank, {"noise": (0.1, 3.0)}, SHORT),
+    "SML": Trainer(mfrank.SML, {"largest_margin": (0.1, 1.0)}, SHORT),
     "NeuralNDCG": Trainer(mfrank.NeuralNDCG, {"temperature": (0.1, 10.0)}, SHORT),
     "Softmax": Trainer(mfrank.Softmax, lists=WHOLE),
 }
+"""RankNet is BPR where all likes are worth the same."""
 PEERS = ("RG2", "IALS", "WRMF", "implicit", "implicit BPR")
 LEADERS = ("SampledSoftmax", "SONG", "K-SONG", "SOLC")
 
-SCRATCH: quality.Box = {"learning_rate": (0.003, 0.03), "weight_decay": (1e-7, 5e-6)}
-STARTED: quality.Box = {
-    "learning_rate": (5e-5, 2e-3),
-    "weight_decay": (1e-8, 1e-5),
-    "temperature": (0.05, 1.0),
+BOXES: dict[tuple[bool, str], quality.Box] = {
+    (False, "dot"): {"learning_rate": (0.003, 0.03), "weight_decay": (1e-7, 5e-6)},
+    (False, "cosine"): {"learning_rate": (0.015, 0.08), "temperature": (0.07, 0.3)},
+    (False, "distance"): {"learning_rate": (0.003, 0.03)},
+    (True, "dot"): {
+        "learning_rate": (3e-4, 5e-3),
+        "weight_decay": (1e-8, 1e-5),
+        "temperature": (0.05, 1.0),
+    },
+    (True, "cosine"): {"learning_rate": (0.01, 0.05), "temperature": (0.07, 0.3)},
 }
-COSINE = (0.07, 0.3)
+"""By whether a trainer goes on from the factors of another, and by its scores."""
 IMPLICIT_BPR: quality.Box = {
-    "learning_rate": (0.003, 0.1),
-    "regularization": (1e-3, 0.1),
-    "iterations": (20, 200),
+    "learning_rate": (0.01, 0.2),
+    "regularization": (1e-4, 0.03),
+    "iterations": (30, 300),
 }
 
 
 def points(name: str, trials: int, *, started: bool) -> list[dict[str, Any]]:
     """The trials of a trainer, from scratch or from the factors of another."""
-    trainer = TRAINERS[name]
-    common = STARTED if started else SCRATCH | {"cosine_temperature": COSINE}
-    box = {**common, **{f"loss_{key}": bounds for key, bounds in trainer.option.items()}}
-    found: list[dict[str, Any]] = []
-    for number, point in enumerate(quality.points(box, trials, seed=0)):
-        options: dict[str, Any] = {k: v for k, v in point.items() if not k.startswith("loss_")}
-        temperature = options.pop("cosine_temperature", None)
-        if not started and (number % 3 == 2 or trainer.loss.scores == "cosine"):
-            options |= {"scores": "cosine", "temperature": temperature}
-        if started and number % 2 and trainer.lists != WHOLE:
-            options["negatives"] = "popularity"
-        options["loss"] = {key: point[f"loss_{key}"] for key in trainer.option}
+    trainer, found = TRAINERS[name], []
+    loss = {f"loss_{key}": bounds for key, bounds in trainer.option.items()}
+    for number in range(trials):
+        scores = "cosine" if number % 2 and trainer.loss.scores == "dot" else trainer.loss.scores
+        point = quality.points({**BOXES[started, scores], **loss}, trials, seed=0)[number]
+        options: dict[str, Any] = {k: v for k, v in point.items() if k not in loss}
+        options |= {"scores": scores, "loss": {key: point[f"loss_{key}"] for key in trainer.option}}
         found.append(options)
     return found

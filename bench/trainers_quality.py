@@ -1,19 +1,17 @@
 """How well each trainer ranks, all tuned alike, from scratch or from the factors of another.
 
 Every contender gets the same number of trials, points of one low-discrepancy sequence in its own
-search box: Adam's learning rate, weight decay and its one main option. Of the trials from scratch
-every third has cosine scores with a temperature; those that go on from ``--start`` keep dot
-products, whose temperature they search (ALS's factors have lengths that matter), and every second
-draws others by popularity. A trial stops where NDCG@20 on the validation part (the published one,
-or a tenth of each user's training items) has not risen for ten epochs, four after a start. The best
-trial is fitted anew with three seeds for as many epochs, on the training part alone, and judged on
-the test part: means and standard deviations.
+search box: Adam's learning rate, which comes down by half a cosine, weight decay or a temperature,
+and its one main option. Every second trial has cosine scores. A trial stops where NDCG@20 on the
+validation part (the published one, or a tenth of each user's training items) has not risen for six
+epochs. The best trial is fitted anew with three seeds for as many epochs, on the training part
+alone, and judged on the test part: means and standard deviations.
 
-Lists are of at most 100 likes and 300 others; for losses over pairs of items, or of items and
-places, of 30 and 60. Softmax takes whole lists. On gowalla, where an epoch takes ten times as long,
-lists are of 30 and 300. There, and from the factors of ALS, only ``LEADERS`` take part: those that
-led on ml-1m from scratch. Rows are written one by one: the same command goes on where it was
-interrupted.
+Lists are of at most 100 likes and 1,000 others that a batch shares; for losses over pairs of all
+items of a list, or of items and places, of 30 likes and 60 others of their own. Softmax takes whole
+lists. On gowalla lists are of 30 and 4,096. There, and from the factors of ALS, only ``LEADERS``
+take part: those that led on ml-1m from scratch. Rows are written one by one: the same command goes
+on where it was interrupted.
 
     python bench/trainers_quality.py ml-1m
     python bench/trainers_quality.py ml-1m --start RG2 --factors 256
@@ -43,8 +41,8 @@ from mfrank.data.splits import Split
 
 JUDGE = mfrank.NDCG @ 20
 METRICS = (mfrank.NDCG @ 10, JUDGE, mfrank.Recall @ 20, mfrank.MRR @ 20, mfrank.MAP @ 20)
-SCRATCH_COURSE, STARTED_COURSE = (40, 10), (15, 4)
-"""Most epochs of a trial, and patience: from scratch trainers rank by popularity for a while."""
+SCRATCH_EPOCHS, STARTED_EPOCHS, PATIENCE = 40, 16, 6
+"""Most epochs of a trial, and after how many without gain it ends."""
 
 STARTS: dict[tuple[str, str], dict[str, float]] = {
     ("ml-1m", "RG2"): {"alpha": 0.043, "regularization": 0.0879},
@@ -56,16 +54,16 @@ Found = tuple[float, int, dict[str, Any]]
 
 
 def descent(
-    name: str, options: dict[str, Any], epochs: int, seed: int, args: argparse.Namespace
+    name: str, options: dict[str, Any], seed: int, args: argparse.Namespace
 ) -> mfrank.Descent:
-    """A trainer with the options of a trial."""
+    """A trainer with the options of a trial, and its whole course before it."""
     rest = {key: value for key, value in options.items() if key not in ("learning_rate", "loss")}
     return mfrank.Descent(
         TRAINERS[name](options["loss"]),
         factors=args.factors,
-        iterations=epochs,
+        iterations=STARTED_EPOCHS if args.start else SCRATCH_EPOCHS,
         optimiser=mfrank.Adam(options["learning_rate"]),
-        scores=rest.pop("scores", "dot"),
+        schedule=mfrank.CosineDecay(),
         random_state=seed,
         n_threads=args.threads,
         **(GOWALLA if args.data == "gowalla" else TRAINERS[name].lists),
@@ -79,7 +77,8 @@ def started(args: argparse.Namespace, train: Interactions, seed: int) -> Any:
         return None
     if args.start in TRAINERS:
         scratch = kept(args.folder / f"{file_name(args, None)}.json")[args.start]
-        return descent(args.start, scratch["options"], scratch["epochs"], seed, args).fit(train)
+        alone = argparse.Namespace(**{**vars(args), "start": None})
+        return up_to(scratch["epochs"], descent(args.start, scratch["options"], seed, alone), train)
     objective = quality.OBJECTIVES[args.start](**STARTS[args.data, args.start])
     return mfrank.ALS(
         objective, args.factors, iterations=3, random_state=seed, n_threads=args.threads
@@ -96,10 +95,9 @@ def search(name: str, args: argparse.Namespace, data: tuple[Interactions, Intera
         return quality.search(name, like, train, valid)
     best: Found = (-1.0, 0, {})
     start = started(args, train, 0)
-    most, patience = STARTED_COURSE if args.start else SCRATCH_COURSE
-    stopping = mfrank.EarlyStopping(valid, JUDGE, patience)
+    stopping = mfrank.EarlyStopping(valid, JUDGE, PATIENCE)
     for options in points(name, args.trials, started=start is not None):
-        model = descent(name, options, most, 0, args)
+        model = descent(name, options, 0, args)
         try:
             model.fit(train, start=start, stopping=stopping)
         except FloatingPointError as error:
@@ -148,7 +146,14 @@ def refitted(name: str, found: Found, seed: int, args: argparse.Namespace, split
         like = argparse.Namespace(**{**vars(args), "seed": seed})
         return quality.make(name, options, epochs, like).fit(split.train.user_items)
     start = started(args, split.train, seed)
-    return descent(name, options, epochs, seed, args).fit(split.train, start=start)
+    return up_to(epochs, descent(name, options, seed, args), split.train, start)
+
+
+def up_to(
+    epochs: int, model: mfrank.Descent, train: Interactions, start: Any = None
+) -> mfrank.Descent:
+    """The model after some epochs of its course."""
+    return model.fit(train, start=start, callback=lambda epoch, *_: epoch + 1 == epochs)
 
 
 def judged(model: Any, split: Split, args: argparse.Namespace) -> dict[str, float]:
@@ -208,7 +213,8 @@ def main() -> None:
     made.add_argument("data", choices=("ml-1m", "gowalla", "ml-1m-seq"))
     made.add_argument("--start", help="RG2 on ml-1m, IALS on gowalla, or a trainer done before")
     made.add_argument("--factors", type=int, default=64)
-    made.add_argument("--trials", type=int, default=6)
+    made.add_argument("--trials", type=int, default=4)
+    made.add_argument("--trainers", nargs="+", choices=TRAINERS, help="default: see above")
     args = made.parse_args()
     args.seed = 0
 
@@ -216,7 +222,7 @@ def main() -> None:
     data = quality.with_validation(split, args.seed)
     first = PEERS if args.start is None else (args.start,)
     shortened = args.data == "gowalla" or args.start in quality.OBJECTIVES
-    names = LEADERS if shortened else tuple(TRAINERS)
+    names = args.trainers or (LEADERS if shortened else tuple(TRAINERS))
     rows = kept(args.folder / f"{file_name(args, args.start)}.json")
     for name in dict.fromkeys((*first, *names)):
         if name not in rows:

@@ -36,6 +36,8 @@ from mfrank.trainers.song import SONG
 
 __all__ = ["Descent"]
 
+_MOST_NUMBERS = 2**28  # in an array, of which a loss holds some at once: 2 GiB in float64
+
 _DEFAULT_LOSS, _DEFAULT_OPTIMISER, _DEFAULT_SCHEDULE = SONG(), Adam(), Constant()
 
 
@@ -228,6 +230,7 @@ class Descent(FactorModel):
                 "checkpoint and stopping do not go together: a checkpoint holds the last epoch, "
                 "not the best; stop by a callback, or evaluate afterwards"
             )
+        self._check_room(rows)
         kept = None if checkpoint is None else Checkpoint.of(checkpoint, data)
         past = None if kept is None else kept.load(describe(self))
         store = start.store if isinstance(start, Recommender) else start
@@ -262,6 +265,21 @@ class Descent(FactorModel):
             steps = self._saved(steps, kept, data, history, course, tables, memory)
         self._keep(steps, data, watch, history)
         return self
+
+    def _check_room(self, rows: CSR) -> None:
+        """Refuse batches of lists that the memory of most machines has no room for."""
+        longest = int(rows.counts.max(initial=1))
+        n_likes = 1 if self.batches == "positives" else min(self.likes or longest, longest)
+        n_others = rows.n_columns if self.others is None else self.others
+        visited = len(rows.indices) if self.batches == "positives" else rows.n_rows
+        size = min(self.batch_size, max(1, visited))
+        numbers = size * self.loss.numbers(n_likes, n_others)
+        if numbers > _MOST_NUMBERS:
+            raise ValueError(
+                f"a batch of {size} lists of {n_likes:,} likes and {n_others:,} others has "
+                f"{type(self.loss).__name__} make arrays of {numbers:.1e} numbers; lower "
+                "batch_size, or give likes and others (smaller) numbers"
+            )
 
     @property
     def _sampling(self) -> Sampling:

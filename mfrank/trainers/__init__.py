@@ -61,6 +61,10 @@ class Loss(ABC):
         """What it remembers before the first batch; nothing, unless it says otherwise."""
         return {}
 
+    def numbers(self, n_likes: int, n_others: int) -> int:
+        """Size of the largest array that it makes for a list of so many places."""
+        return n_likes + n_others
+
     @abstractmethod
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """Loss of each user and its derivatives by the scores of the places.

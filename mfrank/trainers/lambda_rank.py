@@ -28,6 +28,10 @@ class LambdaRank(Loss):
 
     steepness: float = 1.0
 
+    def numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.numbers`."""
+        return n_likes * (n_likes + n_others)
+
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         scores = np.concatenate([likes, others], axis=1)

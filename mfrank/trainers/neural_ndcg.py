@@ -36,6 +36,10 @@ class NeuralNDCG(Loss):
         check_above_zero(temperature=self.temperature)
         check_count("rounds", self.rounds, 0)
 
+    def numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.numbers`."""
+        return (n_likes + n_others) ** 2
+
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         filled = np.concatenate([lists.likes, lists.others], axis=1)

@@ -20,6 +20,10 @@ class RankNet(Loss):
     Where all gains are equal the pairs are those of likes with others, and this is BPR.
     """
 
+    def numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.numbers`."""
+        return n_likes * (n_likes + n_others)
+
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         beside = np.broadcast_to(lists.others[:, None, :], (*likes.shape, others.shape[1]))

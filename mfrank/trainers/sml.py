@@ -64,6 +64,10 @@ class SML(Loss):
         counts = {"user_margins": sizes.users, "item_margins": sizes.items}
         return {name: np.full(count, self.largest_margin) for name, count in counts.items()}
 
+    def numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.numbers`."""
+        return n_likes * n_others
+
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`; each user stands in a batch once at most."""
         of_users = memory["user_margins"][lists.users]

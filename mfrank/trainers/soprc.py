@@ -73,6 +73,10 @@ class SOPRC(Loss):
             return {}
         return {"order_statistics": np.full((sizes.users, self.order_statistics), np.nan)}
 
+    def numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.numbers`."""
+        return n_likes * (self.order_statistics or n_likes) + n_others
+
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         likes, others = (h.astype(np.float64, copy=False) for h in (likes, others))

@@ -82,6 +82,10 @@ class StochasticRank(Loss):
         """How many batches have drawn noise."""
         return {"batches": np.zeros(1, dtype=np.int64)}
 
+    def numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.numbers`."""
+        return (n_likes + n_others) * min(self.k, n_likes + n_others)
+
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`; the loss is that of the draw."""
         scores = np.concatenate([likes, others], axis=1)
