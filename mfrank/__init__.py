@@ -31,6 +31,7 @@ from mfrank.pagerank.prior import with_prior
 from mfrank.reranking.reranker import Reranker
 from mfrank.retrieval.recommender import NotFittedError, Recommender
 from mfrank.schedules import Constant, CosineDecay, StepDecay
+from mfrank.store.blend import blend
 from mfrank.store.factors import FactorStore
 from mfrank.trainers.approx_ndcg import ApproxNDCG
 from mfrank.trainers.bce import BCE
@@ -109,6 +110,7 @@ __all__ = [
     "StochasticRank",
     "SupervisedPageRank",
     "__version__",
+    "blend",
     "by_ratio",
     "by_time",
     "compare",

@@ -1,0 +1,53 @@
+"""A blend scores by the sum of what it is made of, and is a store like any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mfrank
+from mfrank import FactorStore
+
+DATA = mfrank.synthetic(40, 30, 300, random_state=0)
+ALS = mfrank.ALS(factors=5, iterations=2, random_state=0).fit(DATA)
+CML = mfrank.Descent(mfrank.SML(), factors=3, iterations=1, random_state=0, dtype="float64")
+BIASED = CML.fit(DATA)  # distances are stored with biases of both sides
+
+
+def scores(store: FactorStore) -> np.ndarray:
+    found = store.user_factors.astype(np.float64) @ store.item_factors.T
+    for biases in (store.user_biases, store.item_biases):
+        if biases is not None:
+            found = found + (biases[:, None] if biases is store.user_biases else biases)
+    return found
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 4.0])
+@pytest.mark.parametrize("pair", [(ALS, BIASED), (BIASED, ALS), (BIASED, BIASED), (ALS, ALS)])
+def test_scores_are_sums(pair: tuple[mfrank.Recommender, ...], weight: float) -> None:
+    one, other = (model.store for model in pair)
+    both = mfrank.blend(one, other, weight)
+    np.testing.assert_allclose(scores(both), scores(one) + weight * scores(other), atol=1e-5)
+    assert both.factors == one.factors + other.factors
+    assert both.dtype == one.dtype
+
+
+def test_a_blend_is_saved_loaded_and_recommends_its_best(tmp_path: Path) -> None:
+    both = mfrank.blend(ALS.store, BIASED.store, 0.5)
+    loaded = mfrank.load(both.save(tmp_path / "both"))
+    ids, values = loaded.recommend([0, 7], DATA.user_items, N=3, filter_already_liked_items=False)
+    truth = scores(both)[[0, 7]]
+    np.testing.assert_array_equal(ids, np.argsort(-truth, axis=1)[:, :3])
+    np.testing.assert_allclose(values, -np.sort(-truth, axis=1)[:, :3], atol=1e-5)
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    other = mfrank.ALS(factors=5, iterations=1).fit(mfrank.synthetic(41, 30, 300, random_state=0))
+    with pytest.raises(ValueError, match="user_ids of the two stores differ"):
+        mfrank.blend(ALS.store, other.store, 1.0)
+    with pytest.raises(TypeError, match=r"other must be a FactorStore, such as model\.store"):
+        mfrank.blend(ALS.store, ALS, 1.0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="weight must be a finite number >= 0"):
+        mfrank.blend(ALS.store, ALS.store, -1.0)
