@@ -3,9 +3,9 @@
 Every contender gets the same number of trials, points of one low-discrepancy sequence in its own
 search box: Adam's learning rate, which comes down by half a cosine, weight decay or a temperature,
 and its one main option. Every second trial has cosine scores. A trial stops where NDCG@20 on the
-validation part (the published one, or a tenth of each user's training items) has not risen for six
-epochs. The best trial is fitted anew with three seeds for as many epochs, on the training part
-alone, and judged on the test part: means and standard deviations.
+validation part (the published one, or a tenth of each user's training items) has not risen for
+fifteen epochs, six after a start. The best trial is fitted anew with three seeds for as many
+epochs, on the training part alone, and judged on the test part: means and standard deviations.
 
 Lists are of at most 100 likes and 1,000 others that a batch shares; for losses over pairs of all
 items of a list, or of items and places, of 30 likes and 60 others of their own. Softmax takes whole
@@ -41,8 +41,9 @@ from mfrank.data.splits import Split
 
 JUDGE = mfrank.NDCG @ 20
 METRICS = (mfrank.NDCG @ 10, JUDGE, mfrank.Recall @ 20, mfrank.MRR @ 20, mfrank.MAP @ 20)
-SCRATCH_EPOCHS, STARTED_EPOCHS, PATIENCE = 40, 16, 6
-"""Most epochs of a trial, and after how many without gain it ends."""
+SCRATCH_COURSE, STARTED_COURSE = (40, 15), (16, 6)
+"""Most epochs of a trial, and after how many without gain it ends: from scratch, trainers rank by
+popularity for a while."""
 
 STARTS: dict[tuple[str, str], dict[str, float]] = {
     ("ml-1m", "RG2"): {"alpha": 0.043, "regularization": 0.0879},
@@ -61,7 +62,7 @@ def descent(
     return mfrank.Descent(
         TRAINERS[name](options["loss"]),
         factors=args.factors,
-        iterations=STARTED_EPOCHS if args.start else SCRATCH_EPOCHS,
+        iterations=course(args)[0],
         optimiser=mfrank.Adam(options["learning_rate"]),
         schedule=mfrank.CosineDecay(),
         random_state=seed,
@@ -69,6 +70,11 @@ def descent(
         **(GOWALLA if args.data == "gowalla" else TRAINERS[name].lists),
         **rest,
     )
+
+
+def course(args: argparse.Namespace) -> tuple[int, int]:
+    """Epochs and patience of a trial."""
+    return STARTED_COURSE if args.start else SCRATCH_COURSE
 
 
 def started(args: argparse.Namespace, train: Interactions, seed: int) -> Any:
@@ -95,7 +101,7 @@ def search(name: str, args: argparse.Namespace, data: tuple[Interactions, Intera
         return quality.search(name, like, train, valid)
     best: Found = (-1.0, 0, {})
     start = started(args, train, 0)
-    stopping = mfrank.EarlyStopping(valid, JUDGE, PATIENCE)
+    stopping = mfrank.EarlyStopping(valid, JUDGE, course(args)[1])
     for options in points(name, args.trials, started=start is not None):
         model = descent(name, options, 0, args)
         try:

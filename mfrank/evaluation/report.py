@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.names import metric as read_metric
@@ -184,6 +183,8 @@ def _mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
 
 def _student(mean: float, error: float, freedom: int) -> tuple[float, float]:
     """Half width of the 95 % interval and the two-sided p-value."""
+    from scipy.special import stdtr, stdtrit  # slow to import, and rarely needed
+
     if math.isnan(error):
         return math.nan, math.nan
     if error == 0:
