@@ -16,7 +16,8 @@ import mfrank
 from mfrank.cores import usable_cores
 
 RESULTS = Path(__file__).parent / "results"
-_PEERS = ("implicit", "irspack", "cmfrec", "faiss-cpu", "catboost", "torch", "libauc")
+_OF_GRAPHS = ("networkx", "scikit-network")
+_PEERS = ("implicit", "irspack", "cmfrec", "faiss-cpu", "catboost", "torch", "libauc", *_OF_GRAPHS)
 _LIBRARIES = ("numpy", "scipy", *_PEERS)
 
 

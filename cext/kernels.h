@@ -18,6 +18,7 @@
 #include "ramps.h"
 #include "softmax.h"
 #include "walk.h"
+#include "settle.h"
 #include "best.h"
 #include "item_tile.h"
 #include "topk.h"
@@ -26,5 +27,5 @@ template <class T>
 static Kernels<T> kernels() {
     return {solve_rows<T>, rotate<T>,    gram<T>,       observed_value<T>, top_k<T>,
             score<T>,      sum_items<T>, sum_queries<T>, adam<T>,          sum_ramps<T>,
-            push_ramps<T>, softmax<T>,   walk<T>};
+            push_ramps<T>, softmax<T>,   walk<T>,       settle<T>};
 }

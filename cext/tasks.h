@@ -176,6 +176,23 @@ struct WalkTask {
     int n_threads;
 };
 
+// Backend.settle: stationary distributions of walks, a row of `values` for each row of `starts`.
+struct SettleTask {
+    Csr<double> rows;       // weights of the edges to each node, or null: all weigh 1; by waves
+    const double* shares;   // (n), of what a node gives along an edge of weight 1; 0: it restarts
+    const int64_t* waves;   // (n_waves + 1), where they begin
+    int64_t n_waves;
+    const int64_t *order, *place;  // (n), the node of each row, and the row of each node
+    Csr<double> starts;     // where walks restart, by nodes
+    const double* begin;    // (n_columns, n), what iterations begin with, or null: the restarts
+    double keep;            // probability to go on
+    double tolerance;       // of the 1-norm of the errors
+    int64_t n_steps;        // most of them
+    double *values, *errors;  // (n_columns, n) and (n_columns), written
+    int64_t* steps;         // (n_columns), written
+    int n_threads;
+};
+
 // Backend.top_k: the lists of every query, the places that stay empty left as they are.
 template <class T>
 struct TopKTask {
@@ -208,6 +225,7 @@ struct Kernels {
     void (*push_ramps)(const RampTask<T>&, const T* by_sums, T* out);
     void (*softmax)(const SoftmaxTask<T>&, T* totals, T* out);
     void (*walk)(const WalkTask<T>&);
+    void (*settle)(const SettleTask&);  // what nodes give to each other in the precision of T
 };
 
 // Those of the instruction set that this machine has; module.cpp.

@@ -9,14 +9,20 @@ namespace mfrank {
 template <class T>
 Kernels<T> chosen_kernels();  // module.cpp
 
+// Parts of at least one row each make up all rows.
+inline void check_partition(const char* name, const int64_t* begins, int64_t n, int64_t n_rows) {
+    bool ascending = n >= 0 && begins[0] == 0;
+    for (int64_t part = 0; ascending && part < n; ++part)
+        ascending = begins[part] < begins[part + 1];
+    if (!ascending || begins[n] != n_rows)
+        throw py::value_error(std::string(name) +
+                              " must ascend strictly from 0 to the number of rows");
+}
+
 // Every entry lies in the columns of its row's block, so that blocks do not wait for each other.
 template <class T>
 void check_blocks(const WalkTask<T>& task) {
-    bool ascending = task.n_blocks >= 0 && task.blocks[0] == 0;
-    for (int64_t b = 0; ascending && b < task.n_blocks; ++b)
-        ascending = task.blocks[b] < task.blocks[b + 1];
-    if (!ascending || task.blocks[task.n_blocks] != task.rows.n_rows)
-        throw py::value_error("blocks must ascend strictly from 0 to the number of rows");
+    check_partition("blocks", task.blocks, task.n_blocks, task.rows.n_rows);
     if (task.n_blocks == 1) return;
     std::atomic<bool> outside{false};
     for_each_list(task.n_blocks, task.n_threads, [&](int64_t b) {
@@ -62,6 +68,45 @@ void walk(const py::tuple& rows, const py::object& blocks, const py::object& lef
     chosen_kernels<T>().walk(task);
 }
 
+// `order` is a permutation and `place` its inverse, so that every node has one row.
+inline void check_order(const SettleTask& task) {
+    for (int64_t row = 0; row < task.rows.n_rows; ++row) {
+        const int64_t node = task.order[row];
+        if (node < 0 || node >= task.rows.n_rows || task.place[node] != row)
+            throw py::value_error("order must have every node once, and place be its inverse");
+    }
+}
+
+inline void settle(const py::tuple& rows, const py::object& shares, const py::object& waves,
+                   const py::object& order, const py::object& place, const py::tuple& starts,
+                   const py::object& begin, double keep, double tolerance, int64_t n_steps,
+                   const py::object& values, const py::object& errors, const py::object& steps,
+                   bool rounded, int n_threads) {
+    const Matrix<double> to(values, "values");
+    const int64_t n = to.columns;
+    const Vector<const int64_t> bounds(waves, "waves");
+    SettleTask task{};
+    task.rows = csr_view<double>(rows[0], rows[1], rows[2], n, n_threads);
+    check_size("rows", task.rows.n_rows, n, "rows");
+    task.starts = csr_view<double>(starts[0], starts[1], starts[2], n, n_threads);
+    if (!task.starts.data) throw py::value_error("starts must be (indptr, indices, data)");
+    check_size("values", to.rows, task.starts.n_rows, "rows");
+    task.shares = Vector<const double>(shares, "shares", n).data;
+    task.waves = bounds.data, task.n_waves = bounds.size - 1;
+    check_partition("waves", bounds.data, task.n_waves, n);
+    task.order = Vector<const int64_t>(order, "order", n).data;
+    task.place = Vector<const int64_t>(place, "place", n).data;
+    check_order(task);
+    if (!begin.is_none()) task.begin = Matrix<const double>(begin, "begin", to.rows, n).data;
+    if (!(keep > 0 && keep < 1)) throw py::value_error("keep must lie in (0, 1)");
+    if (n_steps < 1) throw py::value_error("n_steps must be at least 1");
+    task.keep = keep, task.tolerance = tolerance, task.n_steps = n_steps;
+    task.values = to.data, task.n_threads = n_threads;
+    task.errors = Vector<double>(errors, "errors", to.rows).data;
+    task.steps = Vector<int64_t>(steps, "steps", to.rows).data;
+    rounded ? chosen_kernels<float>().settle(task) : chosen_kernels<double>().settle(task);
+}
+
 inline void bind_walk(py::module_& m) {
     using namespace pybind11::literals;
     m.def(
@@ -76,6 +121,9 @@ inline void bind_walk(py::module_& m) {
         },
         py::kw_only(), "rows"_a, "blocks"_a, "left"_a, "right"_a, "base"_a, "scale"_a, "x"_a,
         "n_steps"_a, "tolerance"_a, "spread"_a, "changes"_a, "steps"_a, "n_threads"_a);
+    m.def("settle", settle, py::kw_only(), "rows"_a, "shares"_a, "waves"_a, "order"_a, "place"_a,
+          "starts"_a, "begin"_a, "keep"_a, "tolerance"_a, "n_steps"_a, "values"_a, "errors"_a,
+          "steps"_a, "rounded"_a, "n_threads"_a);
 }
 
 }  // namespace mfrank

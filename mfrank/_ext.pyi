@@ -215,3 +215,26 @@ def walk(
 
     ``changes`` and ``steps`` of each block are written.
     """
+
+def settle(
+    *,
+    rows: _Rows,
+    shares: NDArray[np.float64],
+    waves: NDArray[np.int64],
+    order: NDArray[np.int64],
+    place: NDArray[np.int64],
+    starts: _Rows,
+    begin: NDArray[np.float64] | None,
+    keep: float,
+    tolerance: float,
+    n_steps: int,
+    values: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    steps: NDArray[np.int64],
+    rounded: bool,
+    n_threads: int,
+) -> None:
+    """Write the stationary distribution of each row of ``starts``, by nodes, into ``values``.
+
+    ``shares`` are those of what nodes give, times ``keep``; with ``rounded`` it is given in float32.
+    """

@@ -5,15 +5,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from time import perf_counter
-
-from mfrank.steps import Step
+from typing import Protocol, TypeVar
 
 __all__ = ["follow"]
 
 _WIDTH = 70
 
 
-def follow(steps: Iterable[Step], total: int, label: str = "fit") -> Iterator[Step]:
+class _Counted(Protocol):
+    """How far a fit is."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def objective(self) -> float | None: ...
+
+
+_Step = TypeVar("_Step", bound=_Counted)
+
+
+def follow(steps: Iterable[_Step], total: int, label: str = "fit") -> Iterator[_Step]:
     """Pass steps through, showing on stderr how far they are and how long the rest will take.
 
     With tqdm (``pip install mfrank[progress]``) a bar, else a line that rewrites itself.
@@ -31,7 +43,7 @@ def follow(steps: Iterable[Step], total: int, label: str = "fit") -> Iterator[St
             yield step
 
 
-def _plain(steps: Iterable[Step], total: int, label: str) -> Iterator[Step]:
+def _plain(steps: Iterable[_Step], total: int, label: str) -> Iterator[_Step]:
     began = perf_counter()
     try:
         for step in steps:

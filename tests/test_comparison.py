@@ -234,7 +234,7 @@ def test_parts_must_be_of_one_shape(split):
 
 
 def test_a_fit_is_timed_by_epoch_and_as_a_whole(split):
-    fit = fit_once(ALS(factors=4, iterations=5, random_state=0), split.train.user_items)
+    fit = fit_once(ALS(factors=4, iterations=5, random_state=0), split.train)
     epochs = [epoch["seconds"] for epoch in fit.model.store.history]
     assert fit.epoch_seconds == statistics.median(epochs)
     assert fit.total_seconds >= sum(epochs)

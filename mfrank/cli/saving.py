@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from mfrank.data.interactions import Interactions
+from mfrank.models import SupervisedPageRank
 from mfrank.models.factor_model import FactorModel
 from mfrank.retrieval.recommender import NotFittedError
 
@@ -20,7 +21,7 @@ def told(model: FactorModel, fitted: object, data: Interactions, folder: str) ->
     )
 
 
-def save_what_there_is(model: FactorModel, folder: str) -> None:
+def save_what_there_is(model: FactorModel | SupervisedPageRank, folder: str) -> None:
     """Save the last complete epoch of a fit that was interrupted."""
     try:
         epochs = len(model.store.history)
@@ -29,6 +30,10 @@ def save_what_there_is(model: FactorModel, folder: str) -> None:
         return
     model.save(folder)
     print(
-        f"mfrank: saved the model after {epochs} of {model.iterations} epochs to {folder}",
+        f"mfrank: saved the model after {epochs}{_planned(model)} epochs to {folder}",
         file=sys.stderr,
     )
+
+
+def _planned(model: FactorModel | SupervisedPageRank) -> str:
+    return f" of {model.iterations}" if isinstance(model, FactorModel) else ""

@@ -21,7 +21,7 @@ from mfrank.als import HalfSteps
 from mfrank.backends import SolveOptions, choose
 from mfrank.cores import usable_cores
 from mfrank.data.interactions import Interactions
-from mfrank.models import ALS
+from mfrank.models import ALS, SupervisedPageRank
 from mfrank.objectives import IALS, RG2, RGX, WRMF
 from mfrank.quadratic import QuadraticObjective
 from mfrank.seeds import Seed
@@ -115,13 +115,19 @@ def default_models(
     return mine | _implicit_models(next(alike, WRMF()), shared)
 
 
-def fit_once(unfitted: Any, user_items: sp.csr_matrix) -> Fit:
-    """Fit a copy of the model and time it."""
+def fit_once(unfitted: Any, train: Interactions) -> Fit:
+    """Fit a copy of the model and time it.
+
+    To the bare matrix, whose older class of scipy's is all that implicit reads; a walk needs to
+    know what came when.
+    """
     model = deepcopy(unfitted)
+    walks = isinstance(model, SupervisedPageRank)
+    given = train if walks else sp.csr_matrix(train.user_items)
     epochs: list[float] = []
     with _blas_as_it_likes(model):
         began = perf_counter()
-        model.fit(user_items, show_progress=False, callback=lambda *step: epochs.append(step[1]))
+        model.fit(given, show_progress=False, callback=lambda *step: epochs.append(step[1]))
         total = perf_counter() - began
     return Fit(model, statistics.median(epochs or [total]), total)
 

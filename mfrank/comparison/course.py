@@ -15,7 +15,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from mfrank.comparison.contenders import (
     Fit,
@@ -66,11 +65,6 @@ class Course:
             **how,
         )
 
-    @property
-    def matrix(self) -> sp.csr_matrix:
-        """What is fitted: implicit reads only the older of scipy's two CSR classes."""
-        return sp.csr_matrix(self.train.user_items)
-
     def alternate(
         self, contenders: Mapping[str, Any], repeats: int, *, show_progress: bool
     ) -> dict[str, list[Fit]]:
@@ -81,16 +75,15 @@ class Course:
             for repeat in range(repeats)
             for name in (list(contenders) if repeat % 2 == 0 else reversed(list(contenders)))
         ]
-        matrix = self.matrix
         with closing(_announced(turns) if show_progress else (name for name in turns)) as running:
             for name in running:
-                fit = fit_once(contenders[name], matrix)
+                fit = fit_once(contenders[name], self.train)
                 runs[name].append(replace(fit, model=None) if runs[name] else fit)
         return runs
 
     def peak(self, model: Any) -> int | None:
         """Peak memory of one more fit, in bytes, in a process of its own."""
-        return peak_memory(partial(fit_once, model, self.matrix))
+        return peak_memory(partial(fit_once, model, self.train))
 
     def row(self, name: str, fits: Sequence[Fit], peak: int | None) -> Row:
         """All that is told of a model, but for the ratios."""

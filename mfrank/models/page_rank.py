@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.amounts import check_above_zero, check_count, share
 from mfrank.data.interactions import Interactions
-from mfrank.models.factor_model import Callback, Record
+from mfrank.models.factor_model import Callback
 from mfrank.models.options import check_backend, runnable
+from mfrank.models.page_rank_learning import Learned
 from mfrank.models.page_rank_recommender import WalkRecommender, walk_arrays
 from mfrank.models.page_rank_tasks import Task
 from mfrank.options import Parameters, describe, restore
@@ -136,6 +137,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         *,
         item_features: ArrayLike | None = None,
         callback: Callback | None = None,
+        show_progress: bool = False,
     ) -> Self:
         """Learn the weights, and keep the walk that they make.
 
@@ -164,6 +166,12 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         callback : function, optional
             Called after every step with its number from 0, its seconds, and the loss. A true
             result stops learning.
+        show_progress : bool, default False
+            Show steps and time left on stderr.
+
+        Notes
+        -----
+        After KeyboardInterrupt the model has the best weights of the complete steps.
 
         Raises
         ------
@@ -180,8 +188,15 @@ class SupervisedPageRank(Parameters, WalkRecommender):
             task = Task.of_graphs(data, labels, learns=self.method is not None)
         else:
             task = self._task(Interactions.of(data), labels, item_features)
-        weights, history = self._learn(task, callback)
-        self._adopt(self._stored(task, weights, history))
+        learned = Learned(np.ones(sum(task.serving.n_features)), [])
+        total = self._most_steps(task) if show_progress else None
+        try:
+            learned.take_up(self._steps(task.learning), callback, total)
+        except KeyboardInterrupt:
+            if learned.history:
+                self._adopt(self._stored(task, learned))
+            raise
+        self._adopt(self._stored(task, learned))
         return self
 
     @property
@@ -207,16 +222,10 @@ class SupervisedPageRank(Parameters, WalkRecommender):
             walker=self._walker(self.n_threads),
         )
 
-    def _learn(self, task: Task, callback: Callback | None) -> tuple[Floats, list[Record]]:
-        """Weights that the method answers with, and a record of each step."""
-        best, history = np.ones(sum(task.serving.n_features)), list[Record]()
-        for tuned in self._steps(task.learning):
-            history.append(tuned.record())
-            if tuned.is_best:
-                best = tuned.weights
-            if callback and callback(tuned.step - 1, tuned.seconds, tuned.loss):
-                break
-        return best, history
+    def _most_steps(self, task: Task) -> int:
+        if isinstance(self.method, GFN):
+            return self.method.steps(sum(task.serving.n_features))
+        return self.method.iterations if self.method else 0
 
     def _steps(self, graphs: Graphs | None) -> Iterator[Tuned]:
         if self.method is None or graphs is None:
@@ -231,7 +240,8 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         )
         return self.method.learn(problem)
 
-    def _stored(self, task: Task, weights: Floats, history: list[Record]) -> FactorStore:
+    def _stored(self, task: Task, learned: Learned) -> FactorStore:
+        weights = learned.weights
         walk = task.walk(weights)
         starts = task.starts(walk, weights)
         prior = walk.prior(self._walker(self.n_threads))
@@ -244,7 +254,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
             counts=Counts(np.diff(task.seen.indptr).astype(np.int64), by_item),
             item_prior=prior,
             fitter=describe(self),
-            history=history,
+            history=learned.history,
             extras={"weights": weights, **walk_arrays(walk, starts)},
         )
         return pack(with_prior(store, 1.0), task.seen)

@@ -11,10 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.chains import Chain, Until
+from mfrank.chains import Moves
 from mfrank.csr import CSR
 from mfrank.pagerank.graphs import Graphs
-from mfrank.pagerank.stationary import Walker, steps_within
+from mfrank.pagerank.stationary import Walker, settled
 from mfrank.pagerank.transitions import Transitions
 
 __all__ = ["ItemWalk"]
@@ -93,25 +93,19 @@ class ItemWalk:
     def rank(self, starts: sp.csr_array, tolerance: float, walker: Walker) -> Floats:
         """Stationary probabilities of walks from each row of starts, shape (rows, n_items).
 
-        All take the steps that do on any graph, so no row depends on those it is asked with.
+        No row depends on those it is asked with.
 
         Parameters
         ----------
         tolerance : float
             > 0, largest sum of absolute errors of a row.
         """
-        begin = np.ascontiguousarray(starts.toarray().T)
-        begin[:, np.diff(starts.indptr) == 0] = (self.bases / self.bases.sum())[:, None]
-        walked = walker.backend.walk(
-            Chain(self._forward, np.array([0, self.n_items]), begin, self.dangling * 1.0),
-            walker.alpha * begin,
-            begin,
-            1 - walker.alpha,
-            Until(steps_within(tolerance, walker.alpha)),
-            walker.n_threads,
-        )
-        values: Floats = np.ascontiguousarray(walked.values.T)
-        return values
+        blank = np.diff(starts.indptr) == 0
+        if blank.any():  # nothing is known of them: anywhere
+            some = sp.csr_array(self.bases / self.bases.sum())
+            starts = starts + sp.csr_array(blank[:, None] * 1.0) @ some.reshape((1, -1))
+        rows = CSR.from_scipy(sp.csr_array(starts), np.float64)
+        return settled(self._moves, rows, tolerance, walker)
 
     def prior(self, walker: Walker) -> Floats:
         """Probabilities of the walk of someone of whom no item is known, shape (n_items,)."""
@@ -134,5 +128,5 @@ class ItemWalk:
         return cls(sp.csr_array(rows, (len(bases),) * 2), bases, float(arrays["recency"][0]))
 
     @cached_property
-    def _forward(self) -> CSR:
-        return CSR.from_scipy(self.steps.T.tocsr(), np.float64)
+    def _moves(self) -> Moves:
+        return Moves.of(self.steps)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -12,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.amounts import check_above_zero, check_count, share
 from mfrank.backends import choose
-from mfrank.chains import Chain, Until
+from mfrank.chains import Moves
 from mfrank.csr import CSR
-from mfrank.pagerank.stationary import steps_within
+from mfrank.pagerank.stationary import Walker, settled
 
 __all__ = ["RandomWalk", "pagerank"]
 
@@ -27,11 +26,11 @@ class RandomWalk:
 
     Attributes
     ----------
-    forward : CSR, n rows and columns, float64
-        Entry (b, a) is the probability of the step from a to b.
+    moves : Moves
+        The graph's edges and their probabilities.
     """
 
-    forward: CSR
+    moves: Moves
 
     @classmethod
     def of(cls, links: Any) -> RandomWalk:
@@ -47,30 +46,23 @@ class RandomWalk:
                 f"links must be a scipy sparse matrix (from, to), got {type(links).__name__}; "
                 "convert a dense array with scipy.sparse.csr_array(array)"
             )
-        out = sp.csr_array(cast(Any, links), dtype=np.float64, copy=True)
+        out = sp.csr_array(cast(Any, links), dtype=np.float64)
         if out.shape[0] != out.shape[1] or out.shape[0] == 0:
             raise ValueError(f"links must be square, nodes x nodes, got shape {out.shape}")
-        out.sum_duplicates()
-        out.eliminate_zeros()
+        if not (out.has_canonical_format and out.data.all()):
+            out = out.copy()  # what is given is not touched
+            out.sum_duplicates()
+            out.eliminate_zeros()
         if not np.isfinite(out.data).all() or out.data.min(initial=0.0) < 0:
             raise ValueError("weights of links must be finite and >= 0")
-        counts = np.diff(out.indptr)
-        totals = out.sum(axis=1)
-        if not np.isfinite(totals).all():
+        if not np.isfinite(out.sum(axis=1)).all():
             raise ValueError("weights of links are too large to be summed; divide them")
-        out.data /= np.repeat(totals, counts)
-        return cls(CSR.from_scipy(out.tocsc().T, np.float64))
+        return cls(Moves.of(out))
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""
-        return self.forward.n_rows
-
-    @cached_property
-    def dangling(self) -> NDArray[np.bool_]:
-        """Nodes without edges from them, whose walk restarts; bool, shape (n,)."""
-        out = np.bincount(self.forward.indices, minlength=self.n_nodes)
-        return np.asarray(out == 0)
+        return self.moves.rows.n_rows
 
     def rank(
         self,
@@ -98,18 +90,9 @@ class RandomWalk:
         check_above_zero(tolerance=tolerance)
         check_count("n_threads", n_threads, 0)
         begin = self._restarts(restarts)
-        columns = begin.reshape(self.n_nodes, -1)
-        until = Until(steps_within(tolerance, alpha), np.array([alpha / (1 - alpha) * tolerance]))
-        blocks = np.array([0, self.n_nodes])
-        walked = choose(backend).walk(
-            Chain(self.forward, blocks, columns, self.dangling * 1.0),
-            alpha * columns,
-            columns,
-            1 - alpha,
-            until,
-            n_threads,
-        )
-        return walked.values.reshape(begin.shape)
+        starts = CSR.from_scipy(sp.csr_array(begin.reshape(self.n_nodes, -1).T), np.float64)
+        walker = Walker(alpha, choose(backend), n_threads)
+        return settled(self.moves, starts, tolerance, walker).T.reshape(begin.shape)
 
     def _restarts(self, restarts: ArrayLike | None) -> Floats:
         if restarts is None:

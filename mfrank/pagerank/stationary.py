@@ -13,10 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.backends import Backend
-from mfrank.chains import Until, Walked
+from mfrank.chains import Moves, Until, Walked
+from mfrank.csr import CSR
 from mfrank.pagerank.transitions import Transitions
 
-__all__ = ["Stationary", "Walker", "nesterov_nemirovski", "power", "power_steps", "steps_within"]
+__all__ = [
+    "Stationary",
+    "Walker",
+    "nesterov_nemirovski",
+    "power",
+    "power_steps",
+    "settled",
+    "steps_within",
+]
 
 Floats = NDArray[np.float64]
 
@@ -105,6 +114,33 @@ def power_steps(transitions: Transitions, steps: int, walker: Walker) -> Station
     worst = 2 * (1 - walker.alpha) ** (taken + 1)
     by_change = (1 - walker.alpha) / walker.alpha * changes
     return Stationary(values, np.minimum(by_change, worst), taken)
+
+
+def settled(moves: Moves, restarts: CSR, tolerance: float, walker: Walker) -> Floats:
+    """Stationary distributions of a walk on one graph, shape (k, n), a row for each of restarts'.
+
+    The sweeps of :meth:`mfrank.backends.Backend.settle` converge, mostly in about half the steps of
+    power iteration, but it is the latter that has a bound on any graph: it goes on where as many
+    sweeps were not enough, because a tolerance is below what rounding leaves to be seen, say.
+    """
+    most = steps_within(tolerance, walker.alpha)
+    values, errors, _ = walker.backend.settle(
+        moves, restarts, walker.alpha, tolerance, most, walker.n_threads
+    )
+    for row in np.flatnonzero(~(errors <= tolerance)):
+        nodes, shares = restarts.row(int(row))
+        begin = np.zeros((len(moves.order), 1))
+        begin[moves.place[nodes], 0] = shares
+        walked = walker.backend.walk(
+            moves.chain(begin),
+            walker.alpha * begin,
+            begin,
+            1 - walker.alpha,
+            Until(most, np.array([walker.alpha / (1 - walker.alpha) * tolerance])),
+            walker.n_threads,
+        )
+        values[row, moves.order] = walked.values[:, 0]
+    return values
 
 
 def _iterated(transitions: Transitions, x: Floats, until: Until, walker: Walker) -> Walked:

@@ -1,14 +1,17 @@
 """Fit a random walk on items to a file of interactions with timestamps, and save the model.
 
-What comes next after a user's last items is learned from each user's own last item.
+What comes next after a user's last items is learned from each user's own last item. After Ctrl-C
+the best weights of the complete steps are saved.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 from mfrank.cli.flags import add_flags, given
 from mfrank.cli.inputs import add_table_flags, read_table
+from mfrank.cli.saving import save_what_there_is
 from mfrank.cli.specs import spec_reader, summaries
 from mfrank.models import SupervisedPageRank
 from mfrank.pagerank import GBN, GBP, GFN
@@ -50,7 +53,11 @@ def run(args: argparse.Namespace) -> None:
     """Fit and save."""
     model = SupervisedPageRank(**given(args, SupervisedPageRank))
     data = read_table(args, args.interactions)
-    model.fit(data)
+    try:
+        model.fit(data, show_progress=sys.stderr.isatty())
+    except KeyboardInterrupt:
+        save_what_there_is(model, args.model)
+        raise
     model.save(args.model)
     losses = [record["objective"] for record in model.store.history]
     learned = f"{len(losses)} steps to a loss of {losses[-1]:g}" if losses else "untuned"
