@@ -20,14 +20,14 @@ SYNTHETIC = {"ml-20m-shape": (138_000, 27_000, 10_000_000)}
 
 def load(name: str) -> Split:
     """A data set by its published split."""
-    return published_split(_folder(name))
+    return published_split(data_folder(name))
 
 
 def interactions(name: str) -> Interactions:
     """A data set to fit: its training part, or all of it where no split is published."""
     if name in SYNTHETIC:
         return mfrank.synthetic(*SYNTHETIC[name], random_state=0)
-    folder = _folder(name)
+    folder = data_folder(name)
     with np.load(folder / "interactions.npz") as arrays:
         split = "split" in arrays
     return published_split(folder).train if split else from_npz(folder)
@@ -35,14 +35,14 @@ def interactions(name: str) -> Interactions:
 
 def judged(name: str) -> tuple[Judged, Judged]:
     """Training and test part of a data set for learning to rank."""
-    with np.load(_folder(name) / "ltr.npz") as arrays:
+    with np.load(data_folder(name) / "ltr.npz") as arrays:
         x, label, query, split = (arrays[key] for key in ("X", "label", "qid", "split"))
     test = split == split.max()
     train, rest = (Judged(x[part], label[part], query[part]) for part in (~test, test))
     return train, rest
 
 
-def _folder(name: str) -> Path:
+def data_folder(name: str) -> Path:
     """A data set's folder, in MFRANK_DATA or ../shared/data."""
     default = Path(__file__).parents[2] / "shared" / "data"
     folder = Path(os.environ.get("MFRANK_DATA", default)) / name

@@ -83,6 +83,41 @@ def test_ball() -> None:
     np.testing.assert_allclose(ball.start(outside, 2), [1.3, 1.4])
 
 
+@pytest.mark.parametrize("radius", [0.5, 0.99, 1.5, 4.0])
+def test_projection_is_the_nearest_point_of_the_ball_cut_off(radius: float) -> None:
+    """No feasible point makes an acute angle with what projecting moved along."""
+    rng, ball = np.random.default_rng(0), Ball(radius)
+    for _ in range(50):
+        given = 1 + rng.standard_normal(6) * rng.choice([0.1, 1, 10])
+        nearest = ball.project(given)
+        assert np.linalg.norm(nearest - 1) <= radius + 1e-12
+        assert nearest.min() >= 0.01
+        np.testing.assert_allclose(ball.project(nearest), nearest, atol=1e-12)
+        others = 1 + rng.standard_normal((200, 6)) * rng.choice([0.3, 1, 3], (200, 1))
+        others = np.maximum(np.where(rng.random((200, 6)) < 0.2, 0.01, others), 0.01)
+        others = others[np.linalg.norm(others - 1, axis=1) <= radius]
+        assert ((others - nearest) @ (given - nearest)).max(initial=0) <= 1e-9
+
+
+@pytest.mark.parametrize("method", [GBN(), GBP(step_size=2.0), GFN(smoothness=1e-3, iterations=60)])
+def test_a_wider_ball_has_lower_losses_and_no_weights_below_a_hundredth(method: Any) -> None:
+    seen: list[np.ndarray] = []
+
+    class Watched(Problem):
+        def loss(self, weights: np.ndarray, error: float) -> float:
+            seen.append(weights)
+            return super().loss(weights, error)
+
+    at = problem()
+    watched = Watched(at.graphs, at.square, at.pairs, at.walker)
+    narrow = answer(list(method.learn(at)))
+    wide = list(replace(method, radius=2.0).learn(watched))
+    assert answer(wide).loss < narrow.loss
+    every = np.array([*seen, *(step.weights for step in wide)])
+    assert np.linalg.norm(every - 1, axis=1).max() <= 2.0 + 1e-12
+    assert every.min() >= 0.01 - 1e-12
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_gbn_goes_down_in_the_ball_to_a_stationary_point(seed: int, accuracy: str) -> None:
@@ -257,7 +292,7 @@ def test_start_and_record() -> None:
     ("call", "message"),
     [
         (lambda: GBN(epsilon=0), "epsilon must be a finite number > 0"),
-        (lambda: GFN(radius=1.0), r"radius must be a share in \(0, 1\)"),
+        (lambda: GFN(radius=0.0), "radius must be a finite number > 0"),
         (lambda: GBP(walk_steps=0), "walk_steps must be at least 1"),
         (lambda: GBP(batch_size=0), "batch_size must be at least 1"),
         (lambda: problem(accuracy="best"), "accuracy must be one of certificate, theory"),

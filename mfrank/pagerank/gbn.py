@@ -35,7 +35,7 @@ class GBN:
     smoothness : float, default 1e-4
         > 0, first guess L0 of the gradient's Lipschitz constant (the paper's); it is found.
     radius : float, default 0.99
-        In (0, 1), of the ball around 1 that weights are kept in (the paper's).
+        > 0, of the ball around 1 that weights are kept in (the paper's); none falls below 0.01.
     iterations : int, default 1000
         Most steps.
     """

@@ -30,7 +30,7 @@ class GBP:
     tolerance : float, default 1e-5
         >= 0; learning ends after a step that lowers the loss by less (the paper's).
     radius : float, default 0.99
-        In (0, 1), of the ball around 1 that weights are kept in.
+        > 0, of the ball around 1 that weights are kept in; none falls below 0.01.
     iterations : int, default 1000
         Most steps.
     batch_size : int or None, default None

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.amounts import check_above_zero, check_count
 from mfrank.pagerank.problem import Problem
-from mfrank.pagerank.tuned import Ball, Tuned
+from mfrank.pagerank.tuned import LEAST, Ball, Tuned
 from mfrank.seeds import Seed, generator
 
 __all__ = ["GFN", "probe_slope"]
@@ -35,8 +35,8 @@ class GFN:
     it after M = 128 m L R^2 / epsilon steps (Theorem 2), if L is the gradient's Lipschitz constant.
     Steps are as long as 1 / (8 m L), probes mu = sqrt(2 epsilon / (L (m + 8))). At the paper's
     constants and m = 78, mu is .0153, but weights of the ball may be .01: probes would leave the
-    positive orthant. So the weights are kept in the ball of radius R - mu, their probes in that
-    of R.
+    positive orthant. So the weights are kept in the ball of radius R - mu, none below .01 + mu, and
+    their probes in that of R, none below .01.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class GFN:
     smoothness : float, default 1e-4
         > 0, the Lipschitz constant L (the paper's); too small a value overshoots.
     radius : float, default 0.99
-        In (0, 1), R of the ball around 1 that probes are kept in (the paper's).
+        > 0, R of the ball around 1 that probes are kept in (the paper's); none falls below 0.01.
     iterations : int or None, default None
         Steps; None takes the theorem's M (the paper's settings at m = 78: 978,532).
     random_state : int, numpy.random.Generator or None, default None
@@ -86,17 +86,18 @@ class GFN:
         Raises
         ------
         ValueError
-            If probes are longer than the ball's radius.
+            If probes are so long that no weights have all of theirs in the ball.
         """
         m = problem.n_weights
         reach, error = self.reach(m), self.error(m)
-        if reach >= self.radius:
+        longest = min(self.radius, 1 - LEAST)
+        if reach >= longest:
             raise ValueError(
                 f"epsilon {self.epsilon:g} and smoothness {self.smoothness:g} make probes of "
-                f"length {reach:g}, beyond the radius {self.radius:g}; lower epsilon or raise "
-                "smoothness"
+                f"length {reach:g}, where {longest:g} leads out of the ball of radius "
+                f"{self.radius:g}; lower epsilon or raise smoothness"
             )
-        ball, random = Ball(self.radius - reach), generator(self.random_state)
+        ball, random = Ball(self.radius - reach, LEAST + reach), generator(self.random_state)
         weights = ball.start(start, m)
         began = perf_counter()
         loss = least = problem.loss(weights, error)

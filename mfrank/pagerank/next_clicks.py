@@ -17,7 +17,7 @@ from mfrank.pagerank.item_walk import ItemWalk
 from mfrank.pagerank.sessions import Sessions
 from mfrank.pagerank.stationary import Walker
 
-__all__ = ["Draw", "item_graph", "next_click_queries", "recencies"]
+__all__ = ["Draw", "by_source", "item_graph", "next_click_queries", "recencies"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -49,26 +49,61 @@ def recencies(data: Interactions, recent: int) -> sp.csr_array:
 
 
 def item_graph(data: Interactions, item_features: ArrayLike | None, gap: float | None) -> Graphs:
-    """The graph of the items that users have, with an edge from each to what came next.
+    """The graph of the items that users have, with edges both ways where one came after the other.
 
-    Features of an item: log(1 + its users), log(1 + sessions that begin with it), those given, and
-    its recency to whoever asks, 0 here. Features of an edge: log(1 + times it was taken), these
-    features (but for recency) of its source and of its target, and its share of the times any edge
-    from its source was taken. Each is divided by its largest value. Every item is a seed.
+    Features of an item: log(1 + its users), log(1 + sessions that begin with it), those given, each
+    divided by its largest value, and its recency to whoever asks, 0 here. Features of an edge:
+    times it was taken, times its reverse was, 1, and what its target has of the features of items
+    (but for recency), each divided by its sum over the edges from the same source: so each makes a
+    walk of its own, and weights mix them. Every item is a seed.
     """
     if item_features is not None:
         item_features = check.features("item_features", item_features, data.n_items)
     browsed = Sessions.from_interactions(data, gap=gap).graphs(item_features)
-    moves = np.expm1(browsed.edge_features[:, 0])
-    totals = np.bincount(browsed.sources, moves, browsed.n_nodes)
-    shares = moves / totals[browsed.sources]
+    edges = _both_ways(browsed)
+    of_target = browsed.node_features[edges.links.indices]
+    known = np.column_stack([edges.taken, edges.reverse, np.ones(len(of_target)), of_target])
     recency = np.zeros((browsed.n_nodes, 1))
     return replace(
         browsed,
+        links=edges.links,
         node_features=_scaled(np.append(browsed.node_features, recency, axis=1)),
-        edge_features=_scaled(np.append(browsed.edge_features, shares[:, None], axis=1)),
+        edge_features=by_source(edges.sources, known, browsed.n_nodes),
         seeds=np.arange(browsed.n_nodes),
     )
+
+
+class _Edges(NamedTuple):
+    """Edges with how often each and its reverse were taken."""
+
+    links: CSR
+    sources: Ints
+    taken: Floats
+    reverse: Floats
+
+
+def _both_ways(browsed: Graphs) -> _Edges:
+    """The edges of a browsing graph and their reverses."""
+    size, times = browsed.n_nodes, np.rint(np.expm1(browsed.edge_features[:, 0]))
+    from_, to = browsed.sources.astype(np.int64), browsed.links.indices.astype(np.int64)
+    keys, place = np.unique(
+        np.concatenate([from_ * size + to, to * size + from_]), return_inverse=True
+    )
+    taken: Floats
+    reverse: Floats
+    taken, reverse = (
+        np.bincount(half, times, len(keys)).astype(np.float64) for half in np.split(place, 2)
+    )
+    sources, targets = np.divmod(keys, size)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=size))])
+    return _Edges(CSR(indptr, targets.astype(np.int32), None, size), sources, taken, reverse)
+
+
+def by_source(sources: NDArray[Any], features: Floats, n_nodes: int) -> Floats:
+    """Features of edges, each divided by its sum over the edges from the same source, if not 0."""
+    sums = np.stack([np.bincount(sources, column, n_nodes) for column in features.T], axis=1)
+    shares: Floats = features / np.where(sums > 0, sums, 1)[sources]
+    return shares
 
 
 def next_click_queries(
@@ -100,12 +135,7 @@ def next_click_queries(
         No user has both a recent and a relevant item.
     """
     n_items = recent.shape[1]
-    known = np.zeros(n_items, dtype=bool)
-    known[graph.pages] = True
-    row = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
-    asked = np.zeros(labels.shape[0], dtype=bool)
-    asked[row[known[labels.indices] & (labels.data > 0)]] = True
-    eligible = np.flatnonzero(asked & (np.diff(recent.indptr) > 0))
+    eligible = np.flatnonzero(_has_any_of(graph, recent) & _has_any_of(graph, labels))
     if not len(eligible):
         raise ValueError(
             "there is no next item to learn from: no user has items of the graph and, beyond "
@@ -125,6 +155,13 @@ def next_click_queries(
             rows = [_row(table, user) for table in (recent, seen, labels)]
             parts.append(_part(graph, numbers, rows, likely, draw.candidates))
     return _joined(graph, parts, users)
+
+
+def _has_any_of(graph: Graphs, table: sp.csr_array) -> NDArray[np.bool_]:
+    """Whether a row has an item of the graph, above 0."""
+    in_graph = np.zeros(table.shape[1])
+    in_graph[graph.pages] = 1
+    return np.asarray((table > 0) @ in_graph > 0)
 
 
 class _Part(NamedTuple):

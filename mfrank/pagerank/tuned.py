@@ -7,11 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.amounts import share
+from mfrank.amounts import check_above_zero
 
-__all__ = ["Ball", "Tuned"]
+__all__ = ["LEAST", "Ball", "Tuned"]
 
 Floats = NDArray[np.float64]
+
+LEAST = 0.01
+"""No weight is less: what a ball of the paper's radius .99 around 1 sees to by itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,18 +50,32 @@ class Tuned:
 
 @dataclass(frozen=True, slots=True)
 class Ball:
-    """Weights at most ``radius`` from 1 each, all of them > 0 where the radius is below 1 (3.7)."""
+    """Weights at most ``radius`` from 1 altogether (3.7), none of them below ``least``.
+
+    A radius below 1 keeps weights above 0 by itself, but also near to each other: of many features
+    none can lead. Cut off at ``least``, larger balls serve as well, and are as convex.
+    """
 
     radius: float
+    least: float = LEAST
 
     def __post_init__(self) -> None:
-        share("radius", self.radius)
+        check_above_zero(radius=self.radius)
 
     def project(self, weights: Floats) -> Floats:
-        """The nearest point of the ball."""
-        away = weights - 1
-        length = float(np.linalg.norm(away))
-        return weights if length <= self.radius else 1 + away * (self.radius / length)
+        """The nearest point of the ball, 1 + max(s (weights - 1), least - 1) for some s <= 1."""
+        away, floor = weights - 1, self.least - 1
+        clipped = away < floor
+        if np.linalg.norm(np.where(clipped, floor, away)) <= self.radius:
+            return np.where(clipped, self.least, weights) if clipped.any() else weights
+        clipped[:] = False
+        while True:  # s only rises, so weights only join the clipped
+            left = self.radius**2 - clipped.sum() * floor**2
+            scale = np.sqrt(left / (away[~clipped] ** 2).sum())
+            below = clipped | (away * scale < floor)
+            if np.array_equal(below, clipped):
+                return 1 + np.where(clipped, floor, away * scale)
+            clipped = below
 
     def start(self, weights: ArrayLike | None, size: int) -> Floats:
         """Where learning begins: weights of the ball, by default its centre."""
