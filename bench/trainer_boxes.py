@@ -86,5 +86,7 @@ def points(name: str, trials: int, *, started: bool) -> list[dict[str, Any]]:
         point = quality.points({**BOXES[started, scores], **loss}, trials, seed=0)[number]
         options: dict[str, Any] = {k: v for k, v in point.items() if k not in loss}
         options |= {"scores": scores, "loss": {key: point[f"loss_{key}"] for key in trainer.option}}
+        if scores == "cosine":  # which cannot tell how popular an item is
+            options["item_biases"] = True
         found.append(options)
     return found

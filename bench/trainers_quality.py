@@ -2,10 +2,10 @@
 
 Every contender gets the same number of trials, points of one low-discrepancy sequence in its own
 search box: Adam's learning rate, which comes down by half a cosine, weight decay or a temperature,
-and its one main option. Every second trial has cosine scores. A trial stops where NDCG@20 on the
-validation part (the published one, or a tenth of each user's training items) has not risen for
-fifteen epochs, six after a start. The best trial is fitted anew with three seeds for as many
-epochs, on the training part alone, and judged on the test part: means and standard deviations.
+and its one main option. Every second trial has cosine scores with item biases. A trial stops where
+NDCG@20 on the validation part (the published one, or a tenth of each user's training items) has not
+risen for fifteen epochs, six after a start. The best trial is fitted anew with three seeds for as
+many epochs, on the training part alone, and judged on the test part: means and standard deviations.
 
 Lists are of at most 100 likes and 1,000 others that a batch shares; for losses over pairs of all
 items of a list, or of items and places, of 30 likes and 60 others of their own. Softmax takes whole

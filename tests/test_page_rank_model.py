@@ -18,7 +18,7 @@ from mfrank.cli.main import main
 from mfrank.pagerank import GBN, GBP, GFN, Graphs, Problem, SquareLoss
 from mfrank.pagerank.next_clicks import Draw, item_graph, next_click_queries, recencies
 
-ALPHA = 0.15
+ALPHA = SupervisedPageRank().alpha
 N_ITEMS = 12
 UNTUNED = {"method": None, "tolerance": 1e-12}
 
@@ -415,7 +415,9 @@ def test_nobody_is_asked_who_has_nothing_in_the_graph_or_wants_nothing_there() -
 
 def test_graphs_are_learned_and_walked() -> None:
     graphs = random_graphs(sizes=(25,))
-    model = SupervisedPageRank(GBN(iterations=10), loss=SquareLoss(0.05), tolerance=1e-12)
+    model = SupervisedPageRank(
+        GBN(iterations=10), alpha=0.15, loss=SquareLoss(0.05), tolerance=1e-12
+    )
     model.fit(graphs.with_labels(np.full(25, np.nan)), graphs.labels)
     learned = [
         s for s in GBN(iterations=10).learn(Problem.of(graphs, SquareLoss(0.05))) if s.is_best
@@ -431,7 +433,7 @@ def test_graphs_of_several_queries_are_laid_over_each_other() -> None:
     graphs = Graphs.from_edges(
         [0, 0, 3, 4], [1, 2, 4, 5], seeds=[0, 3], query_of=[0, 0, 0, 1, 1, 1]
     )
-    model = SupervisedPageRank(None).fit(graphs)
+    model = SupervisedPageRank(None, alpha=0.15).fit(graphs)
     np.testing.assert_allclose(matrix(model), [[0, 2 / 3, 1 / 3], [0, 0, 1], [0, 0, 0]])
     assert model.recommend([0, 1], N=3)[0].tolist() == [[2, 1, -1]] * 2
 

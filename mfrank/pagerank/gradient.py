@@ -104,8 +104,7 @@ def sensitivity(transitions: Transitions) -> float:
     least = float(transitions.weights.min())
     if least <= 0:
         raise ValueError(
-            "weights must be > 0 for a gradient of known accuracy; the feasible ball around 1 of a "
-            "radius below 1 holds no others"
+            "weights must be > 0 for a gradient of known accuracy; the learners keep them so"
         )
     return 2 / least
 
