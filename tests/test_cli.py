@@ -207,6 +207,20 @@ def test_compare_prints_and_saves_its_table(split, tmp_path, capsys, how):
 
 
 @pytest.mark.usefixtures("no_implicit")
+def test_a_walk_takes_part_in_compare(train, tmp_path, capsys):
+    saved = tmp_path / "table.json"
+    chosen = ["--objective", "ials", "--repeats", "1", "--json", str(saved)]
+    assert main(["compare", train, "--split", "leave-last", "--walk", *chosen, *FAST]) == 0
+    rows = json.loads(saved.read_text())["rows"]
+    assert [row["model"] for row in rows] == ["mfrank IALS", "mfrank SupervisedPageRank"]
+    assert all(0 < row["NDCG@20"] < 1 for row in rows)
+    without = tmp_path / "no_times.csv"
+    without.write_text("user,item\na,x\na,y\nb,x\nb,y\nc,x\nc,y\n")
+    assert main(["compare", str(without), "--walk", *chosen, *FAST]) != 0
+    assert "timestamps" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_implicit")
 def test_compare_takes_a_test_file(split, train, tmp_path, capsys):
     test = save(split.test, tmp_path / "test.csv")
     chosen = ["--objective", "ials", "--repeats", "1", *FAST]

@@ -19,10 +19,12 @@ from mfrank.comparison.contenders import DEFAULT_OBJECTIVES, default_models
 from mfrank.data import splits
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
+from mfrank.models import SupervisedPageRank
 
 EXAMPLES = """\
   mfrank compare ratings.csv
   mfrank compare ratings.csv --split leave-last --factors 128 --json table.json --csv table.csv
+  mfrank compare clicks.csv --split leave-last --walk
   mfrank compare train.csv --test test.csv --objective wrmf:alpha=10 --objective rg2:alpha=0.1
 """
 
@@ -67,6 +69,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         f"{' '.join(type(chosen).__name__.lower() for chosen in DEFAULT_OBJECTIVES)})",
     )
     parser.add_argument(
+        "--walk",
+        action="store_true",
+        help="a supervised PageRank takes part, which needs timestamps (see mfrank pagerank)",
+    )
+    parser.add_argument(
         "--metric",
         action="append",
         metavar="NAME@K",
@@ -95,6 +102,10 @@ def run(args: argparse.Namespace) -> None:
         n_threads=args.n_threads,
         random_state=args.random_state,
     )
+    if args.walk:
+        models["mfrank SupervisedPageRank"] = SupervisedPageRank(
+            n_threads=args.n_threads, random_state=args.random_state
+        )
     comparison = compare(
         *_parts(args),
         models=models,
