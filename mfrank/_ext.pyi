@@ -236,5 +236,5 @@ def settle(
 ) -> None:
     """Write the stationary distribution of each row of ``starts``, by nodes, into ``values``.
 
-    ``shares`` are those of what nodes give, times ``keep``; with ``rounded`` it is given in float32.
+    ``shares`` are of what nodes give, times ``keep``; with ``rounded`` it is given in float32.
     """

@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.aligned import empty
+from mfrank.arrays import beside, empty_beside
 from mfrank.backends import Backend, Factors, Gram, SolveOptions
 from mfrank.coupling import ItemCoupling
 from mfrank.csr import CSR
@@ -94,10 +94,10 @@ class HalfSteps:
     ) -> tuple[Factors, Factors]:
         """Turned user factors and solved item factors, new arrays; those given are left alone."""
         at = self.items_basis(user_factors)
-        turned = empty(user_factors.shape, user_factors.dtype)
+        turned = empty_beside(user_factors, user_factors.shape)
         at.turn(self.backend, user_factors, turned, self.options.n_threads)
         shared, start = at.shared, item_factors
-        solved = empty(item_factors.shape, item_factors.dtype)
+        solved = empty_beside(item_factors, item_factors.shape)
         if self._kappa:
             ItemCoupling(
                 problem, turned, shared, self._kappa, start, at.basis, self.backend, self.options
@@ -153,12 +153,14 @@ def als(
     Yields
     ------
     Step
-        With new factor arrays. An exception (Ctrl-C included) leaves those of the last step whole.
+        With new factor arrays, where the backend keeps them. An exception (Ctrl-C included)
+        leaves those of the last step whole.
     """
     began = perf_counter()
     users = half_steps.objective.user_problem(user_items, half_steps.counts)
     items = half_steps.objective.item_problem(item_users, half_steps.counts)
     constant = _constant(half_steps.objective, users, items) if track_objective else 0.0
+    user_factors, item_factors = map(half_steps.backend.place, (user_factors, item_factors))
     half_steps.solve_users(users, item_factors, user_factors)
     for epoch in range(1, iterations + 1):
         user_factors, item_factors = half_steps.solve_items(items, user_factors, item_factors)
@@ -179,7 +181,7 @@ def _constant(objective: QuadraticObjective, users: RowProblem, items: RowProble
 
 def _ridge(problem: RowProblem, factors: Factors) -> float:
     """Sum over rows of ridge |f|^2, in blocks that stay in the cache."""
-    total, ridge = 0.0, problem.ridge.astype(factors.dtype)
+    total, ridge = 0.0, beside(problem.ridge, factors, factors.dtype)
     for begin in range(0, len(factors), _ROWS_AT_ONCE):
         rows = slice(begin, begin + _ROWS_AT_ONCE)
         total += float((ridge[rows] @ np.square(factors[rows])).sum(dtype=np.float64))

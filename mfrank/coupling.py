@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import beside, on_host
 from mfrank.backends import Backend, Factors, Shared, SolveOptions
 from mfrank.quadratic import CellTerm, RowProblem
 
@@ -124,7 +125,8 @@ class ItemCoupling:
     def _spread(self) -> Vector:
         """Diagonal of T^ = sum_y w_y^2 A^_y^-1, where A^ averages what rows observe; or of T."""
         users, rows = self.user_factors, self.problem
-        average = np.einsum("uk,uk->k", users, users, dtype=np.float64) / max(len(users), 1)
+        squares = on_host(np.einsum("uk,uk->k", users, users, dtype=np.float64))
+        average = squares / max(len(users), 1)
         observed = rows.row_sums(rows.observed.curvature)
         diagonals = (
             rows.weight * value + observed * mean + rows.ridge
@@ -138,12 +140,12 @@ class ItemCoupling:
         for begin in range(0, len(out), _ROWS_AT_ONCE):
             rows = slice(begin, begin + _ROWS_AT_ONCE)
             diagonals = weight[rows] * self.shared.values + ridge[rows]
-            out[rows] += _safe_ratio(weight[rows] * vector, diagonals)
+            out[rows] += beside(_safe_ratio(weight[rows] * vector, diagonals), out)
 
 
 def weighted_sum(weights: Vector, factors: Factors) -> Vector:
     """Sum of the rows of ``factors`` times their weights, float64, shape (K,)."""
-    return np.asarray(np.einsum("r,rk->k", weights, factors))
+    return on_host(np.einsum("r,rk->k", beside(weights, factors), factors))
 
 
 def _safe_ratio(numerator: Vector, denominator: Vector) -> Vector:

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 __all__ = ["CSR"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class CSR:
     """Rows of a sparse matrix: 64-bit offsets, 32-bit columns, values of the factors' dtype.
 

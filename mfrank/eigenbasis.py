@@ -75,6 +75,7 @@ def solve_in_own_basis(
     if 2 * len(problem.rows.indices) < len(fixed):  # few columns need to be turned
         problem, columns = problem.part(every)
         fixed = fixed[columns]
+    fixed = backend.place(fixed)
     turned = np.empty_like(fixed)
     at.turn(backend, fixed, turned, options.n_threads)
     solved = np.zeros((len(every), fixed.shape[1]), dtype=fixed.dtype)

@@ -67,7 +67,7 @@ class Observed:
         return Observed(*(CellTerm(term.offset[users], term.slope) for term in terms))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class RowProblem:
     """One half-step: for each row r the system
 

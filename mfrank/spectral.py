@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank.aligned import empty
+from mfrank.arrays import beside, empty_beside, on_host
 from mfrank.backends import Backend, Factors, Shared, SolveOptions
 from mfrank.csr import CSR
 from mfrank.eigenbasis import Eigenbasis
@@ -57,7 +57,7 @@ def spectral_item_factors(
     """
     pattern = _NormalisedPattern(users, items, backend, n_threads)
     images = random_state.standard_normal((users.n_rows, width), dtype=np.float32)
-    images = images.astype(dtype, copy=False)
+    images = backend.place(images.astype(dtype, copy=False))
     factors = pattern.to_items(images)
     for _ in range(_POWERS):
         _scale_directions(factors, factors, 0.5, backend, n_threads)
@@ -67,7 +67,8 @@ def spectral_item_factors(
     # Along the principal directions of the images A V, of lengths s, factors are A'A V = s^2 V.
     _scale_directions(factors, images, 0.75, backend, n_threads)
     del images
-    factors *= np.asarray(_LENGTH * pattern.item_degrees**0.5, dtype=dtype)[:, None]
+    factors *= beside(_LENGTH * pattern.item_degrees**0.5, factors, dtype)[:, None]
+    factors = on_host(factors)
     noise = random_factors(factors.shape, random_state, dtype)
     noise *= _NOISE
     factors += noise
@@ -98,7 +99,8 @@ class _NormalisedPattern:
 
     def to_users(self, item_side: Factors) -> Factors:
         """A times ``item_side``, which is overwritten."""
-        item_side *= _inverse_power(self.item_degrees, 0.5).astype(item_side.dtype)[:, None]
+        lengths = _inverse_power(self.item_degrees, 0.5)
+        item_side *= beside(lengths, item_side, item_side.dtype)[:, None]
         n = self._users.n_rows
         return self._sums(
             RowProblem(self._users, np.zeros(n), np.ones(n), self._observed, users_are_rows=True),
@@ -107,7 +109,7 @@ class _NormalisedPattern:
 
     def _sums(self, problem: RowProblem, fixed: Factors) -> Factors:
         width = fixed.shape[1]
-        out = empty((problem.rows.n_rows, width), fixed.dtype)
+        out = empty_beside(fixed, (problem.rows.n_rows, width))
         nothing = Shared(np.zeros(width), np.zeros(width))
         self._backend.solve_rows(problem, fixed, nothing, out, self._options)
         return out

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
+
+from mfrank.arrays import on_host
 
 __all__ = ["Step"]
 
@@ -24,7 +26,7 @@ class Step:
     objective : float or None
         Value of the training objective, None where it was not asked for.
     user_factors, item_factors : shape (n_users, factors) and (n_items, factors)
-        The factors; the engine does not touch them again.
+        The factors, where the backend keeps them; the engine does not touch them again.
     item_biases, user_biases : shape (n_items,) and (n_users,), optional
     """
 
@@ -35,6 +37,11 @@ class Step:
     item_factors: NDArray[Any]
     item_biases: NDArray[Any] | None = None
     user_biases: NDArray[Any] | None = None
+
+    def on_host(self) -> Step:
+        """The step with its factors in numpy."""
+        users, items = on_host(self.user_factors), on_host(self.item_factors)
+        return replace(self, user_factors=users, item_factors=items)
 
     def record(self) -> dict[str, float | int | None]:
         """The step without its factors, as kept in a history."""

@@ -105,7 +105,7 @@ def test_an_exception_leaves_the_last_complete_epoch() -> None:
             raise KeyboardInterrupt
         return gain
 
-    backend = SimpleNamespace(gram=reference.gram, rotate=reference.rotate, solve_rows=interrupted)
+    backend = SimpleNamespace(**vars(reference) | {"solve_rows": interrupted})
     undisturbed = list(run(mfrank.IALS(), toy(), iterations=2))
     seen = []
     with pytest.raises(KeyboardInterrupt):

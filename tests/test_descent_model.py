@@ -333,6 +333,6 @@ def test_batches_that_no_memory_holds_are_refused_before_any_work() -> None:
     rows = mfrank.synthetic(2000, 3000, 200_000, random_state=0)
     for loss in (mfrank.LambdaRank(), mfrank.NeuralNDCG(), mfrank.SML(), mfrank.RankNet()):
         whole = mfrank.Descent(loss, factors=2, likes=None, others=None, batch_size=10**6)
-        with pytest.raises(ValueError, match="a batch of 2000 lists of .* lower batch_size"):
+        with pytest.raises(ValueError, match=r"a batch of 2000 lists of .* lower batch_size"):
             whole.fit(rows, callback=lambda *_: pytest.fail("it began"))
     mfrank.Descent(mfrank.Softmax(), 2, 1, likes=None, others=None, batch_size=10**6).fit(rows)

@@ -2,7 +2,8 @@
 
 A backend is a file of this folder; its file name is its name. ``reference`` is the specification
 (numpy, float64, one row at a time); every other backend is tested against it, to the tolerance
-which that backend states.
+which that backend states. Factors are numpy's or, of a backend with a device of its own, may be
+that device's: what is computed from them then stays there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.chains import Chain, Until, Walked
+from mfrank.chains import Chain, Moves, Settled, Until, Walked
 from mfrank.csr import CSR
 from mfrank.quadratic import RowProblem
 
@@ -139,6 +140,9 @@ class Backend(Protocol):
 
     def why_unavailable(self) -> str | None:
         """None where the backend can run, else one sentence that says what it lacks."""
+
+    def place(self, factors: Factors) -> Factors:
+        """The factors where this backend keeps them: themselves, or their copy on its device."""
 
     def gram(self, factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
         """F' diag(weights) F and F' weights of the (R, K) factors, accumulated in float64."""
@@ -274,6 +278,31 @@ class Backend(Protocol):
         The arrays, shape (n, k), are iterated column by column.
         """
 
+    def settle(
+        self,
+        moves: Moves,
+        restarts: CSR,
+        alpha: float,
+        tolerance: float,
+        most: int,
+        n_threads: int = 0,
+    ) -> Settled:
+        """Stationary distributions pi = alpha r + (1 - alpha) P' pi of a walk on the graph.
+
+        A row of the result does not depend on the others.
+
+        Parameters
+        ----------
+        restarts : CSR with n columns, float64
+            A row for each r, by nodes, of sum 1.
+        alpha : float
+            Probability of a restart, in (0, 1).
+        tolerance : float
+            A row's iteration ends when its certificate says that its errors sum to no more.
+        most : int
+            Most sweeps over all edges, at least 1.
+        """
+
     def top_k(
         self,
         queries: Factors,
@@ -304,10 +333,14 @@ class Backend(Protocol):
 
 
 _PREFERENCE = ("cpu", "reference")
+_BY_NAME = ("cuda",)
 
 
 def choose(name: str = "auto") -> Backend:
-    """Return the backend of that name; ``"auto"`` takes the fastest that can run here.
+    """Return the backend of that name; ``"auto"`` takes the fastest of the processor's.
+
+    A GPU is only taken by name: its results are equal to rounding, not bit by bit, and to look for
+    one would import CuPy.
 
     Raises
     ------
@@ -316,8 +349,9 @@ def choose(name: str = "auto") -> Backend:
     """
     if name == "auto":
         return next(b for b in map(_load, _PREFERENCE) if b.why_unavailable() is None)
-    if name not in _PREFERENCE:
-        raise ValueError(f"backend must be one of auto, {', '.join(_PREFERENCE)}; got {name!r}")
+    if name not in (*_PREFERENCE, *_BY_NAME):
+        names = ", ".join(("auto", *_PREFERENCE, *_BY_NAME))
+        raise ValueError(f"backend must be one of {names}; got {name!r}")
     backend = _load(name)
     if reason := backend.why_unavailable():
         raise ValueError(f"backend {name!r} cannot run here: {reason}")

@@ -23,7 +23,7 @@ from mfrank.backends import (
     Shared,
     SolveOptions,
 )
-from mfrank.chains import Chain, Until, Walked
+from mfrank.chains import Chain, Moves, Settled, Until, Walked
 from mfrank.csr import CSR
 from mfrank.native import ext as _ext
 from mfrank.native import why_missing
@@ -41,6 +41,11 @@ _QUERIES_WORTH_A_SORT = 256  # Sorting the items by length takes as long as to s
 def why_unavailable() -> str | None:
     """None where the extension was built, else how to get it."""
     return why_missing
+
+
+def place(factors: Factors) -> Factors:
+    """Themselves."""
+    return factors
 
 
 def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
@@ -215,6 +220,46 @@ def walk(
         n_threads=n_threads,
     )
     return walked
+
+
+def settle(
+    moves: Moves,
+    restarts: CSR,
+    alpha: float,
+    tolerance: float,
+    most: int,
+    n_threads: int = 0,
+) -> Settled:
+    """Gauss-Seidel over waves of nodes; what nodes pass on is float32 as far as that will do."""
+    rounding = (1 - alpha) / alpha * float(np.finfo(np.float32).eps) / 2
+    shape = restarts.n_rows, restarts.n_columns
+
+    def sweep(begin: NDArray[np.float64] | None, *, rounded: bool, within: float) -> Settled:
+        settled = Settled(np.empty(shape), np.empty(shape[0]), np.empty(shape[0], np.int64))
+        _ext.settle(
+            rows=(moves.rows.indptr, moves.rows.indices, moves.rows.data),
+            shares=(1 - alpha) * moves.shares,
+            waves=moves.waves,
+            order=moves.order,
+            place=moves.place,
+            starts=(restarts.indptr, restarts.indices, restarts.data),
+            begin=begin,
+            keep=1 - alpha,
+            tolerance=within,
+            n_steps=most,
+            values=settled.values,
+            errors=settled.errors,
+            steps=settled.steps,
+            rounded=rounded,
+            n_threads=n_threads,
+        )
+        return settled
+
+    if tolerance >= 2 * rounding:
+        return sweep(None, rounded=True, within=tolerance)
+    near = sweep(None, rounded=True, within=4 * rounding)
+    there = sweep(near.values, rounded=False, within=tolerance)
+    return there._replace(steps=near.steps + there.steps)
 
 
 def top_k(

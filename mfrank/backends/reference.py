@@ -21,7 +21,7 @@ from mfrank.backends import (
     Shared,
     SolveOptions,
 )
-from mfrank.chains import Chain, Until, Walked
+from mfrank.chains import Chain, Moves, Settled, Until, Walked
 from mfrank.csr import CSR
 from mfrank.quadratic import RowProblem
 from mfrank.streams import random_bits, random_units
@@ -32,6 +32,11 @@ TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 def why_unavailable() -> str | None:
     """None: numpy is always there."""
     return None
+
+
+def place(factors: Factors) -> Factors:
+    """Themselves."""
+    return factors
 
 
 def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
@@ -195,6 +200,8 @@ def walk(
         steps += moving
         if until.tolerance is not None:
             moving = changes > until.tolerance
+            if not moving.any():
+                break
     return Walked(x.astype(start.dtype), changes, steps)
 
 
@@ -215,6 +222,29 @@ def _norms(step: NDArray[np.float64], begins: NDArray[np.int64], norm: str) -> N
         return np.asarray(np.add.reduceat(np.abs(step), begins).max(axis=1, initial=0.0))
     spread = np.maximum.reduceat(step, begins) - np.minimum.reduceat(step, begins)
     return np.asarray(spread.max(axis=1, initial=0.0) / 2)
+
+
+def settle(
+    moves: Moves,
+    restarts: CSR,
+    alpha: float,
+    tolerance: float,
+    most: int,
+    n_threads: int = 0,
+) -> Settled:
+    """Power iteration, one restart after the other."""
+    shape = restarts.n_rows, restarts.n_columns
+    settled = Settled(np.zeros(shape), np.empty(shape[0]), np.empty(shape[0], dtype=np.int64))
+    until = Until(most, np.array([alpha / (1 - alpha) * tolerance]))
+    for row, values in enumerate(settled.values):
+        nodes, shares = restarts.row(row)
+        begin = np.zeros((shape[1], 1))
+        begin[moves.place[nodes], 0] = shares
+        walked = walk(moves.chain(begin), alpha * begin, begin, 1 - alpha, until)
+        values[moves.order] = walked.values[:, 0]
+        settled.errors[row] = (1 - alpha) / alpha * walked.changes[0]
+        settled.steps[row] = walked.steps[0]
+    return settled
 
 
 def top_k(

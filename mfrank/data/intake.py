@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, get_args
 
 import numpy as np
@@ -13,7 +14,7 @@ from mfrank.data.cells import Duplicates
 from mfrank.data.columns import epoch_seconds
 from mfrank.data.ids import Ids, RawIds
 
-__all__ = ["IdsLike", "Parts", "from_arrays", "from_sparse"]
+__all__ = ["IdsLike", "Parts", "from_arrays", "from_sparse", "off_gpu"]
 
 IdsLike = Ids | RawIds
 """Ids, or the ids themselves in row order."""
@@ -59,13 +60,20 @@ def from_arrays(
 def from_sparse(
     matrix: Any, *, duplicates: Duplicates, user_ids: IdsLike | None, item_ids: IdsLike | None
 ) -> Parts:
-    """Parts of interactions given as a scipy sparse matrix."""
+    """Parts of interactions given as a sparse matrix of scipy's or CuPy's."""
     _check_duplicates(duplicates)
+    matrix = off_gpu(matrix)
     if not sp.issparse(matrix):
         raise TypeError(f"expected a scipy sparse matrix, got {type(matrix).__name__}")
     user_items = cells.from_sparse(matrix, duplicates=duplicates)
     n_users, n_items = user_items.shape
     return _finite(user_items, _ids(user_ids, n_users), _ids(item_ids, n_items), None)
+
+
+def off_gpu(matrix: Any) -> Any:
+    """A sparse matrix of CuPy's as scipy's, by a copy; anything else as it is."""
+    cupy = sys.modules.get("cupyx.scipy.sparse")  # not imported: who has one has imported it
+    return matrix.get() if cupy is not None and cupy.issparse(matrix) else matrix
 
 
 def _check_duplicates(duplicates: str) -> None:

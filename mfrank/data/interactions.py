@@ -131,7 +131,7 @@ class Interactions:
         item_ids: IdsLike | None = None,
         duplicates: Duplicates = "sum",
     ) -> Interactions:
-        """Interactions from a scipy sparse matrix or array (users x items) in any format.
+        """Interactions from a scipy (or CuPy) sparse matrix (users x items) in any format.
 
         Ids are given in row order; left out, the row numbers are the ids. A canonical CSR is
         shared, not copied.
@@ -191,7 +191,7 @@ class Interactions:
 
     @classmethod
     def of(cls, data: Any) -> Interactions:
-        """Interactions from whatever is one: itself, a sparse matrix, or a DataFrame.
+        """Interactions from whatever is one: itself, a sparse matrix (CuPy's too), or a DataFrame.
 
         Raises
         ------
@@ -200,6 +200,7 @@ class Interactions:
         """
         if isinstance(data, Interactions):
             return data
+        data = intake.off_gpu(data)
         if sp.issparse(data):
             return cls.from_sparse(data)
         pandas = sys.modules.get("pandas")

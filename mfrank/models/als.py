@@ -55,8 +55,8 @@ class ALS(FactorModel, ClosedForm):
         Seed of the first factors. The same seed gives the same bits, whatever ``n_threads``.
     n_threads : int, default 0
         0 takes every core this process may use.
-    backend : {"auto", "cpu", "reference"}, default "auto"
-        Where to compute.
+    backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
+        Where to compute; a GPU (``pip install mfrank[cuda12]`` or ``[cuda13]``) only by its name.
     track_objective : bool, default False
         Whether the history has the objective of every epoch: one more pass over the data each.
 

@@ -66,14 +66,14 @@ def recommend(
     queries = _as_queries(queries, item_factors, "queries")
     candidates.check(len(queries), len(item_factors))
     if item_bias is not None:
-        item_bias = np.ascontiguousarray(item_bias, dtype=item_factors.dtype)
+        item_bias = _like(item_bias, item_factors)
         if item_bias.shape != (len(item_factors),):
             raise ValueError(
                 f"item_bias must have {len(item_factors)} values, got shape {item_bias.shape}"
             )
     return (backend or choose()).top_k(
         queries,
-        np.ascontiguousarray(item_factors),
+        _like(item_factors, item_factors),
         int(n),
         item_bias=item_bias,
         exclude=candidates.exclude,
@@ -196,12 +196,17 @@ def score(
 
 
 def _as_queries(vectors: ArrayLike, factors: Factors, name: str) -> Factors:
-    queries = np.ascontiguousarray(vectors, dtype=factors.dtype)
+    queries = _like(vectors, factors)
     if queries.ndim != 2 or queries.shape[1] != factors.shape[1]:
         raise ValueError(
             f"{name} must have shape (n_queries, {factors.shape[1]}), got {np.shape(vectors)}"
         )
     return queries
+
+
+def _like(array: ArrayLike, factors: Factors) -> NDArray[Any]:
+    """C-contiguous, of the factors' dtype, and where they are: in numpy or on a device."""
+    return np.ascontiguousarray(array, dtype=factors.dtype, like=factors)
 
 
 def _unit_rows(factors: Factors) -> Factors:

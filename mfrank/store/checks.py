@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import on_host
 from mfrank.data.ids import Ids
 from mfrank.quadratic import Counts
 from mfrank.store.manifest import check_storable
@@ -30,7 +31,7 @@ _STORED_IDS = ({"labels": "int64"}, {"utf8": "uint8", "offsets": "int64"})
 
 def factor_matrix(name: str, array: NDArray[Any], rows: int) -> NDArray[Any]:
     """Factors of one side, C-contiguous and read-only, shape (rows, factors)."""
-    given = np.asanyarray(array)
+    given = on_host(array)
     if given.dtype not in (np.float32, np.float64):
         raise TypeError(f"{name} must be float32 or float64, got {given.dtype}; cast it first")
     if given.ndim != 2 or given.shape[0] != rows or given.shape[1] == 0:
@@ -43,7 +44,7 @@ def factor_matrix(name: str, array: NDArray[Any], rows: int) -> NDArray[Any]:
 
 def per_row(name: str, array: NDArray[Any], rows: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """One number a row in the factors' dtype, read-only, shape (rows,)."""
-    given = np.asanyarray(array)
+    given = on_host(array)
     if given.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold numbers, got dtype {given.dtype}")
     if given.shape != (rows,):

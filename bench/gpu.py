@@ -1,0 +1,206 @@
+"""Seconds per epoch, users per second and agreement with the processor, on a GPU.
+
+One command, with a GPU and ``pip install -e ".[bench,cuda13]"`` (or ``cuda12``):
+
+    python bench/gpu.py
+    python bench/gpu.py --data ml-20m --factors 64 128 --contenders "cuda auto" "cuda cg"
+
+Contenders are this backend with exact solves where they cost least (``auto``), throughout
+(``cholesky``) and with three steps of conjugate gradients (``cg``), the processor's, and implicit's
+own GPU build where it is there (conjugate gradients; its wheel for your CUDA). The objective is
+WRMF with confidence alpha r, as in epoch_cost.py. ``over_floor`` are seconds over the least that an
+exact epoch can take at the GPU's measured rates of float32 products and of copies (floor.py).
+``agreement`` is the largest difference of some users' scores from the processor's after one epoch
+from the same start, over their length.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from floor import Machine, Work
+from records import line, parser, save
+from subjects import interactions
+
+import mfrank
+from mfrank.backends import choose
+from mfrank.cuda import device as gpu
+from mfrank.data.interactions import Interactions
+from mfrank.retrieval.recommend import recommend
+
+SHAPES = {
+    "ml-20m": (138_000, 27_000, 20_000_000),
+    "100m": (5_000_000, 500_000, 100_000_000),
+}
+CONTENDERS = ["cuda auto", "cuda cholesky", "cuda cg", "cpu auto", "implicit gpu"]
+OBJECTIVE = mfrank.WRMF(alpha=10.0, regularization=1.0)
+_PRODUCT, _COPIED, _TRIALS = 8192, 1 << 30, 7
+_USERS_AT_ONCE = 1 << 16
+
+
+def main() -> None:
+    """Measure, print and save."""
+    made = parser(__doc__, repeats=1)
+    made.add_argument("--data", nargs="+", default=["ml-20m", "globo", "100m"])
+    made.add_argument("--factors", nargs="+", type=int, default=[64, 128, 256, 512])
+    made.add_argument("--contenders", nargs="+", default=CONTENDERS, choices=CONTENDERS)
+    made.add_argument("--epochs", type=int, default=5)
+    made.add_argument("--users", type=int, default=1_000_000, help="that ask for their best items")
+    args = made.parse_args()
+    if reason := gpu.why_unavailable():
+        sys.exit(f"no GPU to measure: {reason}")
+
+    machine, rows = measured_machine(), []
+    for name in args.data:
+        data = mfrank.synthetic(*SHAPES[name]) if name in SHAPES else interactions(name)
+        for factors in args.factors:
+            least = machine.floor(Work.of_epoch(data.counts, factors))["seconds"]
+            for contender in filter(_is_there, args.contenders):
+                row = epochs(contender, data, factors, args)
+                rows.append({"data": name, "factors": factors, **row})
+                rows[-1]["over_floor"] = row["seconds_per_epoch"] / least
+                print(line(rows[-1]), flush=True)
+        rows.append({"data": name, **lists(data.n_items, args), **agreement(data, args)})
+        print(line(rows[-1]), flush=True)
+        save(args.folder, "gpu", rows, gpu=described())
+
+
+def _is_there(contender: str) -> bool:
+    """All are but implicit's, whose usual wheel has no GPU in it."""
+    if contender != "implicit gpu":
+        return True
+    try:
+        from implicit.gpu import HAS_CUDA
+    except ImportError:
+        HAS_CUDA = False
+    if not HAS_CUDA:
+        print("implicit gpu is left out: no build of it for a GPU is installed", flush=True)
+    return bool(HAS_CUDA)
+
+
+def epochs(
+    contender: str, data: Interactions, factors: int, args: argparse.Namespace
+) -> dict[str, Any]:
+    """Median seconds of the epochs of a fit after the first, which has the start."""
+    seconds: list[float] = []
+    began = perf_counter()
+    if contender == "implicit gpu":
+        _fit_implicit(data, factors, args.epochs, seconds.append)
+    else:
+        backend, solver = contender.split()
+        model = mfrank.ALS(
+            OBJECTIVE,
+            factors=factors,
+            iterations=args.epochs,
+            solver=solver,
+            random_state=0,
+            backend=backend,
+            n_threads=args.threads if backend == "cpu" else 0,
+        )
+        model.fit(data, callback=lambda _, took, __: seconds.append(took))
+    return {
+        "contender": contender,
+        "seconds_per_epoch": median(seconds[1:]),
+        "seconds_of_the_fit": perf_counter() - began,
+        "gpu_mib": _peak_bytes() / 2**20,
+    }
+
+
+def _fit_implicit(
+    data: Interactions, factors: int, iterations: int, note: Callable[[float], None]
+) -> None:
+    from implicit.gpu.als import AlternatingLeastSquares
+
+    model = AlternatingLeastSquares(
+        factors=factors,
+        alpha=OBJECTIVE.alpha,
+        regularization=OBJECTIVE.regularization,
+        iterations=iterations,
+        random_state=0,
+    )
+    model.fit(data.user_items, show_progress=False, callback=lambda _, took: note(took))
+
+
+def lists(n_items: int, args: argparse.Namespace) -> dict[str, float]:
+    """Users a second who get their 10 best of so many items, at 128 factors."""
+    device, random = gpu.device(), np.random.default_rng(0)
+    items = device.asarray(random.standard_normal((n_items, 128), dtype=np.float32))
+    users = random.standard_normal((min(args.users, _USERS_AT_ONCE), 128), dtype=np.float32)
+    there, backend = device.asarray(users), choose("cuda")
+    recommend(there, items, n=10, backend=backend)  # compiles
+    n_batches = max(1, args.users // len(users))
+    began = perf_counter()
+    for _ in range(n_batches):
+        ids, _ = recommend(there, items, n=10, backend=backend)
+    device.asnumpy(ids)
+    return {"users_per_second": n_batches * len(users) / (perf_counter() - began)}
+
+
+def agreement(data: Interactions, args: argparse.Namespace) -> dict[str, float]:
+    """Largest difference from the processor's factors after one epoch."""
+    models = [
+        mfrank.ALS(
+            OBJECTIVE,
+            factors=min(args.factors),
+            iterations=1,
+            solver="cholesky",
+            random_state=0,
+            backend=backend,
+        ).fit(data)
+        for backend in ("cpu", "cuda")
+    ]
+    # Each fit has a basis of its own: scores of some items do not.
+    random = np.random.default_rng(0)
+    users, items = random.integers(0, data.n_users, 4096), random.integers(0, data.n_items, 256)
+    scores = [model.user_factors[users] @ model.item_factors[items].T for model in models]
+    lengths = np.linalg.norm(scores[0], axis=1)
+    differences = np.linalg.norm(scores[1] - scores[0], axis=1) / np.maximum(lengths, 1e-12)
+    return {"agreement": float(differences.max()), "agreement_median": float(median(differences))}
+
+
+def measured_machine() -> Machine:
+    """The GPU's best rates of float32 products and of copies."""
+    device = gpu.device()
+    left = device.xp.ones((_PRODUCT, _PRODUCT), np.float32)
+    source = device.xp.ones(_COPIED, np.uint8)
+    product = _best_seconds(lambda: (left @ left)[0])
+    copy = _best_seconds(lambda: source.copy()[:1])
+    return Machine(_PRODUCT**3 / product, 2 * _COPIED / copy)
+
+
+def _best_seconds(work: Callable[[], Any]) -> float:
+    def once() -> float:
+        began = perf_counter()
+        gpu.device().asnumpy(work())  # waits for it
+        return perf_counter() - began
+
+    return min(once() for _ in range(_TRIALS))
+
+
+def _peak_bytes() -> float:
+    import cupy
+
+    return float(cupy.get_default_memory_pool().total_bytes())
+
+
+def described() -> dict[str, Any]:
+    """The GPU and what it was driven by."""
+    import cupy
+
+    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    return {
+        "name": properties["name"].decode(),
+        "memory_mib": properties["totalGlobalMem"] / 2**20,
+        "cupy": cupy.__version__,
+        "cuda": cupy.cuda.runtime.runtimeGetVersion(),
+    }
+
+
+if __name__ == "__main__":
+    main()

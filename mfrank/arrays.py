@@ -1,0 +1,34 @@
+"""Arrays where a backend keeps them: numpy's, or those of a device with numpy's interface.
+
+What engines write in numpy's functions runs on either (``__array_function__``, NEP 18 and 35); the
+two do not mix, so what comes from the host goes beside the factors first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mfrank import aligned
+
+__all__ = ["beside", "empty_beside", "on_host"]
+
+
+def on_host(array: Any) -> NDArray[Any]:
+    """The array in numpy: itself, or a copy of what CuPy has on a device."""
+    found: NDArray[Any] = array.get() if hasattr(array, "get") else np.asanyarray(array)
+    return found
+
+
+def beside(array: NDArray[Any], other: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    """A numpy array where the other one is: itself, or a copy on the device."""
+    return np.asarray(array, dtype=dtype, like=other)
+
+
+def empty_beside(other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """An array of the other's dtype where the other is; in numpy, it begins on a cache line."""
+    if isinstance(other, np.ndarray):
+        return aligned.empty(shape, other.dtype)
+    return np.empty(shape, dtype=other.dtype, like=other)

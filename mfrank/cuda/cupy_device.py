@@ -1,0 +1,131 @@
+"""A GPU through CuPy, whose NVRTC compiles the kernels when they are first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+import cupy as cp
+import cupyx
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mfrank.cuda.device import Array, Grid
+from mfrank.cuda.sources import Module
+
+__all__ = ["CupyDevice", "all_devices", "why_no_gpu"]
+
+_CUDA = 2  # DLPack's name for memory of the device
+_STATIC_SHARED = 48 << 10  # bytes; a kernel that takes more must say so
+
+
+def why_no_gpu() -> str | None:
+    """None where CuPy finds a GPU."""
+    if cp.cuda.is_available():
+        return None
+    return "CuPy finds no NVIDIA GPU (nvidia-smi tells whether the driver sees one)"
+
+
+def all_devices() -> tuple[CupyDevice, ...]:
+    """Every GPU that CuPy sees, the current one first."""
+    current = int(cp.cuda.Device().id)
+    others = [n for n in range(cp.cuda.runtime.getDeviceCount()) if n != current]
+    return tuple(map(CupyDevice, [current, *others]))
+
+
+class CupyDevice:
+    """A GPU by its number; see :class:`mfrank.cuda.device.Device`."""
+
+    xp: Any = cp
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        with self.current():
+            self._copies = cp.cuda.Stream(non_blocking=True)
+        attributes = cp.cuda.Device(number).attributes
+        self.shared_bytes = int(attributes["MaxSharedMemoryPerBlockOptin"])
+
+    def holds(self, array: Any) -> bool:
+        """See the protocol."""
+        return isinstance(array, cp.ndarray)
+
+    def asarray(self, array: Any, dtype: DTypeLike | None = None) -> Array:
+        """See the protocol."""
+        known = isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__")
+        if not known and hasattr(array, "__dlpack__"):
+            on_gpu = array.__dlpack_device__()[0] == _CUDA
+            array = (cp if on_gpu else np).from_dlpack(array)
+        return cp.ascontiguousarray(cp.asarray(array, dtype=dtype))
+
+    def upload(self, array: NDArray[Any]) -> Callable[[], Array]:
+        """See the protocol."""
+        pinned = cupyx.empty_pinned(array.shape, array.dtype)
+        pinned[...] = array
+        # What this gets was freed by kernels that may still run.
+        self._copies.wait_event(cp.cuda.get_current_stream().record())
+        with self._copies:
+            there = cp.empty(array.shape, array.dtype)
+            there.set(pinned, stream=self._copies)
+        done = self._copies.record()
+
+        def taken(_alive: Array = pinned) -> Array:
+            done.synchronize()
+            return there
+
+        return taken
+
+    def asnumpy(self, array: Array) -> NDArray[Any]:
+        """See the protocol."""
+        return cp.asnumpy(array)  # type: ignore[no-any-return]
+
+    def launch(self, module: Module, kernel: str, grid: Grid, args: Sequence[Any]) -> None:
+        """See the protocol."""
+        if grid.shared > self.shared_bytes:
+            raise ValueError(
+                f"{kernel} needs {grid.shared} bytes of shared memory a block, this GPU has "
+                f"{self.shared_bytes}: there are too many factors for it"
+            )
+        function = _kernel(self._number, module, kernel)
+        if grid.shared > _STATIC_SHARED:
+            function.max_dynamic_shared_size_bytes = grid.shared
+        blocks = grid.blocks if isinstance(grid.blocks, tuple) else (grid.blocks,)
+        function(blocks, (grid.threads,), tuple(map(_argument, args)), shared_mem=grid.shared)
+
+    def current(self) -> AbstractContextManager[Any]:
+        """See the protocol."""
+        # One for each caller: it remembers what was current before, of one thread only.
+        context: AbstractContextManager[Any] = cp.cuda.Device(self._number)
+        return context
+
+    def synchronise(self) -> None:
+        """See the protocol."""
+        cp.cuda.Device(self._number).synchronize()
+
+    def free_bytes(self) -> int:
+        """See the protocol."""
+        pool = cp.get_default_memory_pool()
+        return int(cp.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())
+
+
+def _argument(value: Any) -> Any:
+    """With the size that the kernel takes it in."""
+    if value is None:
+        return np.uintp(0)
+    if isinstance(value, bool | int | np.integer):
+        return np.int64(value)
+    if isinstance(value, float | np.floating):
+        return np.float64(value)
+    return value
+
+
+@cache
+def _kernel(device: int, module: Module, name: str) -> Any:
+    return _module(device, module).get_function(name)
+
+
+@cache
+def _module(device: int, module: Module) -> Any:
+    """Loaded on the device, which is the current one."""
+    return cp.RawModule(code=module.text, options=module.options)

@@ -1,0 +1,84 @@
+"""What stochastic descent asks of lists, on the device: scores, sums of slopes, Adam's step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mfrank.cuda.blocks import warps
+from mfrank.cuda.device import Array, Device, Grid
+from mfrank.cuda.sources import Module
+
+if TYPE_CHECKING:
+    from mfrank.backends import AdamAverages, AdamRates
+
+__all__ = ["adam", "score", "sum_items", "sum_queries"]
+
+_THREADS, _WARP = 128, 32
+
+
+def score(device: Device, queries: Array, items: Array, ids: Array) -> Array:
+    """``queries[b] . items[ids[b, i]]``."""
+    scores = device.xp.empty(ids.shape, items.dtype)
+    if ids.size:
+        args = queries, items, ids, *ids.shape, items.shape[1], scores
+        device.launch(Module.of("lists", items.dtype), "score", warps(ids.size), args)
+    return scores
+
+
+def sum_items(device: Device, items: Array, ids: Array, slopes: Array) -> Array:
+    """Sum over i of ``slopes[b, i] items[ids[b, i]]`` of each list b."""
+    ends = device.xp.arange(1, len(ids) + 1) * ids.shape[1]
+    return _sum_terms(device, ends, ids.ravel(), slopes.ravel(), items)
+
+
+def sum_queries(device: Device, queries: Array, ids: Array, slopes: Array) -> tuple[Array, Array]:
+    """Items with a slope, ascending, and the sums of ``slopes[b, i] queries[b]`` at each.
+
+    The terms of an item come in the order of the lists: a stable sort, not atomic sums.
+    """
+    xp, n_places = device.xp, ids.shape[1]
+    slopes, flat = slopes.ravel(), ids.ravel()
+    terms = xp.flatnonzero(slopes)
+    terms = terms[xp.argsort(flat[terms], kind="stable")]
+    touched, counts = xp.unique(flat[terms], return_counts=True)
+    ends = xp.cumsum(counts)
+    sums = _sum_terms(device, ends, terms // max(n_places, 1), slopes[terms], queries)
+    return touched, sums
+
+
+def adam(
+    device: Device,
+    table: Array,
+    rows: Array,
+    slopes: Array,
+    averages: AdamAverages,
+    rates: AdamRates,
+) -> None:
+    """Step in some rows, none twice, in place."""
+    if not len(rows):
+        return
+    averages.updates[rows] += 1
+    device.launch(
+        Module.of("lists", table.dtype),
+        "adam",
+        Grid(-(-slopes.size // _THREADS), _THREADS),
+        (table, rows, slopes, *averages, len(rows), table.shape[1], *map(float, rates)),
+    )
+
+
+def _sum_terms(device: Device, ends: Array, ids: Array, weights: Array, rows: Array) -> Array:
+    """Of each b the sum of ``weights[e] rows[ids[e]]`` over its terms e."""
+    n, k = len(ends), rows.shape[1]
+    sums = device.xp.empty((n, k), rows.dtype)
+    if n:
+        width = -(-k // _WARP) * _WARP if k < _THREADS else _THREADS
+        shared = -(-(_THREADS // width * k) * rows.dtype.itemsize // 16) * 16
+        device.launch(
+            Module.of("lists", rows.dtype),
+            "sum_terms",
+            Grid(n, _THREADS, shared),
+            (ends.astype(np.int64), ids.astype(np.int64), weights, rows, k, sums),
+        )
+    return sums

@@ -1,0 +1,112 @@
+"""What stays on a device while its owner on the host lives: rows, problems, stored factors."""
+
+from __future__ import annotations
+
+import weakref
+from functools import cache
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import numpy as np
+
+from mfrank.csr import CSR
+from mfrank.cuda.device import Array, Device
+from mfrank.quadratic import RowProblem
+
+__all__ = ["PerRow", "Resident", "Rows", "resident_on"]
+
+_MOST_OF_FREE = 0.5  # of free memory that an array may take to stay
+
+
+class Rows(NamedTuple):
+    """A CSR's arrays on the device; None where one is too large to stay, or is not there."""
+
+    indptr: Array
+    indices: Array | None
+    data: Array | None
+
+
+class PerRow(NamedTuple):
+    """A problem's numbers of rows and users, float64."""
+
+    weight: Array
+    ridge: Array
+    curvature_offset: Array
+    pull_offset: Array
+
+
+class Resident:
+    """Copies on one device. Their owners, ``CSR`` and ``RowProblem``, do not change."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._rows = WeakKeyDictionary[CSR, Rows]()
+        self._columns = WeakValueDictionary[int, Array]()
+        self._problems = WeakKeyDictionary[RowProblem, PerRow]()
+        self._arrays: dict[int, tuple[weakref.ref[Any], Array]] = {}
+
+    def rows(self, rows: CSR) -> Rows:
+        """The rows' arrays."""
+        kept = self._rows.get(rows)
+        if kept is None:
+            kept = Rows(
+                self._device.asarray(rows.indptr),
+                self._columns_of(rows),
+                self._if_it_fits(rows.data),
+            )
+            self._rows[rows] = kept
+        return kept
+
+    def per_row(self, problem: RowProblem) -> PerRow:
+        """The problem's numbers."""
+        kept = self._problems.get(problem)
+        if kept is None:
+            offsets = problem.observed.curvature.offset, problem.observed.pull.offset
+            arrays = problem.weight, problem.ridge, *offsets
+            kept = PerRow(*(self._device.asarray(array, np.float64) for array in arrays))
+            self._problems[problem] = kept
+        return kept
+
+    def of_factors(self, factors: Any) -> Array:
+        """Factors; read-only ones, such as a store's, stay."""
+        if isinstance(factors, np.ndarray) and not factors.flags.writeable:
+            return self.array(factors)
+        return self._device.asarray(factors)
+
+    def array(self, array: Any) -> Array:
+        """An array that does not change, told by its identity."""
+        known = self._arrays.get(id(array))
+        if known is not None and known[0]() is array:
+            return known[1]
+        copy = self._if_it_fits(array)
+        if copy is None:
+            return self._device.asarray(array)
+        key, arrays = id(array), self._arrays
+        arrays[key] = weakref.ref(array, lambda _: arrays.pop(key, None)), copy
+        return copy
+
+    def _columns_of(self, rows: CSR) -> Array | None:
+        """Those of an array that rows with and without values may have in common."""
+        key = id(rows.indices)  # of no other array while rows that have it are kept
+        columns = self._columns.get(key)
+        if columns is None:
+            columns = self._if_it_fits(rows.indices)
+            if columns is not None:
+                self._columns[key] = columns
+        return columns
+
+    def _if_it_fits(self, array: Any) -> Array | None:
+        if array is None or array.nbytes > _MOST_OF_FREE * self._device.free_bytes():
+            return None
+        return self._device.asarray(array)
+
+
+def resident_on(device: Device) -> Resident:
+    """What stays on that device."""
+    of: Any = device  # protocols are not known to be hashable
+    return _resident(of)
+
+
+@cache
+def _resident(device: Any) -> Resident:
+    return Resident(device)

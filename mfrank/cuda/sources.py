@@ -1,0 +1,75 @@
+"""Kernel texts: the ``.cu`` files of this package, as one text each and with their sizes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+__all__ = ["Module", "modules"]
+
+_INCLUDE = re.compile(r'^#include "([a-z_.]+)"$', re.MULTILINE)
+_INCLUDES_TILES = '#include "tile.cuh"'
+_REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A kernel file, compiled for one dtype of the factors and one size of tile.
+
+    Attributes
+    ----------
+    name : str
+        File ``kernels/<name>.cu``.
+    real : str
+        C++ type of the factors.
+    tile : int
+        Rows and columns that the threads of a block work on together, each on 4 x 4 of them.
+    """
+
+    name: str
+    real: str
+    tile: int = 64
+
+    @classmethod
+    def of(cls, name: str, dtype: DTypeLike, tile: int = 64) -> Module:
+        """The module for factors of that dtype."""
+        return cls(name, _REALS[np.dtype(dtype)], tile)
+
+    @property
+    def text(self) -> str:
+        """What is compiled, includes put in their places: compilers need not find any file."""
+        return _text(f"{self.name}.cu")
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """For NVRTC and g++ alike."""
+        return ("-std=c++17", f"-DREAL={self.real}", f"-DTILE={self.tile}")
+
+
+def modules() -> list[Module]:
+    """Every module that the backend may ask for."""
+    names = sorted(
+        file.name.removesuffix(".cu")
+        for file in files(__package__).joinpath("kernels").iterdir()
+        if file.name.endswith(".cu")
+    )
+    return [
+        Module(name, real, tile)
+        for name in names
+        for real in _REALS.values()
+        for tile in ((32, 64) if _INCLUDES_TILES in _raw(f"{name}.cu") else (64,))
+    ]
+
+
+@cache
+def _text(file: str) -> str:
+    return _INCLUDE.sub(lambda found: _text(found[1]), _raw(file))
+
+
+def _raw(file: str) -> str:
+    return files(__package__).joinpath("kernels", file).read_text(encoding="utf-8")

@@ -1,0 +1,114 @@
+"""What the rows of a half-step share, and how their kernels are launched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.cuda.blocks import Block
+from mfrank.cuda.device import Array, Device, Grid
+from mfrank.cuda.sources import Module
+
+if TYPE_CHECKING:
+    from mfrank.backends import Shared
+
+__all__ = ["WARP", "Results", "System", "aligned"]
+
+WARP = 32
+
+
+Results = tuple[Array, Array, Array]
+"""Of a block's rows: ``out`` (R, K), ``gain`` float64 (R,) and ``status`` uint8 (R,)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class System:
+    """The part of all rows' systems that is the same.
+
+    Attributes
+    ----------
+    fixed : shape (S, K)
+    eigenvalues, vector : float64, shape (K,)
+    has_vector : bool
+        It is not 0.
+    untouched : int
+        Leading directions in which every fixed factor is 0.
+    """
+
+    device: Device
+    fixed: Array
+    eigenvalues: Array
+    vector: Array
+    has_vector: bool
+    untouched: int
+
+    @classmethod
+    def of(cls, device: Device, fixed: Array, shared: Shared) -> System:
+        """Put on the device what is shared."""
+        n_null = int(np.count_nonzero(shared.values == 0))
+        touched = n_null > 0 and bool((fixed[:, :n_null] != 0).any())
+        return cls(
+            device,
+            fixed,
+            device.asarray(shared.values, np.float64),
+            device.asarray(shared.vector, np.float64),
+            bool(shared.vector.any()),
+            0 if touched else n_null,
+        )
+
+    @property
+    def k(self) -> int:
+        """K."""
+        return int(self.fixed.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the factors."""
+        found: np.dtype[Any] = self.fixed.dtype
+        return found
+
+    @property
+    def factors(self) -> tuple[Any, ...]:
+        """Arguments of the kernels that gather factors."""
+        return self.fixed, self.k
+
+    def cells(self, block: Block) -> tuple[Any, ...]:
+        """Arguments of the kernels that read entries."""
+        return block.indptr, block.first, block.indices, block.curvature, block.pull
+
+    def diagonal(self, block: Block) -> tuple[Any, ...]:
+        """Arguments of the kernels that make a row's diagonal."""
+        return block.weight, block.ridge, self.eigenvalues
+
+    def whole(self, block: Block) -> tuple[Any, ...]:
+        """All of these, as kernels take them that solve."""
+        return *self.cells(block), *self.diagonal(block), *self.factors
+
+    def launch(
+        self, module: str, kernel: str, grid: Grid, args: tuple[Any, ...], tile: int = 64
+    ) -> None:
+        """Run a kernel for factors of this dtype."""
+        self.device.launch(Module.of(module, self.dtype, tile), kernel, grid, args)
+
+    def bytes_of(self, *counts: int) -> int:
+        """Shared memory of arrays of so many numbers."""
+        return sum(aligned(count * self.dtype.itemsize) for count in counts)
+
+    def over_groups(self, threads: int) -> int:
+        """Numbers that groups of threads sum side by side (``kernels/gather.cuh``)."""
+        width = -(-self.k // WARP) * WARP if self.k < threads else threads
+        return threads // width * self.k
+
+    def starts(self, start: Any, rows: NDArray[np.int32], turn: Array | None) -> Array:
+        """Rows of an array on either side, on the device, in the basis of ``fixed``."""
+        at = self.device.asarray(rows) if self.device.holds(start) else rows
+        picked = self.device.asarray(start[at])
+        return picked if turn is None else picked @ turn
+
+
+def aligned(n_bytes: int) -> int:
+    """Shared memory that an array of so many bytes takes (``kernels/block.cuh``)."""
+    return -(-n_bytes // 16) * 16
