@@ -53,10 +53,10 @@ def test_it_makes_the_model_that_python_makes(train: str, tmp_path: Path) -> Non
 
 
 def test_it_goes_on_from_a_saved_model(train: str, tmp_path: Path) -> None:
-    first, second = str(tmp_path / "als"), str(tmp_path / "song")
+    first, second = str(tmp_path / "als"), str(tmp_path / "ranked")
     assert main(["fit", train, "--model", first, "--factors", "4", "--random-state", "0"]) == 0
     assert main(["descend", train, "--model", second, "--start", first, *FAST]) == 0
-    expected = python(train, mfrank.SONG()).fit(
+    expected = python(train, mfrank.SampledSoftmax()).fit(
         mfrank.Interactions.from_file(train), start=mfrank.load(first)
     )
     np.testing.assert_array_equal(mfrank.load(second).item_factors, expected.item_factors)

@@ -32,13 +32,13 @@ from mfrank.steps import Step
 from mfrank.store.factors import FactorStore
 from mfrank.tables import Tables
 from mfrank.trainers import Loss, Memory, Sizes
-from mfrank.trainers.song import SONG
+from mfrank.trainers.softmax import SampledSoftmax
 
 __all__ = ["Descent"]
 
 _MOST_NUMBERS = 2**28  # in an array, of which a loss holds some at once: 2 GiB in float64
 
-_DEFAULT_LOSS, _DEFAULT_OPTIMISER, _DEFAULT_SCHEDULE = SONG(), Adam(), Constant()
+_DEFAULT_LOSS, _DEFAULT_OPTIMISER, _DEFAULT_SCHEDULE = SampledSoftmax(), Adam(), Constant()
 
 
 @dataclass(eq=False)
@@ -50,12 +50,14 @@ class Descent(FactorModel):
     r > 0 counts as one like; dislikes, r < 0, are refused.
 
     Ranking losses are not convex: they do best from factors that already rank, such as those of an
-    :class:`ALS`; pass it as ``start`` of :meth:`fit`.
+    :class:`ALS`; pass it as ``start`` of :meth:`fit`. Cosines with item biases, a temperature of
+    about 0.1, ``Adam(0.03)`` under a ``CosineDecay`` and a thousand or more shared others are a
+    good beginning with or without a start (``bench/trainers_quality.py`` searches around it).
 
     Parameters
     ----------
-    loss : Loss, default SONG()
-        Of ``mfrank.trainers``.
+    loss : Loss, default SampledSoftmax()
+        Of ``mfrank.trainers``; the default ranked best of them (``bench/trainers_quality.py``).
     factors : int, default 64
         Width of the factors, >= 1.
     iterations : int, default 20
