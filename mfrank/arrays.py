@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from mfrank import aligned
 
-__all__ = ["beside", "empty_beside", "on_host"]
+__all__ = ["beside", "empty_beside", "on_host", "subtract_at"]
 
 
 def on_host(array: Any) -> NDArray[Any]:
@@ -32,3 +32,11 @@ def empty_beside(other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     if isinstance(other, np.ndarray):
         return aligned.empty(shape, other.dtype)
     return np.empty(shape, dtype=other.dtype, like=other)
+
+
+def subtract_at(array: NDArray[Any], places: NDArray[Any], values: NDArray[Any]) -> None:
+    """``numpy.subtract.at`` of a vector: places that are given more than once count each time."""
+    if isinstance(array, np.ndarray):
+        np.subtract.at(array, places, values)
+    else:
+        array -= np.bincount(places.ravel(), values.ravel(), minlength=len(array))

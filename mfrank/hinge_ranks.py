@@ -28,7 +28,8 @@ def squared_hinges(scores: Array, weights: Array, thresholds: Array, n_threads: 
     n_threads : int
         0 takes every core this process may use.
     """
-    few = _FEW_NATIVE if native.why_missing is None else _FEW
+    is_native = native.why_missing is None and isinstance(scores, np.ndarray)
+    few = _FEW_NATIVE if is_native else _FEW
     if thresholds.shape[1] <= few:
         return ramps("squared_hinge", scores, weights, thresholds, n_threads)
     return SortedHinges(scores, weights, thresholds)
@@ -68,7 +69,7 @@ class SortedHinges:
         by_rising = np.take_along_axis(by_sums, self._order, axis=1)
         # Of what is pushed by the first thresholds: how much, and how far at the last of them.
         rows, n = by_sums.shape
-        pushes, pushed = np.zeros((rows, n + 1)), np.zeros((rows, n + 1))
+        pushes, pushed = (np.zeros((rows, n + 1), like=by_sums) for _ in range(2))
         pushes[:, 1:] = np.cumsum(by_rising, axis=1)
         pushed[:, 2:] = np.cumsum(self._gaps * pushes[:, 1:-1], axis=1)
         push, at_last = (np.take_along_axis(x, self._reached, axis=1) for x in (pushes, pushed))
@@ -90,18 +91,19 @@ def _count_reached(scores: Array, rising: Array) -> Array:
     """
     rows, n = rising.shape
     low = min(scores.min(), rising[:, 0].min())
-    apart = np.arange(rows)[:, None] * (max(scores.max(), rising[:, -1].max()) - low + 1)
+    row = np.arange(rows, like=rising)[:, None]
+    apart = row * (max(scores.max(), rising[:, -1].max()) - low + 1)
     found = np.searchsorted(
         ((rising - low) + apart).ravel(), ((scores - low) + apart).ravel(), side="right"
     )
-    reached: Array = found.reshape(scores.shape) - n * np.arange(rows)[:, None]
+    reached: Array = found.reshape(scores.shape) - n * row
     return reached.clip(0, n)
 
 
 def _sums_by_stretch(terms: Array, reached: Array, n_thresholds: int) -> Array:
     """Sums of what reaches as many thresholds, from 1 on; shape (B, n_thresholds)."""
     rows, stretches = len(terms), n_thresholds + 1
-    places = (reached + stretches * np.arange(rows)[:, None]).ravel()
+    places = (reached + stretches * np.arange(rows, like=reached)[:, None]).ravel()
     sums = np.bincount(places, terms.ravel(), minlength=rows * stretches)
     return sums.reshape(rows, stretches)[:, 1:]
 

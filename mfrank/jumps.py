@@ -33,7 +33,7 @@ def ndcg(ordered: Array, k: int) -> Array:
 
 def ndcg_jump(gains: Array, own: Array, others: Array, k: int) -> Array:
     """(G_j - G_s) (w_p - w_{p+1}), w_p = [p <= k] / log2(1 + p) over the ideal."""
-    places = np.arange(1, others.shape[2] + 2)
+    places = np.arange(1, others.shape[2] + 2, like=others)
     discounts = np.where(places <= k, 1 / np.log2(1 + places), 0)
     weights = (discounts[:-1] - discounts[1:]) / _ideal(gains, k)[:, None, None]
     changes: Array = (own - others) * weights
@@ -48,7 +48,7 @@ def recall(ordered: Array, k: int) -> Array:
 
 def recall_jump(gains: Array, own: Array, others: Array, k: int) -> Array:
     """(y_j - y_s) / N+ at p = k, where one item comes in and another goes out."""
-    at_the_end = np.arange(1, others.shape[2] + 1) == k
+    at_the_end = np.arange(1, others.shape[2] + 1, like=others) == k
     changes: Array = _likes(own, others) * at_the_end / _n_likes(gains)
     return changes
 
@@ -56,7 +56,7 @@ def recall_jump(gains: Array, own: Array, others: Array, k: int) -> Array:
 def average_precision(ordered: Array, k: int) -> Array:
     """Sum over likes among the first k of the precision at their places, over all likes."""
     liked = ordered > 0
-    places = np.arange(1, ordered.shape[1] + 1)
+    places = np.arange(1, ordered.shape[1] + 1, like=ordered)
     precision = liked * (places <= k) * np.cumsum(liked, axis=1) / places
     value: Array = precision.sum(1) / liked.sum(1)
     return value
@@ -64,7 +64,7 @@ def average_precision(ordered: Array, k: int) -> Array:
 
 def average_precision_jump(gains: Array, own: Array, others: Array, k: int) -> Array:
     """(y_j - y_s) (c + 1) / N+ ([p <= k] / p - [p + 1 <= k] / (p + 1)), c likes above both."""
-    places = np.arange(1, others.shape[2] + 1)
+    places = np.arange(1, others.shape[2] + 1, like=others)
     liked = (others > 0).astype(others.dtype)
     above = np.cumsum(liked, axis=2) - liked
     heights = (places <= k) / places - (places + 1 <= k) / (places + 1)
@@ -97,14 +97,14 @@ def _cascade(chances: Array, k: int) -> Array:
     """Expected 1 / place where a reader stops who goes down the list, 0 beyond k."""
     through = np.cumprod(1 - chances, axis=1)
     reached = np.concatenate([np.ones_like(through[:, :1]), through[:, :-1]], axis=1)
-    places = np.arange(1, chances.shape[1] + 1)
+    places = np.arange(1, chances.shape[1] + 1, like=chances)
     value: Array = (reached * chances * (places <= k) / places).sum(1)
     return value
 
 
 def _cascade_jump(own: Array, others: Array, k: int) -> Array:
     """R (w_p (r_j - r_s) + w_{p+1} ((1 - r_j) r_s - (1 - r_s) r_j)), R the chance to get there."""
-    places = np.arange(1, others.shape[2] + 2)
+    places = np.arange(1, others.shape[2] + 2, like=others)
     weights = np.where(places <= k, 1 / places, 0)
     through = np.cumprod(1 - others, axis=2)
     reached = np.concatenate([np.ones_like(through[:, :, :1]), through[:, :, :-1]], axis=2)
@@ -115,7 +115,7 @@ def _cascade_jump(own: Array, others: Array, k: int) -> Array:
 
 def _discounted(ordered: Array, k: int) -> Array:
     first = ordered[:, :k]
-    value: Array = (first / np.log2(2 + np.arange(first.shape[1]))).sum(1)
+    value: Array = (first / np.log2(2 + np.arange(first.shape[1], like=first))).sum(1)
     return value
 
 

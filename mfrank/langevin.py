@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
+from mfrank.arrays import beside, on_host
 from mfrank.lists import Array
 from mfrank.optimisers import Optimiser, State, Touched
 
@@ -72,10 +73,10 @@ class Langevin(Optimiser):
 
     def state(self, table: Array) -> State:
         """Steps so far, the step to which each row is settled, and where the noise stands."""
-        mark = zlib.crc32(table.tobytes())
+        mark = zlib.crc32(on_host(table).tobytes())
         return {
             "steps": np.zeros(1, dtype=np.int64),
-            "settled": np.zeros(len(table), dtype=np.int64),
+            "settled": np.zeros(len(table), dtype=np.int64, like=table),
             "draws": np.array([mark, 0], dtype=np.int64),
         }
 
@@ -83,7 +84,7 @@ class Langevin(Optimiser):
         """See :meth:`mfrank.optimisers.Optimiser.update`; rows are settled first."""
         self.settle(at.table, at.state, at.rows)
         kept = 1 - self.learning_rate * self.shrinkage
-        noise = self._drawn(at.slopes.shape, at.state)
+        noise = beside(self._drawn(at.slopes.shape, at.state), at.table)
         step = np.sqrt(2 * self.learning_rate / self.temperature) * noise
         at.table[at.rows] = kept * at.table[at.rows] - self.learning_rate * at.slopes + step
         at.state["steps"] += 1
@@ -92,7 +93,7 @@ class Langevin(Optimiser):
     def settle(self, table: Array, state: State, rows: Array | None = None) -> None:
         """Make up for the steps that rows, by default all, have missed; exact in law."""
         if rows is None:
-            rows = np.arange(len(table))
+            rows = np.arange(len(table), like=table)
         missed = state["steps"][0] - state["settled"][rows]
         behind, missed = rows[missed > 0], missed[missed > 0]
         if not len(behind):
@@ -103,7 +104,7 @@ class Langevin(Optimiser):
         faded = np.exp(missed * np.log1p(-loss))
         steps = np.expm1(2 * missed * np.log1p(-loss)) / (loss * (loss - 2)) if loss else missed
         spread = np.sqrt(2 * self.learning_rate / self.temperature * steps)
-        noise = self._drawn((len(behind), *table.shape[1:]), state)
+        noise = beside(self._drawn((len(behind), *table.shape[1:]), state), table)
         table[behind] = faded * table[behind] + spread * noise
         state["settled"][behind] = state["steps"][0]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from mfrank.lists import Array
 
-__all__ = ["log_sum_exp", "sigmoid", "softplus"]
+__all__ = ["log_sum_exp", "log_sums_so_far", "sigmoid", "softplus"]
 
 
 def sigmoid(x: Array) -> Array:
@@ -25,3 +25,13 @@ def log_sum_exp(x: Array, filled: Array) -> Array:
     total: Array = (filled * np.exp(np.minimum(x - largest, 0))).sum(1, keepdims=True)
     with np.errstate(divide="ignore"):
         return largest + np.log(total)
+
+
+def log_sums_so_far(x: Array) -> Array:
+    """Log of the sum of exp up to each place of each row, of the shape of x."""
+    if isinstance(x, np.ndarray):
+        return np.logaddexp.accumulate(x, axis=1)
+    sums = [x[:, 0]]
+    for place in range(1, x.shape[1]):
+        sums.append(np.logaddexp(sums[-1], x[:, place]))
+    return np.stack(sums, axis=1)

@@ -55,7 +55,7 @@ class Optimiser(ABC):
 
 def _zeros_beside(table: Array) -> Array:
     # zeros_like would write them all; these pages come as they are touched.
-    return np.zeros(table.shape, table.dtype)
+    return np.zeros(table.shape, table.dtype, like=table)
 
 
 def _check_rate(rule: Optimiser) -> None:
@@ -156,7 +156,7 @@ class Adam(Optimiser):
         return {
             "means": _zeros_beside(table),
             "squares": _zeros_beside(table),
-            "updates": np.zeros(len(table), dtype=np.int64),
+            "updates": np.zeros(len(table), dtype=np.int64, like=table),
         }
 
     def update(self, at: Touched) -> None:

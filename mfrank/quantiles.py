@@ -18,7 +18,7 @@ def quantiles(values: Array, filled: Array, count: int) -> Array:
     """
     n = filled.sum(axis=1, keepdims=True)
     ascending = np.sort(np.where(filled, values, np.inf), axis=1)
-    place = (np.arange(count) + 0.5) / count * n - 0.5
+    place = (np.arange(count, like=values) + 0.5) / count * n - 0.5
     left = np.clip(np.floor(place), 0, np.maximum(n - 2, 0)).astype(np.int64)
     right = np.minimum(left + 1, np.maximum(n - 1, 0))
     low, high = (np.take_along_axis(ascending, at, axis=1) for at in (left, right))

@@ -32,8 +32,9 @@ class Rows(NamedTuple):
     def squared_lengths(self) -> Array:
         """Of the shape of ``at``; no row is read twice, nor many that are not asked for."""
         n_rows = len(self.table)
-        rows = np.arange(n_rows) if n_rows <= self.at.size else np.unique(self.at)
-        squares = np.empty(n_rows, self.table.dtype)  # read at the same rows only
+        few = n_rows <= self.at.size
+        rows = np.arange(n_rows, like=self.table) if few else np.unique(self.at)
+        squares = np.empty(n_rows, self.table.dtype, like=self.table)  # read at the same rows only
         squares[rows] = _squares(self.table[rows])
         found: Array = squares[self.at]
         return found

@@ -39,9 +39,11 @@ class Step:
     user_biases: NDArray[Any] | None = None
 
     def on_host(self) -> Step:
-        """The step with its factors in numpy."""
-        users, items = on_host(self.user_factors), on_host(self.item_factors)
-        return replace(self, user_factors=users, item_factors=items)
+        """The step with its factors and biases in numpy."""
+        names = "user_factors", "item_factors", "user_biases", "item_biases"
+        arrays = {name: getattr(self, name) for name in names}
+        there = {name: on_host(array) for name, array in arrays.items() if array is not None}
+        return replace(self, **there)
 
     def record(self) -> dict[str, float | int | None]:
         """The step without its factors, as kept in a history."""

@@ -80,7 +80,7 @@ class Tables:
         if biases is not None:
             return self.scoring.stored(table, self.temperature * biases[:, 0])
         if self.scoring.takes_lengths:
-            return self.scoring.stored(table, np.zeros(len(table), table.dtype))
+            return self.scoring.stored(table, np.zeros(len(table), table.dtype, like=table))
         return None
 
     def begin(self, rule: Optimiser) -> None:
@@ -92,8 +92,10 @@ class Tables:
         """Bring the rows that a batch reads, or all, to where the rule has them by now."""
         if not rule.drifts:
             return
-        users = np.arange(len(self.users)) if drawn is None else np.unique(drawn.lists.users)
-        items = np.arange(len(self.items)) if drawn is None else drawn.met()
+        if drawn is None:
+            users, items = (np.arange(len(of), like=of) for of in (self.users, self.items))
+        else:
+            users, items = np.unique(drawn.lists.users), drawn.met()
         for name, table in self.by_name().items():
             rows = users if name == "users" else items
             rule.settle(table, self.kept[name], rows)
@@ -178,7 +180,8 @@ class Tables:
         else:
             on_rows = self.backend.sum_items(self.items, items, by_score, self.n_threads)
         if self.scoring.takes_lengths or self.biases is not None:
-            queries = np.append(queries, np.ones((len(queries), 1), queries.dtype), axis=1)
+            ones = np.ones((len(queries), 1), queries.dtype, like=queries)
+            queries = np.append(queries, ones, axis=1)
             on_rows = np.append(on_rows, by_score.sum(1, keepdims=True), axis=1)
         if items.ndim == 1:
             at_items = items, self.backend.product(by_score.T, queries, self.n_threads)
@@ -202,7 +205,7 @@ class Tables:
         """The parts' sums as one at each row of the table."""
         rows = np.concatenate([part.rows for part in parts])
         values = np.concatenate([part.values for part in parts])
-        each = np.ones((len(rows), 1), dtype=values.dtype)
+        each = np.ones((len(rows), 1), dtype=values.dtype, like=values)
         return _Sums(
             *self.backend.sum_queries(values, len(table), rows[:, None], each, self.n_threads)
         )

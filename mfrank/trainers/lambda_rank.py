@@ -46,7 +46,7 @@ class LambdaRank(Loss):
     def _changes(lists: Lists, scores: Array) -> Array:
         """|dNDCG| of each like and each item of a smaller gain, shape (B, L, L + M)."""
         filled = np.concatenate([lists.likes, lists.others], axis=1)
-        gains = np.concatenate([lists.gains, np.zeros(lists.others.shape)], axis=1)
+        gains = np.concatenate([lists.gains, np.zeros(lists.others.shape, like=scores)], axis=1)
         best_first = np.argsort(np.where(filled, -scores, np.inf), axis=1, kind="stable")
         ranks = 1 + np.argsort(best_first, axis=1, kind="stable")
         discounts = 1 / np.log2(1 + ranks)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfrank.amounts import check_count
+from mfrank.arrays import beside
 from mfrank.lists import Array, Lists
-from mfrank.logistic import log_sum_exp
+from mfrank.logistic import log_sum_exp, log_sums_so_far
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["ListMLE"]
@@ -41,15 +42,18 @@ class ListMLE(Loss):
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         drawn = np.random.default_rng([self.random_state, int(memory["batches"][0])])
         memory["batches"] += 1
-        order = np.lexsort((drawn.random(lists.gains.shape), -lists.gains), axis=1)
+        shuffled = beside(np.argsort(drawn.random(lists.gains.shape), axis=1), lists.gains)
+        worth = np.take_along_axis(lists.gains, shuffled, axis=1)
+        best_first = np.argsort(-worth, axis=1, kind="stable")
+        order = np.take_along_axis(shuffled, best_first, axis=1)
         filled = np.take_along_axis(lists.likes, order, axis=1)
         scores = np.where(filled, np.take_along_axis(likes, order, axis=1), -np.inf)
         # Log of the sum over what is left at each draw: the likes from there on and all others.
         rest = log_sum_exp(others, lists.others)
-        left = np.logaddexp(np.logaddexp.accumulate(scores[:, ::-1], axis=1)[:, ::-1], rest)
+        left = np.logaddexp(log_sums_so_far(scores[:, ::-1])[:, ::-1], rest)
         loss = np.where(filled, left - np.where(filled, scores, 0), 0).sum(1)
         # Log of the sum over the draws up to each of 1 / what was left.
-        chances = np.logaddexp.accumulate(np.where(filled, -left, -np.inf), axis=1)
+        chances = log_sums_so_far(np.where(filled, -left, -np.inf))
         ordered = np.where(filled, np.exp(np.minimum(scores + chances, 700)) - 1, 0)
         slope = np.empty_like(likes)
         np.put_along_axis(slope, order, ordered, axis=1)

@@ -25,7 +25,8 @@ class ListNet(Loss):
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         scores = np.concatenate([likes, others], axis=1)
         filled = np.concatenate([lists.likes, lists.others], axis=1)
-        relevance = np.concatenate([np.log2(1 + lists.gains), np.zeros(others.shape)], axis=1)
+        nothing = np.zeros(others.shape, like=others)
+        relevance = np.concatenate([np.log2(1 + lists.gains), nothing], axis=1)
         wanted = shares(relevance, filled, n_threads=lists.n_threads).values
         total, chances = shares(scores, filled, n_threads=lists.n_threads)
         slope = chances - wanted

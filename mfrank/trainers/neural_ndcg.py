@@ -44,8 +44,8 @@ class NeuralNDCG(Loss):
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         filled = np.concatenate([lists.likes, lists.others], axis=1)
         scores = np.where(filled, np.concatenate([likes, others], axis=1), 0)
-        gains = np.concatenate([lists.gains, np.zeros(others.shape)], axis=1)
-        places = np.arange(1, scores.shape[1] + 1)
+        gains = np.concatenate([lists.gains, np.zeros(others.shape, like=others)], axis=1)
+        places = np.arange(1, scores.shape[1] + 1, like=scores)
         count = filled.sum(1)[:, None]
         there = (places <= count)[:, :, None] & filled[:, None, :]
         factors = count + 1 - 2 * places  # (B, n): of place k
@@ -79,7 +79,7 @@ class NeuralNDCG(Loss):
         done to S are products with vectors, and its derivative is a sum of their outer products.
         """
         across = soft.swapaxes(1, 2)
-        u, v = np.ones((2, *gains.shape, 1))
+        u, v = np.ones((2, *gains.shape, 1), like=gains)
         rounds = []
         for _ in range(self.rounds):
             before, v = u, _inverse(across @ u)

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero
+from mfrank.arrays import subtract_at
 from mfrank.lists import Array, Lists
 from mfrank.scoring import Scores
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
@@ -86,5 +87,5 @@ class SML(Loss):
         return Slopes(on_likes, on_user.sum(1), loss.sum((1, 2)), on_item)
 
     def _step(self, margins: Array, rows: Array, slopes: Array) -> None:
-        np.subtract.at(margins, rows, self.margin_learning_rate * slopes)
+        subtract_at(margins, rows, self.margin_learning_rate * slopes)
         margins[rows] = np.clip(margins[rows], 0, self.largest_margin)

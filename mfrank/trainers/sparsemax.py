@@ -39,7 +39,7 @@ class Sparsemax(Loss):
         """T with sum max(scores - t, 0) = 1 in each row, shape (B, 1)."""
         falling = -np.sort(-scores, axis=1)
         sums = np.cumsum(np.where(np.isfinite(falling), falling, 0), axis=1)
-        places = np.arange(1, scores.shape[1] + 1)
+        places = np.arange(1, scores.shape[1] + 1, like=scores)
         inside = np.isfinite(falling) & (
             1 + places * np.where(np.isfinite(falling), falling, 0) > sums
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
+from mfrank.arrays import beside
 from mfrank.jumps import METRICS
 from mfrank.lists import Array, Lists
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
@@ -90,11 +91,11 @@ class StochasticRank(Loss):
         """See :meth:`mfrank.trainers.Loss.slopes`; the loss is that of the draw."""
         scores = np.concatenate([likes, others], axis=1)
         filled = np.concatenate([lists.likes, lists.others], axis=1)
-        gains = np.concatenate([lists.gains, np.zeros(others.shape)], axis=1)
+        gains = np.concatenate([lists.gains, np.zeros(others.shape, like=others)], axis=1)
         batches = int(memory["batches"][0])
         drawn = np.random.default_rng([self.random_state, batches])
         memory["batches"] += 1
-        noise = np.where(filled, drawn.standard_normal(scores.shape), 0)
+        noise = np.where(filled, beside(drawn.standard_normal(scores.shape), scores), 0)
         sigma = self._noise_after(batches)
         centres = scores - sigma * self.shift * np.log2(1 + gains)
         slope, value = self._estimate(centres, noise, gains, filled, sigma)
@@ -119,7 +120,8 @@ class StochasticRank(Loss):
         order = np.argsort(-noisy, axis=1, kind="stable")
         rank = np.argsort(order, axis=1, kind="stable")
         # The p-th of the others is at p, or, below j's own place, at p + 1.
-        at = np.arange(n_places) + (np.arange(n_places) >= rank[:, :, None])
+        places = np.arange(n_places, like=rank)
+        at = places + (places >= rank[:, :, None])
         passed = np.take_along_axis(order[:, None, :], at, axis=2)
         levels = np.take_along_axis(noisy[:, None, :], passed, axis=2)
         others = np.take_along_axis(gains[:, None, :], passed, axis=2)
@@ -137,7 +139,7 @@ class StochasticRank(Loss):
         In parts of sigma, shape (B, N) and (B, 1).
         """
         if not self.rao_blackwell:
-            return np.zeros_like(noise), np.ones((len(noise), 1))
+            return np.zeros_like(noise), np.ones((len(noise), 1), like=noise)
         count = filled.sum(1, keepdims=True)
         besides = np.maximum(count - 1, 1)
         return (noise.sum(1, keepdims=True) - noise) / besides, np.sqrt(count / besides)
