@@ -34,7 +34,7 @@ def empty_beside(other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     return np.empty(shape, dtype=other.dtype, like=other)
 
 
-def subtract_at(array: NDArray[Any], places: NDArray[Any], values: NDArray[Any]) -> None:
+def subtract_at(array: Any, places: NDArray[Any], values: NDArray[Any]) -> None:
     """``numpy.subtract.at`` of a vector: places that are given more than once count each time."""
     if isinstance(array, np.ndarray):
         np.subtract.at(array, places, values)

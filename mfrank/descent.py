@@ -2,7 +2,8 @@
 
 A batch draws lists of some users and scores them, the loss gives slopes in the scores, and tables
 move down these (:mod:`mfrank.tables`). Without a loop over users: losses are numpy's; draws,
-scores, sums and Adam's steps are the backend's.
+scores, sums and Adam's steps are the backend's. Where the backend has a device of its own, tables,
+lists, scores and slopes stay there, and numpy's functions are those of its library.
 """
 
 from __future__ import annotations

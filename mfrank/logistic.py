@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mfrank.lists import Array
@@ -27,11 +29,12 @@ def log_sum_exp(x: Array, filled: Array) -> Array:
         return largest + np.log(total)
 
 
-def log_sums_so_far(x: Array) -> Array:
+def log_sums_so_far(x: Any) -> Array:
     """Log of the sum of exp up to each place of each row, of the shape of x."""
     if isinstance(x, np.ndarray):
         return np.logaddexp.accumulate(x, axis=1)
     sums = [x[:, 0]]
     for place in range(1, x.shape[1]):
         sums.append(np.logaddexp(sums[-1], x[:, place]))
-    return np.stack(sums, axis=1)
+    stacked: Array = np.stack(sums, axis=1)
+    return stacked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ class Drawn:
 
     def met(self) -> Ints:
         """Items that are in a list, ascending."""
-        return np.union1d(self.items, () if self.shared is None else self.shared).astype(np.int64)
+        return np.unique(self.items) if self.shared is None else np.union1d(self.items, self.shared)
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,18 @@ class Sampling:
         check_at_least_zero(power=self.power)
 
 
+class _Asked(NamedTuple):
+    """Users of lists (B,): rows and numbers of likes on the host, and where the backend has them.
+
+    What the host knows need not be waited for.
+    """
+
+    host: Ints
+    host_counts: Ints
+    users: Ints
+    counts: Ints
+
+
 class ListDrawer:
     """Draws lists of users' rows.
 
@@ -108,7 +120,7 @@ class ListDrawer:
         Observed cells by users; each counts as a like of gain 1.
     sampling : Sampling
     backend : Backend
-        Where numbers are drawn; all draw the same.
+        Where numbers are drawn, and lists are kept; all draw the same.
     cutoff : int, optional
         Places that count in the ideal gain; default all.
     """
@@ -121,52 +133,61 @@ class ListDrawer:
         cutoff: int | None = None,
         n_threads: int = 0,
     ) -> None:
-        self._rows, self._sampling = rows, sampling
+        self._rows, self._sampling, self._counts = rows, sampling, rows.counts
         self._backend, self._n_threads = backend, n_threads
-        most = int(rows.counts.max(initial=0))
+        most = int(self._counts.max(initial=0))
         discounts = 1 / np.log2(2 + np.arange(most))
         if cutoff is not None:
             discounts[cutoff:] = 0
-        self._ideal = np.concatenate([[1.0], np.cumsum(discounts)])
+        ideal = np.concatenate([[1.0], np.cumsum(discounts)])
         self._weights, self._chances = np.ones(rows.n_columns), None
         if sampling.negatives == "popularity" and len(rows.indices):
             popularity = np.bincount(rows.indices, minlength=rows.n_columns)
             # An item of no user at all is worth as much as one of a single user.
             self._weights = np.maximum(popularity, 1.0) ** sampling.power
             self._chances = Chances.of(self._weights)
-        self._log_weights = np.log(self._weights)
+        self._weight, self._least = self._weights.sum(), self._weights.min(initial=np.inf)
         passed = np.concatenate([[0.0], np.cumsum(self._weights[rows.indices])])
-        self._other_weight = self._weights.sum() - np.diff(passed[rows.indptr])
+        other_weight = self._weight - np.diff(passed[rows.indptr])
+        self._ideal, self._log_weights, self._other_weight, self._indptr, self._indices = (
+            backend.place(array)
+            for array in (ideal, np.log(self._weights), other_weight, rows.indptr, rows.indices)
+        )
 
     def of_users(self, users: Ints, key: int) -> Drawn:
         """A list for each of some users, who like something and are given once."""
-        counts = self._rows.counts[users]
-        width = int(counts.max(initial=1))
+        asked = self._asked(users)
+        width = int(asked.host_counts.max(initial=1))
         if self._sampling.likes is None:
-            place = np.arange(width)
-            cells = np.where(place < counts[:, None], self._rows.indptr[users][:, None] + place, -1)
+            place = np.arange(width, like=asked.users)
+            first = self._indptr[asked.users][:, None]
+            cells = np.where(place < asked.counts[:, None], first + place, -1)
         else:
             cells = self._backend.draw_likes(
-                self._rows, users, min(width, self._sampling.likes), key, self._n_threads
+                self._rows, asked.users, min(width, self._sampling.likes), key, self._n_threads
             )
-        return self._drawn(users, cells, key, users_repeat=False)
+        return self._drawn(asked, cells, key, users_repeat=False)
 
     def of_cells(self, cells: Ints, key: int) -> Drawn:
         """A list for each of some observed cells, its only like."""
         users = np.searchsorted(self._rows.indptr, cells, side="right") - 1
-        return self._drawn(users, cells[:, None], key, users_repeat=True)
+        placed = self._backend.place(cells)[:, None]
+        return self._drawn(self._asked(users), placed, key, users_repeat=True)
 
-    def _drawn(self, users: Ints, cells: Ints, key: int, *, users_repeat: bool) -> Drawn:
-        filled = cells >= 0
-        likes = np.where(filled, self._rows.indices[cells], 0).astype(np.int64)
-        others, there, log_chances = self._others(users, likes[filled], key_of(key, 1))
-        counts = self._rows.counts[users]
+    def _asked(self, users: Ints) -> _Asked:
+        counts, place = self._counts[users], self._backend.place
+        return _Asked(users, counts, place(users), place(counts))
+
+    def _drawn(self, asked: _Asked, cells: Ints, key: int, *, users_repeat: bool) -> Drawn:
+        filled, users = cells >= 0, asked.users
+        likes = np.where(filled, self._indices[cells], 0).astype(np.int64)
+        others, there, log_chances = self._others(asked, likes[filled], key_of(key, 1))
         lists = Lists(
             gains=filled.astype(np.float64),
             others=there,
-            n_likes=counts.astype(np.float64),
-            n_items=np.full(len(users), float(self._rows.n_columns)),
-            ideal=self._ideal[counts],
+            n_likes=asked.counts.astype(np.float64),
+            n_items=np.full_like(users, self._rows.n_columns, dtype=np.float64),
+            ideal=self._ideal[asked.counts],
             cells=cells,
             users=users,
             log_chances=log_chances,
@@ -178,25 +199,27 @@ class ListDrawer:
         return Drawn(lists, np.concatenate([likes, others], axis=1), None, users_repeat)
 
     def _others(
-        self, users: Ints, pool: Ints, key: int
+        self, asked: _Asked, pool: Ints, key: int
     ) -> tuple[Ints, Bools, NDArray[np.float64] | None]:
         """Items, whether each may stand, and log expected numbers of times they are drawn."""
         n_items, count = self._rows.n_columns, self._sampling.others
         if count is None:
-            return np.arange(n_items), ~self._like_mask(users), None
+            return np.arange(n_items, like=asked.users), ~self._like_mask(asked), None
         if self._sampling.shared:
-            return self._shared(users, count, key)
+            return self._shared(asked, count, key)
         if self._sampling.negatives == "in-batch":
-            return self._from_pool(users, pool, count, key)
+            return self._from_pool(asked, pool, count, key)
         items, there = self._backend.draw_others(
-            self._rows, users, count, key, self._chances, self._n_threads
+            self._rows, asked.users, count, key, self._chances, self._n_threads
         )
         # Of a user who likes all items none is drawn.
-        rest = np.maximum(self._other_weight[users], self._weights.min())[:, None]
+        rest = np.maximum(self._other_weight[asked.users], self._least)[:, None]
         log_chances = np.log(count / rest) + self._log_weights[items]
         return items, there, log_chances
 
-    def _shared(self, users: Ints, count: int, key: int) -> tuple[Ints, Bools, NDArray[np.float64]]:
+    def _shared(
+        self, asked: _Asked, count: int, key: int
+    ) -> tuple[Ints, Bools, NDArray[np.float64]]:
         """One sample for all lists, each of its items once."""
         places, n_items = random_units(key, np.arange(count)), self._rows.n_columns
         if self._chances is None:
@@ -205,49 +228,53 @@ class ListDrawer:
             drawn = np.searchsorted(self._chances.cumulative, places, side="right")
         items = np.unique(drawn)
         with np.errstate(divide="ignore"):  # where there is but one item
-            missed = count * np.log1p(-self._weights[items] / self._weights.sum())
-        log_chances = np.log(-np.expm1(missed))  # of being drawn at all
-        there = ~self._among(users, items)
+            missed = count * np.log1p(-self._weights[items] / self._weight)
+        chances = np.log(-np.expm1(missed))  # of being drawn at all
+        items, log_chances = map(self._backend.place, (items, chances))
+        there = ~self._among(asked, items)
         return items, there, np.broadcast_to(log_chances, there.shape)
 
-    def _like_mask(self, users: Ints) -> Bools:
+    def _like_mask(self, asked: _Asked) -> Bools:
         """Whether users like items, shape (B, n_items)."""
-        mask = np.zeros((len(users), self._rows.n_columns), dtype=np.bool_)
-        mask[self._entries(users)] = True
+        shape = len(asked.users), self._rows.n_columns
+        mask = np.zeros(shape, dtype=np.bool_, like=asked.users)
+        mask[self._entries(asked)] = True
         return mask
 
-    def _entries(self, users: Ints) -> tuple[Ints, NDArray[np.int32]]:
+    def _entries(self, asked: _Asked) -> tuple[Ints, NDArray[np.int32]]:
         """List and item of everything that the users like."""
-        counts = self._rows.counts[users]
-        lists = np.repeat(np.arange(len(users)), counts)
-        first = self._rows.indptr[users] - (np.cumsum(counts) - counts)
-        return lists, self._rows.indices[np.arange(len(lists)) + first[lists]]
+        counts = asked.host_counts
+        lists = np.repeat(np.arange(len(counts)), counts)
+        first = self._rows.indptr[asked.host] - (np.cumsum(counts) - counts)
+        items = self._rows.indices[np.arange(len(lists)) + first[lists]]
+        return self._backend.place(lists), self._backend.place(items)
 
     def _from_pool(
-        self, users: Ints, pool: Ints, count: int, key: int
+        self, asked: _Asked, pool: Ints, count: int, key: int
     ) -> tuple[Ints, Bools, NDArray[np.float64]]:
         """Others from the likes of the batch, a chance for each time they are there."""
         items, times = np.unique(pool, return_counts=True)
-        allowed = ~self._among(users, items)
+        allowed = ~self._among(asked, items)
         weights = allowed * times
         totals = weights.sum(axis=1, keepdims=True)
         cumulative = np.cumsum(weights / np.maximum(totals, 1), axis=1)
         # Rows one after another, so that one search serves all of them.
-        offsets = 2.0 * np.arange(len(users))[:, None]
-        positions = np.arange(len(users) * count).reshape(len(users), count) * ROUNDS
+        row = np.arange(len(allowed), like=items)[:, None]
+        offsets = 2.0 * row
+        positions = np.arange(len(allowed) * count, like=items).reshape(-1, count) * ROUNDS
         wanted = random_units(key, positions) * cumulative[:, -1:] + offsets
         at = np.searchsorted((cumulative + offsets).ravel(), wanted.ravel(), side="right")
-        at = at.reshape(wanted.shape) - len(items) * np.arange(len(users))[:, None]
+        at = at.reshape(wanted.shape) - len(items) * row
         at = np.minimum(at, len(items) - 1)
         there = np.take_along_axis(allowed, at, axis=1) & (totals > 0)
         expected = count * times[at] / np.maximum(totals, 1)
         return items[at], there, np.log(expected)
 
-    def _among(self, users: Ints, items: Ints) -> Bools:
+    def _among(self, asked: _Asked, items: Ints) -> Bools:
         """Whether users like the items, shape (B, len(items)); items ascend."""
-        lists, own = self._entries(users)
+        lists, own = self._entries(asked)
         at = np.minimum(np.searchsorted(items, own), len(items) - 1)
         found = items[at] == own
-        liked = np.zeros((len(users), len(items)), dtype=np.bool_)
+        liked = np.zeros((len(asked.users), len(items)), dtype=np.bool_, like=items)
         liked[lists[found], at[found]] = True
         return liked

@@ -40,10 +40,17 @@ class Step:
 
     def on_host(self) -> Step:
         """The step with its factors and biases in numpy."""
-        names = "user_factors", "item_factors", "user_biases", "item_biases"
-        arrays = {name: getattr(self, name) for name in names}
-        there = {name: on_host(array) for name, array in arrays.items() if array is not None}
-        return replace(self, **there)
+        of_users, of_items = (
+            None if biases is None else on_host(biases)
+            for biases in (self.user_biases, self.item_biases)
+        )
+        return replace(
+            self,
+            user_factors=on_host(self.user_factors),
+            item_factors=on_host(self.item_factors),
+            item_biases=of_items,
+            user_biases=of_users,
+        )
 
     def record(self) -> dict[str, float | int | None]:
         """The step without its factors, as kept in a history."""

@@ -171,7 +171,7 @@ class Tables:
 
         Only at items that have a slope.
         """
-        by_score = np.ascontiguousarray(by_score, dtype=table.dtype)
+        by_score = np.ascontiguousarray(by_score, dtype=table.dtype, like=table)
         queries = table[rows]
         if items.ndim == 1:
             used = by_score.any(axis=0)
@@ -180,7 +180,7 @@ class Tables:
         else:
             on_rows = self.backend.sum_items(self.items, items, by_score, self.n_threads)
         if self.scoring.takes_lengths or self.biases is not None:
-            ones = np.ones((len(queries), 1), queries.dtype, like=queries)
+            ones = np.ones_like(queries, shape=(len(queries), 1))
             queries = np.append(queries, ones, axis=1)
             on_rows = np.append(on_rows, by_score.sum(1, keepdims=True), axis=1)
         if items.ndim == 1:
@@ -205,7 +205,7 @@ class Tables:
         """The parts' sums as one at each row of the table."""
         rows = np.concatenate([part.rows for part in parts])
         values = np.concatenate([part.values for part in parts])
-        each = np.ones((len(rows), 1), dtype=values.dtype, like=values)
+        each = np.ones_like(values, shape=(len(rows), 1))
         return _Sums(
             *self.backend.sum_queries(values, len(table), rows[:, None], each, self.n_threads)
         )
@@ -224,5 +224,5 @@ class Tables:
             slopes = np.clip(slopes, -clip, clip)
         if decay:
             slopes = slopes + decay * table[rows]
-        slopes = np.ascontiguousarray(slopes, dtype=table.dtype)
+        slopes = np.ascontiguousarray(slopes, dtype=table.dtype, like=table)
         rule.update(Touched(table, rows, slopes, self.kept[name], self.backend, self.n_threads))

@@ -9,26 +9,29 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import inspect
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.cuda import device as gpu
 from mfrank.cuda.device import Grid
 from mfrank.cuda.sources import Module, modules
 
-__all__ = ["DeviceArray", "EmulatedGPU", "why_unavailable"]
+__all__ = ["DeviceArray", "EmulatedGPU", "installed", "unknown_to", "why_unavailable"]
 
 _HEADER = Path(__file__).with_name("emulated_gpu.h")
 _KERNEL = re.compile(
@@ -45,6 +48,30 @@ _WRONG = {1: "not all threads reach a barrier", 2: "writes beyond its shared mem
 def why_unavailable() -> str | None:
     """None where g++ is."""
     return None if shutil.which("g++") else "no g++ to emulate a GPU with"
+
+
+@contextmanager
+def installed() -> Iterator[EmulatedGPU]:
+    """While it is entered, it is the only GPU there is."""
+    emulated = EmulatedGPU()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpu, "devices", lambda: (emulated,))
+        patch.setattr(gpu, "why_unavailable", lambda: None)
+        compile_all()
+        yield emulated
+
+
+def unknown_to(library: Any) -> list[str]:
+    """What was asked of arrays of the device so far, and the library (CuPy) does not have."""
+    functions, attributes = DeviceArray.asked["functions"], DeviceArray.asked["attributes"]
+    unknown = [name for name in functions if not hasattr(library, name)]
+    unknown += [name for name in attributes if not hasattr(library.ndarray, name)]
+    for name in functions.keys() - set(unknown):
+        if inspect.isfunction(function := getattr(library, name)):
+            known = inspect.signature(function).parameters
+            if not (functions[name] <= known.keys() or "kwargs" in known):
+                unknown.append(f"{name}({', '.join(functions[name])})")
+    return unknown
 
 
 class DeviceArray:
@@ -64,6 +91,8 @@ class DeviceArray:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **how: Any) -> Any:
         self.asked["functions"].setdefault(ufunc.__name__, set())
+        if method != "__call__":
+            raise TypeError(f"{ufunc.__name__}.{method} of numpy need not reach CuPy's")
         if "out" in how:
             how["out"] = tuple(_inside(each) for each in how["out"])
         return _outside(getattr(ufunc, method)(*map(_inside, inputs), **how))
@@ -71,8 +100,10 @@ class DeviceArray:
     def __array_function__(self, function: Any, _: Any, args: Any, how: Any) -> Any:
         how = {name: value for name, value in how.items() if name != "like"}
         self.asked["functions"].setdefault(function.__name__, set()).update(how)
-        if function in (np.asarray, np.array, np.empty, np.zeros, np.arange, np.ones, np.full):
-            return _outside(function(*args, **how))  # with like=: from the host to the device
+        if function is np.empty:
+            return _poisoned(function(*args, **how))
+        if function in (np.asarray, np.array, np.zeros, np.arange):
+            return _outside(np.array(function(*args, **how)))  # with like=: a copy on the device
         return _outside(function(*map(_inside, args), **{n: _inside(v) for n, v in how.items()}))
 
     def __getattr__(self, name: str) -> Any:

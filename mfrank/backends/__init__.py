@@ -142,7 +142,7 @@ class Backend(Protocol):
         """None where the backend can run, else one sentence that says what it lacks."""
 
     def place(self, factors: Factors) -> Factors:
-        """The factors where this backend keeps them: themselves, or their copy on its device."""
+        """Any array where this backend keeps factors: itself, or its copy on its device."""
 
     def gram(self, factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
         """F' diag(weights) F and F' weights of the (R, K) factors, accumulated in float64."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mfrank.arrays import beside, on_host
 from mfrank.data.interactions import Interactions
 from mfrank.lists import Array
 from mfrank.store.factors import FactorStore
@@ -59,7 +60,8 @@ class Checkpoint:
             arrays |= {f"{table}_{name}": array for name, array in state.items()}
         if tables.biases is not None:
             arrays["checkpoint_biases"] = tables.biases
-        replace(store, extras=arrays).save(self.folder)
+        here = {name: on_host(array) for name, array in arrays.items()}
+        replace(store, extras=here).save(self.folder)
 
     def load(self, fitter: Mapping[str, Any]) -> FactorStore | None:
         """The state of an interrupted fit by the same options, None where there is none.
@@ -88,14 +90,14 @@ def resume(store: FactorStore, tables: Tables, memory: Memory) -> int:
     Returns the seed.
     """
     arrays = store.extras
-    tables.users[:], tables.items[:] = store.user_factors, store.item_factors
+    pairs = [(tables.users, store.user_factors), (tables.items, store.item_factors)]
     if tables.biases is not None:
-        tables.biases[:] = arrays["checkpoint_biases"]
+        pairs.append((tables.biases, arrays["checkpoint_biases"]))
     for table, state in tables.kept.items():
-        for name, array in state.items():
-            array[:] = arrays[f"{table}_{name}"]
-    for name, array in memory.items():
-        array[:] = arrays[f"memory_{name}"]
+        pairs += [(array, arrays[f"{table}_{name}"]) for name, array in state.items()]
+    pairs += [(array, arrays[f"memory_{name}"]) for name, array in memory.items()]
+    for array, saved in pairs:
+        array[:] = beside(saved, array)
     return int(arrays["checkpoint_seed"][0])
 
 

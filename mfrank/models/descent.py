@@ -103,7 +103,8 @@ class Descent(FactorModel):
         ``n_threads``.
     n_threads : int, default 0
         0 takes every core this process may use.
-    backend : {"auto", "cpu", "reference"}, default "auto"
+    backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
+        As for :class:`ALS`.
 
     Attributes
     ----------
@@ -239,7 +240,8 @@ class Descent(FactorModel):
         random = generator(self.random_state)
         seed = int(random.integers(2**63))
         tables = self._tables(data, store, random)
-        memory = self.loss.memory(Sizes(len(rows.indices), rows.n_rows, rows.n_columns))
+        sizes, place = Sizes(len(rows.indices), rows.n_rows, rows.n_columns), tables.backend.place
+        memory = {name: place(array) for name, array in self.loss.memory(sizes).items()}
         tables.begin(self.optimiser)
         history: list[Record] = []
         if past is not None:
@@ -302,6 +304,8 @@ class Descent(FactorModel):
             untrained = scoring.stored(items, np.zeros(len(items), items.dtype))
             stored = first_biases(data, start, untrained)
             biases = scoring.trained(items, stored)[:, None] / self.temperature
+            biases = backend.place(biases)
+        users, items = map(backend.place, (users, items))
         return Tables(users, items, biases, backend, scoring, self.temperature, self.n_threads)
 
     def _first_factors(

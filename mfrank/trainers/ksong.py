@@ -135,7 +135,7 @@ class KSONG(Loss):
         """The averaged threshold of each user, shape (B,)."""
         kept = memory["thresholds"]
         found = self._minimum(lists, scores, weights, kept[lists.users])
-        every = np.ones(len(found), dtype=bool, like=found)
+        every = np.ones_like(found, dtype=bool)
         return averaged(kept, lists.users, found, self.decay, every)
 
     def _derivative(
@@ -145,7 +145,7 @@ class KSONG(Loss):
         above = sigmoid((scores - threshold[:, None]) / self.smoothing_1)
         bend = weights * above * (1 - above) / self.smoothing_1
         curvature = self.smoothing_2 + bend.sum(1)
-        every = np.ones(len(curvature), dtype=bool, like=curvature)
+        every = np.ones_like(curvature, dtype=bool)
         kept = averaged(memory.get("curvatures"), lists.users, curvature, self.decay, every)
         derivative: Array = bend / kept[:, None]
         return derivative

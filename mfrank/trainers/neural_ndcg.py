@@ -79,7 +79,7 @@ class NeuralNDCG(Loss):
         done to S are products with vectors, and its derivative is a sum of their outer products.
         """
         across = soft.swapaxes(1, 2)
-        u, v = np.ones((2, *gains.shape, 1), like=gains)
+        u, v = np.ones_like(gains, shape=(2, *gains.shape, 1))
         rounds = []
         for _ in range(self.rounds):
             before, v = u, _inverse(across @ u)

@@ -105,7 +105,7 @@ class SOPRC(Loss):
             levels, there = likes, lists.likes
         else:
             found = quantiles(likes, lists.likes, self.order_statistics)
-            there = np.ones(found.shape, dtype=bool, like=found)
+            there = np.ones_like(found, dtype=bool)
             kept = memory["order_statistics"]
             levels = averaged(kept, lists.users, found, self.decay, there[:, 0])
         x = (likes[:, :, None] - levels[:, None, :]) / (2 * self.smoothing)

@@ -139,7 +139,7 @@ class StochasticRank(Loss):
         In parts of sigma, shape (B, N) and (B, 1).
         """
         if not self.rao_blackwell:
-            return np.zeros_like(noise), np.ones((len(noise), 1), like=noise)
+            return np.zeros_like(noise), np.ones_like(noise[:, :1])
         count = filled.sum(1, keepdims=True)
         besides = np.maximum(count - 1, 1)
         return (noise.sum(1, keepdims=True) - noise) / besides, np.sqrt(count / besides)
