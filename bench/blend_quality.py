@@ -1,12 +1,13 @@
 """What an ALS and a ranking trainer rank like together, and each alone.
 
-The trainer is the best of ``trainers_quality.py DATA --start START --factors OTHER``, with the
-options and epochs found there; the ALS's are those of its start. The weight of their blend
-(:func:`mfrank.blend`) doubles as long as NDCG@20 rises on the validation part. Then all are fitted
-to the training part with three seeds and judged on the test part: means and standard deviations.
+The trainer is the best of ``trainers_quality.py DATA --start START --factors OTHER``, or without
+the start, with the options and epochs found there; the ALS's are those of its start. The weight of
+their blend (:func:`mfrank.blend`) doubles until three doublings bring no higher NDCG@20 on the
+validation part. Then all are fitted to the training part with three seeds and judged on the test
+part: means and standard deviations.
 
     python bench/blend_quality.py gowalla --start IALS --factors 512 --other-factors 256
-    python bench/blend_quality.py ml-1m --start RG2 --factors 256 --other-factors 256
+    python bench/blend_quality.py ml-1m --start RG2 --factors 256 --other-factors 64 --scratch
 """
 
 from __future__ import annotations
@@ -23,32 +24,32 @@ from trainers_quality import JUDGE, STARTS, descent, file_name, judged, kept, st
 import mfrank
 from mfrank.data.interactions import Interactions
 
-SMALLEST_WEIGHT = 0.05
+SMALLEST_WEIGHT, DOUBLINGS = 0.05, 3
 
 Pair = tuple[mfrank.ALS, mfrank.Descent]
 
 
 def both(args: argparse.Namespace, train: Interactions, seed: int) -> Pair:
-    """The ALS, and the trainer from factors of a narrower ALS."""
-    narrow = argparse.Namespace(**{**vars(args), "factors": args.other_factors})
-    found = kept(args.folder / f"{file_name(narrow, args.start)}.json")[args.trainer]
+    """The ALS, and the trainer from scratch or from factors of an ALS as wide as it is."""
+    begin = None if args.scratch else args.start
+    narrow = argparse.Namespace(**{**vars(args), "factors": args.other_factors, "start": begin})
+    found = kept(args.folder / f"{file_name(narrow, begin)}.json")[args.trainer]
     trainer = descent(args.trainer, found["options"], seed, narrow)
     up_to(found["epochs"], trainer, train, started(narrow, train, seed))
     return started(args, train, seed), trainer
 
 
 def best_weight(pair: Pair, train: Interactions, valid: Interactions) -> tuple[float, float]:
-    """The weight at which doubling it ranks no better, and NDCG@20 there."""
-    best, weight = (0.0, -1.0), SMALLEST_WEIGHT
-    while True:
-        blended = mfrank.blend(pair[0].store, pair[1].store, weight)
-        value = mfrank.evaluate(mfrank.Recommender.of(blended), valid, train=train, metrics=JUDGE)[
-            JUDGE
-        ].value
+    """The best weight, and NDCG@20 with it."""
+    tried: list[tuple[float, float]] = []
+    while not tried or max(tried) in tried[-DOUBLINGS:]:
+        weight = SMALLEST_WEIGHT * 2 ** len(tried)
+        together = mfrank.Recommender.of(mfrank.blend(pair[0].store, pair[1].store, weight))
+        value = mfrank.evaluate(together, valid, train=train, metrics=JUDGE)[JUDGE].value
         print(f"  weight {weight:g}: valid NDCG@20 {value:.4f}", flush=True)
-        if value <= best[1]:
-            return best
-        best, weight = (weight, value), 2 * weight
+        tried.append((value, weight))
+    value, weight = max(tried)
+    return weight, value
 
 
 def row(name: str, factors: int, each: list[dict[str, float]], **more: Any) -> dict[str, Any]:
@@ -74,6 +75,7 @@ def main() -> None:
     made.add_argument("--factors", type=int, default=512, help="of the ALS")
     made.add_argument("--other-factors", type=int, default=256, help="of the trainer")
     made.add_argument("--trainer", default="SampledSoftmax")
+    made.add_argument("--scratch", action="store_true", help="the trainer has no start")
     args = made.parse_args()
 
     split = load(args.data)
@@ -87,14 +89,15 @@ def main() -> None:
         together = mfrank.Recommender.of(mfrank.blend(als.store, trainer.store, weight))
         for models, model in ((alone, als), (other, trainer), (blended, together)):
             models.append(judged(model, split, args))
-    name = f"{args.trainer} from {args.start}"
+    name = f"{args.trainer} from {'scratch' if args.scratch else args.start}"
     rows = [
         row(args.start, args.factors, alone),
         row(name, args.other_factors, other),
         row("both", args.factors + args.other_factors, blended, weight=weight, valid=value),
     ]
     widths = f"{args.factors}-{args.other_factors}"
-    save(args.folder, f"blend-{args.data}-{args.start}-{widths}".lower(), rows)
+    begin = "-scratch" if args.scratch else ""
+    save(args.folder, f"blend-{args.data}-{args.start}-{widths}{begin}".lower(), rows)
 
 
 if __name__ == "__main__":

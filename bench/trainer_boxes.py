@@ -63,7 +63,7 @@ BOXES: dict[tuple[bool, str], quality.Box] = {
     (False, "cosine"): {"learning_rate": (0.015, 0.08), "temperature": (0.07, 0.3)},
     (False, "distance"): {"learning_rate": (0.003, 0.03)},
     (True, "dot"): {
-        "learning_rate": (3e-4, 5e-3),
+        "learning_rate": (1e-4, 3e-3),
         "weight_decay": (1e-8, 1e-5),
         "temperature": (0.05, 1.0),
     },
