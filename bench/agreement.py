@@ -12,7 +12,8 @@ from torch_steps import Model, blank_memory
 import mfrank
 from mfrank.backends import choose
 from mfrank.data.interactions import Interactions
-from mfrank.sampling import Drawn, ListDrawer, Sampling
+from mfrank.drawn import Drawn
+from mfrank.sampling import ListDrawer, Sampling
 from mfrank.scoring import SCORINGS, on_sphere
 from mfrank.tables import Tables
 from mfrank.trainers import Loss, Sizes

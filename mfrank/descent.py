@@ -16,8 +16,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.drawn import Drawn
 from mfrank.optimisers import Optimiser
-from mfrank.sampling import Drawn, ListDrawer
+from mfrank.sampling import ListDrawer
 from mfrank.schedules import Schedule
 from mfrank.steps import Step
 from mfrank.streams import key_of

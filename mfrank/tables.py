@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.backends import Backend
+from mfrank.drawn import Drawn
 from mfrank.lists import Array
 from mfrank.optimisers import Optimiser, State, Touched
-from mfrank.sampling import Drawn
 from mfrank.scoring import SCORINGS, Rows, Scoring
 from mfrank.trainers import Slopes
 

@@ -16,10 +16,11 @@ import mfrank
 from mfrank.backends import choose
 from mfrank.csr import CSR
 from mfrank.descent import Batches, Course, descend
+from mfrank.drawn import Drawn
 from mfrank.langevin import Langevin
 from mfrank.lists import Lists
 from mfrank.optimisers import SGD, Adagrad, Adam, Optimiser, Touched
-from mfrank.sampling import Drawn, ListDrawer, Sampling
+from mfrank.sampling import ListDrawer, Sampling
 from mfrank.schedules import Constant, CosineDecay, Schedule, StepDecay
 from mfrank.scoring import SCORINGS, Rows, Scores, on_sphere
 from mfrank.steps import Step

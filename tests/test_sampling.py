@@ -13,7 +13,8 @@ from problems import toy
 
 from mfrank.backends import choose
 from mfrank.csr import CSR
-from mfrank.sampling import Drawn, ListDrawer, Negatives, Sampling
+from mfrank.drawn import Drawn
+from mfrank.sampling import ListDrawer, Negatives, Sampling
 
 KINDS = ["uniform", "popularity", "in-batch", "uniform, shared", "popularity, shared"]
 
