@@ -18,6 +18,7 @@
 #include "ramps.h"
 #include "softmax.h"
 #include "walk.h"
+#include "settling.h"
 #include "settle.h"
 #include "best.h"
 #include "item_tile.h"

@@ -6,9 +6,6 @@
 
 namespace mfrank {
 
-template <class T>
-Kernels<T> chosen_kernels();  // module.cpp
-
 // Parts of at least one row each make up all rows.
 inline void check_partition(const char* name, const int64_t* begins, int64_t n, int64_t n_rows) {
     bool ascending = n >= 0 && begins[0] == 0;

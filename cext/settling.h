@@ -1,0 +1,229 @@
+// Stationary distributions of walks with restarts, by Gauss-Seidel over waves of nodes.
+//
+// With x_i := r_i (alpha sum x + keep dangling . x) + sum_j a_ij share_j x_j, nodes are brought up
+// to date wave by wave: those of a wave from the newest values of all other waves and the old
+// ones of its own. So threads may share a wave, and no thread count changes a bit. What a wave is
+// gathered from is share_j x_j rounded to Z. After a sweep that changes x by c in the 1-norm,
+// x / sum x is within (c / sum x + keep (1 + c / sum x) u) / alpha of the solution, where u is the
+// rounding of Z: what is left over by an update is no more than what was not yet new in it.
+//
+// Columns are iterated LANES abreast or alone; one that has its certificate stands still. No operation
+// crosses lanes, so a column does not depend on those beside it.
+
+constexpr int64_t LANES = 16;
+constexpr int64_t SETTLE_CHUNK = 1 << 12;  // Products of a chunk, about.
+constexpr int64_t AHEAD = 16;       // Entries from which on what will be gathered is asked for.
+
+template <class Z>
+MFRANK_INLINE Vec<double> widened(const Z* p) {
+    if constexpr (std::is_same_v<Z, double>) {
+        return vec(p);
+    } else {
+        typedef Z half __attribute__((vector_size(VECTOR_BYTES / 2), may_alias));
+        return __builtin_convertvector(*reinterpret_cast<const half*>(p), Vec<double>);
+    }
+}
+
+MFRANK_INLINE void narrowed(const Vec<double>& v, double* to) { vec(to) = v; }
+MFRANK_INLINE void narrowed(const Vec<double>& v, float* to) {
+    typedef float half __attribute__((vector_size(VECTOR_BYTES / 2), may_alias));
+    *reinterpret_cast<half*>(to) = __builtin_convertvector(v, half);
+}
+
+// The rows of each wave in pieces of about equal work.
+struct WaveChunks {
+    std::vector<int64_t> begins, wave_of, ends_of_wave;  // a wave ends before chunk ends_of_wave
+    explicit WaveChunks(const SettleTask& task) {
+        const int64_t* const indptr = task.rows.indptr;
+        for (int64_t wave = 0; wave < task.n_waves; ++wave) {
+            int64_t work = SETTLE_CHUNK;
+            for (int64_t row = task.waves[wave]; row < task.waves[wave + 1]; ++row) {
+                if (work >= SETTLE_CHUNK)
+                    begins.push_back(row), wave_of.push_back(wave), work = 0;
+                work += indptr[row + 1] - indptr[row] + 4;
+            }
+            ends_of_wave.push_back(static_cast<int64_t>(begins.size()));
+        }
+        begins.push_back(task.rows.n_rows);
+    }
+    int64_t size() const { return static_cast<int64_t>(wave_of.size()); }
+};
+
+// Up to K columns abreast.
+template <class Z, int64_t K>
+class Settling {
+    static constexpr int64_t VECTORS = K == 1 ? 1 : K / W<double>;
+    struct alignas(64) Sums {
+        double change[K], total[K], dangling[K];
+    };
+
+   public:
+    Settling(const SettleTask& task, const WaveChunks& chunks, int64_t column)
+        : task_(task), chunks_(chunks), column_(column), sums_(chunks.size()),
+          restarts_here_(task.rows.n_rows) {
+        n_lanes_ = n_moving_ = std::min(K, task.starts.n_rows - column);
+        const int64_t size = task.rows.n_rows * K;
+        int64_t widest = 0;
+        for (int64_t wave = 0; wave < task.n_waves; ++wave)
+            widest = std::max(widest, task.waves[wave + 1] - task.waves[wave]);
+        x_.at_least(size), restarts_.at_least(size), z_.at_least(size);
+        fresh_.at_least(widest * K);
+        std::fill_n(restarts_.get(), size, 0.0);
+        for (int64_t j = 0; j < n_lanes_; ++j) restart(j), moves_[j] = 1;
+        if (!task.begin) std::copy_n(restarts_.get(), size, x_.get());
+        else begin();
+        for (int64_t row = 0; row < task.rows.n_rows; ++row)
+            for (int64_t j = 0; j < K; ++j) {
+                const double value = x_.get()[row * K + j];
+                z_.get()[row * K + j] = Z(value * task.shares[row]);
+                total_[j] += value;
+                if (task.shares[row] == 0) dangling_[j] += value;
+            }
+    }
+
+    bool settled() const { return n_moving_ == 0; }
+
+    void advance(int64_t chunk) {
+        if constexpr (K == 1) task_.rows.data ? one<true>(chunk) : one<false>(chunk);
+        else task_.rows.data ? many<true>(chunk) : many<false>(chunk);
+    }
+
+    // After all chunks of a wave; what it made is seen from here on.
+    void publish(int64_t wave) {
+        const int64_t first = task_.waves[wave], size = task_.waves[wave + 1] - first;
+        std::copy_n(fresh_.get(), size * K, z_.get() + first * K);
+        for (int64_t c = wave ? chunks_.ends_of_wave[wave - 1] : 0; c < chunks_.ends_of_wave[wave];
+             ++c)
+            for (int64_t j = 0; j < K; ++j) {
+                change_[j] += sums_[c].change[j];
+                total_[j] += sums_[c].total[j], dangling_[j] += sums_[c].dangling[j];
+            }
+        if (wave + 1 == task_.n_waves) finish_sweep();
+    }
+
+    // The columns, of sum 1, by nodes.
+    void write() {
+        const int64_t n = task_.rows.n_rows;
+        const double* const x = x_.get();
+        double totals[K] = {}, *const to = task_.values + column_ * n;
+        for (int64_t node = 0; node < n; ++node)
+            for (int64_t j = 0; j < K; ++j) totals[j] += x[task_.place[node] * K + j];
+        for (int64_t node = 0; node < n; ++node)
+            for (int64_t j = 0; j < n_lanes_; ++j)
+                to[j * n + node] = x[task_.place[node] * K + j] / totals[j];
+    }
+
+   private:
+    void restart(int64_t lane) {
+        const Csr<double>& starts = task_.starts;
+        const int64_t column = column_ + lane;
+        for (int64_t e = starts.indptr[column]; e < starts.indptr[column + 1]; ++e) {
+            const int64_t row = task_.place[starts.indices[e]];
+            restarts_.get()[row * K + lane] = starts.data[e], restarts_here_[row] = true;
+        }
+    }
+
+    void begin() {
+        const int64_t n = task_.rows.n_rows;
+        const double* const from = task_.begin + column_ * n;
+        std::fill_n(x_.get(), n * K, 0.0);
+        for (int64_t node = 0; node < n; ++node)
+            for (int64_t j = 0; j < n_lanes_; ++j)
+                x_.get()[task_.place[node] * K + j] = from[j * n + node];
+    }
+
+    double mass(int64_t lane) const {
+        return (1 - task_.keep) * total_[lane] + task_.keep * dangling_[lane];
+    }
+
+    template <bool WEIGHTED>
+    void one(int64_t chunk) {
+        const Csr<double>& rows = task_.rows;
+        const Z* const z = z_.get();
+        const double *const restarts = restarts_.get(), lane_mass = mass(0);
+        double *const x = x_.get(), change = 0, total = 0, dangling = 0;
+        Z* const fresh = fresh_.get() - task_.waves[chunks_.wave_of[chunk]];
+        for (int64_t row = chunks_.begins[chunk]; row < chunks_.begins[chunk + 1]; ++row) {
+            double sum = 0;
+            for (int64_t e = rows.indptr[row]; e < rows.indptr[row + 1]; ++e) {
+                const double from = z[rows.indices[e]];
+                if constexpr (WEIGHTED) sum += rows.data[e] * from;
+                else sum += from;
+            }
+            if (restarts_here_[row]) sum += restarts[row] * lane_mass;
+            const double step = sum - x[row];
+            change += std::abs(step), total += step;
+            if (task_.shares[row] == 0) dangling += step;
+            x[row] = sum, fresh[row] = Z(sum * task_.shares[row]);
+        }
+        sums_[chunk] = {{change}, {total}, {dangling}};
+    }
+
+    template <bool WEIGHTED>
+    void many(int64_t chunk) {
+        using V = Vec<double>;
+        const Csr<double>& rows = task_.rows;
+        const Z* const z = z_.get();
+        Z* const fresh = fresh_.get() - task_.waves[chunks_.wave_of[chunk]] * K;
+        alignas(64) double masses[K], moves[K];
+        for (int64_t j = 0; j < K; ++j) masses[j] = mass(j), moves[j] = moves_[j];
+        V change[VECTORS] = {}, total[VECTORS] = {}, dangling[VECTORS] = {};
+        const int64_t last = rows.indptr[rows.n_rows] - 1;
+        for (int64_t row = chunks_.begins[chunk]; row < chunks_.begins[chunk + 1]; ++row) {
+            V sum[VECTORS] = {};
+            for (int64_t e = rows.indptr[row]; e < rows.indptr[row + 1]; ++e) {
+                const Z* const from = z + rows.indices[e] * K;
+                __builtin_prefetch(z + rows.indices[std::min(e + AHEAD, last)] * K);
+#pragma GCC unroll 8
+                for (int64_t v = 0; v < VECTORS; ++v) {
+                    if constexpr (WEIGHTED) sum[v] += rows.data[e] * widened(from + v * W<double>);
+                    else sum[v] += widened(from + v * W<double>);
+                }
+            }
+            const double share = task_.shares[row];
+            double* const x = x_.get() + row * K;
+            const double* const restarts = restarts_.get() + row * K;
+#pragma GCC unroll 8
+            for (int64_t v = 0; v < VECTORS; ++v) {
+                const int64_t at = v * W<double>;
+                if (restarts_here_[row]) sum[v] += loose(restarts + at) * vec(masses + at);
+                const V old = vec(x + at), step = vec(moves + at) != 0 ? sum[v] - old : V{};
+                change[v] += step < 0 ? -step : step, total[v] += step;
+                if (share == 0) dangling[v] += step;
+                const V value = vec(moves + at) != 0 ? sum[v] : old, given = value * share;
+                vec(x + at) = value;
+                narrowed(given, fresh + row * K + at);
+            }
+        }
+        Sums& part = sums_[chunk];
+        for (int64_t v = 0; v < VECTORS; ++v) {
+            const int64_t at = v * W<double>;
+            vec(part.change + at) = change[v], vec(part.total + at) = total[v];
+            vec(part.dangling + at) = dangling[v];
+        }
+    }
+
+    // Columns that have their certificate stand still.
+    void finish_sweep() {
+        constexpr double rounding = std::is_same_v<Z, float> ? 0x1p-24 : 0;
+        for (int64_t j = 0; j < n_lanes_; ++j) {
+            if (moves_[j] == 0) continue;
+            const double change = change_[j] / total_[j];
+            const double error = (change + task_.keep * (1 + change) * rounding) / (1 - task_.keep);
+            change_[j] = 0;
+            const int64_t steps = ++task_.steps[column_ + j];
+            task_.errors[column_ + j] = error;
+            if (steps == task_.n_steps || error <= task_.tolerance) moves_[j] = 0, --n_moving_;
+        }
+    }
+
+    const SettleTask& task_;
+    const WaveChunks& chunks_;
+    const int64_t column_;  // the first
+    Buffer<double> x_, restarts_;
+    Buffer<Z> z_, fresh_;  // x share as it was last published, and of the wave in hand
+    std::vector<Sums> sums_;
+    std::vector<char> restarts_here_;  // of any lane
+    double change_[K] = {}, total_[K] = {}, dangling_[K] = {}, moves_[K] = {};
+    int64_t n_lanes_, n_moving_;
+};
