@@ -57,7 +57,8 @@ class Descent(FactorModel):
     Parameters
     ----------
     loss : Loss, default SampledSoftmax()
-        Of ``mfrank.trainers``; the default ranked best of them (``bench/trainers_quality.py``).
+        Of ``mfrank.trainers``; the default ranked best of them on ml-1m and gowalla
+        (``bench/trainers_quality.py``).
     factors : int, default 64
         Width of the factors, >= 1.
     iterations : int, default 20
@@ -82,8 +83,8 @@ class Descent(FactorModel):
         >= 0 (word2vec's).
     shared_others : bool, default False
         Whether the lists of a batch share one sample of others, from which each leaves out its own
-        likes. Scores are then products of matrices, so that a user meets ten times as many others
-        in about the same time, but an item meets them less often: it takes a higher learning rate.
+        likes. Scores are then products of matrices, so that a user can meet thousands of others,
+        but an item meets them less often: it takes a higher learning rate.
     scores : {"dot", "cosine", "distance"} or None, default None
         Dot products; dot products of factors that are kept at length 1; or squared distances,
         negative, of factors that are kept in the unit ball (Hsieh et al. 2017). None is what the

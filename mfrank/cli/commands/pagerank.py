@@ -23,6 +23,7 @@ EXAMPLES = """\
 """
 
 _METHODS = {method.__name__.lower(): method for method in (GBN, GFN, GBP)}
+_DEFAULT = SupervisedPageRank().method
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=spec_reader(_METHODS, "method"),
         default=argparse.SUPPRESS,
         metavar="NAME:OPTION=VALUE,...",
-        help="one of these (default: gbn)",
+        help=f"one of these (default: {_DEFAULT})",
     )
     method.add_argument(
         "--untuned",
