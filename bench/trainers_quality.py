@@ -9,9 +9,9 @@ many epochs, on the training part alone, and judged on the test part: means and 
 
 Lists are of at most 100 likes and 1,000 others that a batch shares; for losses over pairs of all
 items of a list, or of items and places, of 30 likes and 60 others of their own. Softmax takes whole
-lists. On gowalla lists are of 30 and 4,096. There, and from the factors of ALS, only ``LEADERS``
-take part: those that led on ml-1m from scratch. Rows are written one by one: the same command goes
-on where it was interrupted.
+lists. On gowalla long lists are of 30 and 4,096. There, and from the factors of ALS, only
+``LEADERS`` take part unless others are named: those that led on ml-1m from scratch. Rows are
+written one by one: the same command goes on where it was interrupted.
 
     python bench/trainers_quality.py ml-1m
     python bench/trainers_quality.py ml-1m --start RG2 --factors 256
@@ -33,7 +33,7 @@ import scipy.sparse as sp
 from implicit.cpu.bpr import BayesianPersonalizedRanking
 from records import line, parser, save
 from subjects import load
-from trainer_boxes import GOWALLA, IMPLICIT_BPR, LEADERS, PEERS, TRAINERS, points
+from trainer_boxes import GOWALLA, IMPLICIT_BPR, LEADERS, LONG, PEERS, TRAINERS, points
 
 import mfrank
 from mfrank.data.interactions import Interactions
@@ -59,15 +59,17 @@ def descent(
 ) -> mfrank.Descent:
     """A trainer with the options of a trial, and its whole course before it."""
     rest = {key: value for key, value in options.items() if key not in ("learning_rate", "loss")}
+    trainer = TRAINERS[name]
+    large = args.data == "gowalla" and trainer.lists is LONG
     return mfrank.Descent(
-        TRAINERS[name](options["loss"]),
+        trainer(options["loss"]),
         factors=args.factors,
         iterations=course(args)[0],
         optimiser=mfrank.Adam(options["learning_rate"]),
         schedule=mfrank.CosineDecay(),
         random_state=seed,
         n_threads=args.threads,
-        **(GOWALLA if args.data == "gowalla" else TRAINERS[name].lists),
+        **(GOWALLA if large else trainer.lists),
         **rest,
     )
 
