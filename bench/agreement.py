@@ -68,14 +68,15 @@ def _autograd(loss: TorchLoss, drawn: Drawn, tables: list[Any], cosine: bool) ->
         ideal=torch.from_numpy(seen.ideal),
         cells=torch.from_numpy(np.maximum(seen.cells, 0)),
         users=torch.from_numpy(seen.users),
-        log_chances=torch.from_numpy(seen.log_chances),
+        log_chances=torch.tensor(seen.log_chances),
     )
     model = Model(len(tables[0]), len(tables[1]), tables[0].shape[1], "dense", cosine).double()
     for own, table in zip((model.users, model.items), tables, strict=True):
         own.weight.data = torch.from_numpy(table.copy())
     memory: Memory = blank_memory(int(seen.cells.max()) + 1, len(tables[0]), torch.float64)
+    items = torch.from_numpy(np.concatenate([seen.liked_items, drawn.others], axis=1))
     for _ in range(2):
-        scores = model(lists.users, torch.from_numpy(drawn.items))
+        scores = model(lists.users, items)
         value = loss(scores[:, :width], scores[:, width:], lists, memory).mean()
     value.backward()
     return [own.weight.grad.numpy() for own in (model.users, model.items)]

@@ -5,7 +5,7 @@
 
 template <class T>
 static void adam(const AdamTask<T>& task) {
-    const int threads = threads_worth(task.n_rows, 8.0 * task.k, task.n_threads);
+    const int threads = threads_worth(task.n_rows, 16.0 * task.k, task.n_threads);
     for_each_list(task.n_rows, threads, [&task](int64_t i) {
         const int64_t row = task.rows[i], n = ++task.updates[row], k = task.k;
         const T keep_1 = T(task.decay_1), keep_2 = T(task.decay_2), epsilon = T(task.epsilon);

@@ -1,75 +1,79 @@
 // Samples of users' lists: items they like, and others that they were not seen to.
-#pragma once
+//
+// Random numbers are made many at a time, so that vectors make them.
 
-#include <algorithm>
-#include <cstdint>
-#include <stdexcept>
-#include <utility>
-#include <vector>
+// The entries of a row whose random numbers are smallest, in their order.
+class SmallestOfRow {
+   public:
+    explicit SmallestOfRow(uint64_t key) : key_(key) {}
 
-#include "parallel.h"
-#include "random.h"
-#include "tasks.h"
+    // The first `count` <= n of the entries [begin, begin + n), to `to`.
+    void operator()(int64_t begin, int64_t n, int64_t count, int64_t* to) {
+        bits_.resize(n), few_.resize(n);
+        for (int64_t e = 0; e < n; ++e) bits_[e] = random_bits(key_, begin + e);
+        // Few numbers are below a limit that hardly ever leaves out one of the smallest.
+        const double enough = count + 3 * std::sqrt(double(count));
+        int64_t found = enough < n ? below(static_cast<uint64_t>(enough / n * 0x1p64)) : 0;
+        if (found < count) found = below(~uint64_t{0});
+        std::partial_sort(few_.begin(), few_.begin() + count, few_.begin() + found);
+        for (int64_t i = 0; i < count; ++i) to[i] = begin + few_[i].second;
+    }
 
-namespace mfrank {
-
-constexpr int64_t LISTS_AT_ONCE = 16;
-constexpr double WORTH_A_THREAD = 1 << 22;  // multiply-adds, about a third of a millisecond
-
-// As many threads as have that much to do, at so much a list: a batch is short, and a thread that
-// waits for a core costs more than it brings.
-inline int threads_worth(int64_t n_lists, double work, int n_threads) {
-    const int most = n_threads > 0 ? n_threads : usable_cores();
-    return static_cast<int>(std::clamp(double(n_lists) * work / WORTH_A_THREAD, 1.0, double(most)));
-}
-
-template <class Work>
-void for_each_list(int64_t n_lists, int n_threads, const Work& work) {
-    share((n_lists + LISTS_AT_ONCE - 1) / LISTS_AT_ONCE, n_threads, [&](Blocks& blocks) {
-        for (int64_t block; blocks.next(block);) {
-            const int64_t end = std::min(n_lists, (block + 1) * LISTS_AT_ONCE);
-            for (int64_t list = block * LISTS_AT_ONCE; list < end; ++list) work(list);
+   private:
+    int64_t below(uint64_t limit) {
+        int64_t found = 0;
+        for (int64_t e = 0; e < static_cast<int64_t>(bits_.size()); ++e) {
+            few_[found] = {bits_[e], e};
+            found += bits_[e] <= limit;
         }
-    });
-}
+        return found;
+    }
 
-// The entries of a row whose random numbers are smallest, in their order; -1 beyond the row.
-inline void draw_likes(const DrawTask& task, int64_t* cells) {
-    constexpr double ROW = 1024;  // as much as to sort some hundred entries
+    const uint64_t key_;
+    std::vector<uint64_t> bits_;
+    std::vector<std::pair<uint64_t, int64_t>> few_;
+};
+
+// Of each list the likes whose random numbers are smallest; -1 beyond the row.
+static void draw_likes(const DrawTask& task, int64_t* cells) {
+    constexpr double ROW = 4096;  // as much as to go through some hundred entries
     const int threads = threads_worth(task.n_lists, ROW, task.n_threads);
-    for_each_list(task.n_lists, threads, [&](int64_t list) {
-        const int64_t begin = task.rows.indptr[task.users[list]];
-        const int64_t n = task.rows.indptr[task.users[list] + 1] - begin;
-        const int64_t kept = std::min(n, task.n_places);
-        std::vector<std::pair<uint64_t, int64_t>> order(n);
-        for (int64_t e = 0; e < n; ++e) order[e] = {random_bits(task.key, begin + e), begin + e};
-        std::partial_sort(order.begin(), order.begin() + kept, order.end());
-        int64_t* const to = cells + list * task.n_places;
-        for (int64_t i = 0; i < kept; ++i) to[i] = order[i].second;
-        std::fill(to + kept, to + task.n_places, int64_t{-1});
+    for_each_list_by(task.n_lists, threads, [&task, cells] {
+        return [&task, cells, smallest = SmallestOfRow(task.key)](int64_t list) mutable {
+            const int64_t begin = task.rows.indptr[task.users[list]];
+            const int64_t n = task.rows.indptr[task.users[list] + 1] - begin;
+            const int64_t count = std::min(n, task.n_places);
+            int64_t* const to = cells + list * task.n_places;
+            smallest(begin, n, count, to);
+            std::fill(to + count, to + task.n_places, int64_t{-1});
+        };
     });
 }
 
-// The item at u in [0, 1): by equal chances, or where the cumulative chances pass u.
-inline int64_t item_at(const DrawTask& task, double u) {
-    const int64_t n = task.rows.n_columns, at = std::min(n - 1, static_cast<int64_t>(u * n));
-    if (!task.cumulative) return at;
-    const double *begin = task.cumulative + task.guide[at], *end = task.cumulative + n;
-    while (begin < end - 1 && *begin <= u) ++begin;
-    return begin - task.cumulative;
+// Items at numbers in [0, 1): by equal chances, or where the cumulative chances pass them.
+static void items_at(const DrawTask& task, const double* units, int64_t n, int64_t* items) {
+    const int64_t n_items = task.rows.n_columns;
+    for (int64_t i = 0; i < n; ++i)
+        items[i] = std::min(n_items - 1, static_cast<int64_t>(units[i] * double(n_items)));
+    if (!task.cumulative) return;
+    for (int64_t i = 0; i < n; ++i) {
+        int64_t item = task.guide[items[i]];
+        while (item < n_items - 1 && task.cumulative[item] <= units[i]) ++item;
+        items[i] = item;
+    }
 }
 
 // Looks up which items a user likes: in a bitmap of the catalogue, of which only the bits of the
 // user's row are ever written, or where few lookups are to come in the ascending row itself.
 class Liked {
    public:
-    Liked(const DrawTask& task) : rows_(task.rows), n_lookups_(task.n_places) {}
+    explicit Liked(const DrawTask& task) : rows_(task.rows), n_lookups_(task.n_places) {}
 
     void turn_to(int64_t user) {
-        if (by_bit_) flip();
+        for (const int32_t* e = begin_; by_bit_ && e < end_; ++e) bits_[*e >> 6] = 0;
         begin_ = rows_.indices + rows_.indptr[user], end_ = rows_.indices + rows_.indptr[user + 1];
         by_bit_ = end_ - begin_ < 4 * n_lookups_;  // a search costs some two writes
-        if (by_bit_) flip();
+        if (by_bit_) set_bits();
     }
 
     bool operator()(int64_t item) const {
@@ -78,12 +82,12 @@ class Liked {
     }
 
    private:
-    void flip() {
+    void set_bits() {
         if (bits_.empty()) bits_.resize((rows_.n_columns + 63) / 64);
         for (const int32_t* e = begin_; e < end_; ++e) {
             if (*e < 0 || *e >= rows_.n_columns)
                 throw std::out_of_range("indices must lie in [0, n_columns)");
-            bits_[*e >> 6] ^= uint64_t{1} << (*e & 63);
+            bits_[*e >> 6] |= uint64_t{1} << (*e & 63);
         }
     }
 
@@ -95,25 +99,23 @@ class Liked {
 };
 
 // Items with replacement, drawn again while the user likes them; after `rounds`, not `filled`.
-inline void draw_others(const DrawTask& task, int64_t rounds, int64_t* items, bool* filled) {
-    const int64_t n_blocks = (task.n_lists + LISTS_AT_ONCE - 1) / LISTS_AT_ONCE;
-    const int threads = threads_worth(task.n_lists, 16.0 * task.n_places, task.n_threads);
-    share(n_blocks, threads, [&](Blocks& blocks) {
-        Liked liked(task);
-        for (int64_t block; blocks.next(block);) {
-            const int64_t end = std::min(task.n_lists, (block + 1) * LISTS_AT_ONCE);
-            for (int64_t list = block * LISTS_AT_ONCE; list < end; ++list) {
-                liked.turn_to(task.users[list]);
-                for (int64_t i = 0; i < task.n_places; ++i) {
-                    const int64_t place = list * task.n_places + i;
-                    int64_t item = 0, round = 0;
-                    do item = item_at(task, random_unit(task.key, place * rounds + round));
-                    while (liked(item) && ++round < rounds);
-                    items[place] = item, filled[place] = round < rounds;
+static void draw_others(const DrawTask& task, int64_t rounds, int64_t* items, bool* filled) {
+    const int threads = threads_worth(task.n_lists, 24.0 * task.n_places, task.n_threads);
+    for_each_list_by(task.n_lists, threads, [&task, rounds, items, filled] {
+        return [&task, rounds, items, filled, liked = Liked(task),
+                units = std::vector<double>(task.n_places)](int64_t list) mutable {
+            const int64_t n = task.n_places, first = list * n;
+            liked.turn_to(task.users[list]);
+            for (int64_t i = 0; i < n; ++i) units[i] = random_unit(task.key, (first + i) * rounds);
+            items_at(task, units.data(), n, items + first);
+            for (int64_t place = first; place < first + n; ++place) {
+                int64_t round = 0;
+                while (liked(items[place]) && ++round < rounds) {
+                    const double again = random_unit(task.key, place * rounds + round);
+                    items_at(task, &again, 1, items + place);
                 }
+                filled[place] = round < rounds;
             }
-        }
+        };
     });
 }
-
-}  // namespace mfrank

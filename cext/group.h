@@ -3,40 +3,55 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "lists.h"
 #include "tasks.h"
 
 namespace mfrank {
 
-// Calls each(item, term) for every slope that is not 0.
+// Calls each(item, term) for every slope of the lists [begin, end) that is not 0.
 template <class T, class Each>
-void for_each_term(const ListTask<T>& task, const T* slopes, const Each& each) {
-    const int64_t* item = task.ids;
-    for (int64_t list = 0; list < task.n_lists; ++list)
-        for (int64_t at = 0; at < task.n_places; ++at, ++item, ++slopes)
+void for_each_term(const ListTask<T>& task, const T* slopes, int64_t begin, int64_t end,
+                   const Each& each) {
+    const int64_t n = task.n_places, *item = task.ids + begin * n;
+    slopes += begin * n;
+    for (int64_t list = begin; list < end; ++list)
+        for (int64_t at = 0; at < n; ++at, ++item, ++slopes)
             if (*slopes != 0)
                 each(*item, typename Grouped<T>::Term{static_cast<int32_t>(list), *slopes});
 }
 
-// A counting sort over all items: two passes over the places, one over the items.
+// A counting sort over all items: two passes over the places, one over the items. Each part of the
+// lists counts, and then places, its own terms.
 template <class T>
 Grouped<T> group_by_counting(const ListTask<T>& task, const T* slopes) {
-    std::vector<int64_t> ends(task.n_items);
-    for_each_term(task, slopes, [&](int64_t item, auto) { ++ends[item]; });
+    const int parts = threads_worth(task.n_lists, 32.0 * task.n_places, task.n_threads);
+    std::vector<int64_t> ends(parts * task.n_items);
+    const auto for_each_part = [&](const auto& each) {
+        share(parts, parts, [&](Blocks& blocks) {
+            for (int64_t part; blocks.next(part);) {
+                int64_t* const own = ends.data() + part * task.n_items;
+                for_each_term(task, slopes, task.n_lists * part / parts,
+                              task.n_lists * (part + 1) / parts,
+                              [&each, own](int64_t item, auto term) { each(own[item], term); });
+            }
+        });
+    };
+    for_each_part([](int64_t& count, auto) { ++count; });
     Grouped<T> found;
-    int64_t total = 0;
     for (int64_t item = 0; item < task.n_items; ++item) {
-        if (ends[item] > 0) {
-            found.touched.push_back(item);
-            found.starts.push_back(total);
-        }
-        total += ends[item];
-        ends[item] = total - ends[item];
+        const int64_t start = found.n_terms;
+        for (int64_t end = item; end < parts * task.n_items; end += task.n_items)
+            found.n_terms += std::exchange(ends[end], found.n_terms);
+        if (found.n_terms == start) continue;
+        found.touched.push_back(item);
+        found.starts.push_back(start);
     }
-    found.starts.push_back(total);
-    found.terms.resize(total);
-    for_each_term(task, slopes, [&](int64_t item, auto term) { found.terms[ends[item]++] = term; });
+    found.starts.push_back(found.n_terms);
+    found.terms.reset(new typename Grouped<T>::Term[found.n_terms]);
+    for_each_part([to = found.terms.get()](int64_t& end, auto term) { to[end++] = term; });
     return found;
 }
 
@@ -51,7 +66,8 @@ Grouped<T> group_by_digits(const ListTask<T>& task, const T* slopes) {
     };
     std::vector<Keyed> keyed;
     keyed.reserve(task.n_lists * task.n_places);
-    for_each_term(task, slopes, [&](int64_t item, auto term) { keyed.push_back({item, term}); });
+    for_each_term(task, slopes, 0, task.n_lists,
+                  [&](int64_t item, auto term) { keyed.push_back({item, term}); });
     std::vector<Keyed> sorted(keyed.size());
     for (int shift = 0; shift == 0 || (task.n_items - 1) >> shift > 0; shift += BITS) {
         std::vector<int64_t> begins(MASK + 2);
@@ -61,15 +77,15 @@ Grouped<T> group_by_digits(const ListTask<T>& task, const T* slopes) {
         keyed.swap(sorted);
     }
     Grouped<T> found;
-    found.terms.reserve(keyed.size());
+    found.terms.reset(new typename Grouped<T>::Term[keyed.size()]);
     for (const Keyed& one : keyed) {
         if (found.touched.empty() || found.touched.back() != one.item) {
             found.touched.push_back(one.item);
-            found.starts.push_back(static_cast<int64_t>(found.terms.size()));
+            found.starts.push_back(found.n_terms);
         }
-        found.terms.push_back(one.term);
+        found.terms[found.n_terms++] = one.term;
     }
-    found.starts.push_back(static_cast<int64_t>(found.terms.size()));
+    found.starts.push_back(found.n_terms);
     return found;
 }
 

@@ -13,6 +13,7 @@
 #include "heavy_rows.h"
 #include "solve_rows.h"
 #include "sums.h"
+#include "draw.h"
 #include "list_sums.h"
 #include "adam.h"
 #include "ramps.h"
@@ -28,5 +29,6 @@ template <class T>
 static Kernels<T> kernels() {
     return {solve_rows<T>, rotate<T>,    gram<T>,       observed_value<T>, top_k<T>,
             score<T>,      sum_items<T>, sum_queries<T>, adam<T>,          sum_ramps<T>,
-            push_ramps<T>, softmax<T>,   walk<T>,       settle<T>};
+            push_ramps<T>, softmax<T>,   walk<T>,       settle<T>,         draw_likes,
+            draw_others};
 }

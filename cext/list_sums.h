@@ -76,10 +76,10 @@ static void sum_items(const ListTask<T>& task, const T* slopes, T* out) {
 template <class T>
 static void sum_queries(const ListTask<T>& task, const Grouped<T>& grouped, T* out) {
     const int64_t k = task.k, n_touched = static_cast<int64_t>(grouped.touched.size());
-    const double terms = double(grouped.terms.size()) / std::max<int64_t>(1, n_touched);
+    const double terms = double(grouped.n_terms) / std::max<int64_t>(1, n_touched);
     const int threads = threads_worth(n_touched, terms * k, task.n_threads);
     for_each_list(n_touched, threads, [&](int64_t t) {
-        const typename Grouped<T>::Term* const terms = grouped.terms.data() + grouped.starts[t];
+        const typename Grouped<T>::Term* const terms = grouped.terms.get() + grouped.starts[t];
         weighted_sum(
             grouped.starts[t + 1] - grouped.starts[t], [&](int64_t e) { return terms[e].slope; },
             [&](int64_t e) { return task.queries + terms[e].list * k; }, k, out + t * k);

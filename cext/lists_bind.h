@@ -2,10 +2,16 @@
 #pragma once
 
 #include "bind.h"
-#include "draw.h"
 #include "group.h"
 
 namespace mfrank {
+
+// Whether all numbers lie in [0, end): without a way out of the loop, for vectors to test them.
+inline bool all_within(const int64_t* numbers, int64_t count, int64_t end) {
+    int64_t beyond = 0;  // negative as soon as one number, or its distance to the last one, is
+    for (int64_t i = 0; i < count; ++i) beyond |= numbers[i] | (end - 1 - numbers[i]);
+    return beyond >= 0;
+}
 
 // Lists over items; those of some queries, or empty ones to be written.
 template <class T>
@@ -15,8 +21,7 @@ ListTask<T> lists_of(const Matrix<const T>& items, const Matrix<T>& queries, con
     check_size("queries", queries.columns, items.columns, "columns");
     if (std::max(places.rows, places.columns) > std::numeric_limits<int32_t>::max())
         throw py::value_error("ids must have fewer than 2^31 rows and columns");
-    if (std::any_of(places.data, places.data + places.rows * places.columns,
-                    [&](int64_t id) { return id < 0 || id >= items.rows; }))
+    if (!all_within(places.data, places.rows * places.columns, items.rows))
         throw py::index_error("ids must lie in [0, " + std::to_string(items.rows) + ")");
     return {items.data,  queries.data,   items.rows, places.rows,
             items.columns, places.data, places.columns, n_threads};
@@ -225,7 +230,7 @@ inline void bind_lists(py::module_& m) {
             const DrawTask task =
                 draw_task(indptr, indices, n_columns, users, to.columns, key, n_threads);
             check_size("cells", to.rows, task.n_lists, "rows");
-            draw_likes(task, to.data);
+            chosen_kernels<float>().draw_likes(task, to.data);
         },
         py::kw_only(), "indptr"_a, "indices"_a, "n_columns"_a, "users"_a, "key"_a, "cells"_a,
         "n_threads"_a);
@@ -244,11 +249,11 @@ inline void bind_lists(py::module_& m) {
                 const Vector<const int64_t> places(guide, "guide", n_columns);
                 task.cumulative = Vector<const double>(cumulative, "cumulative", n_columns).data;
                 task.guide = places.data;
-                if (std::any_of(places.data, places.data + n_columns,
-                                [&](int64_t at) { return at < 0 || at >= n_columns; }))
+                if (!all_within(places.data, n_columns, n_columns))
                     throw py::index_error("guide must lie in [0, n_columns)");
             }
-            draw_others(task, rounds, to.data, Matrix<bool>(filled, "filled", to.rows, to.columns).data);
+            chosen_kernels<float>().draw_others(
+                task, rounds, to.data, Matrix<bool>(filled, "filled", to.rows, to.columns).data);
         },
         py::kw_only(), "indptr"_a, "indices"_a, "n_columns"_a, "users"_a, "key"_a,
         "cumulative"_a, "guide"_a, "rounds"_a, "items"_a, "filled"_a, "n_threads"_a);

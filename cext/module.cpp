@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -13,11 +15,12 @@
 
 #include "bind.h"
 #include "buffer.h"
-#include "draw.h"
 #include "group.h"
 #include "isa.h"
+#include "lists.h"
 #include "lists_bind.h"
 #include "parallel.h"
+#include "random.h"
 #include "tasks.h"
 #include "walk_bind.h"
 

@@ -1,8 +1,6 @@
 // Threads of one call: they draw blocks of work from one counter until none is left.
 //
-// Plain threads, started per call (tens of microseconds), instead of OpenMP: a forked child may
-// use them (GNU's OpenMP hangs there), no idle thread spins beside BLAS, and nothing is linked.
-// The calling thread works too and looks for Ctrl-C, also while it waits for the others.
+// The calling thread works too and looks for Ctrl-C, also while it waits for the others (crew.h).
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,9 +10,9 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
-#include <vector>
+
+#include "crew.h"
 
 #ifdef __linux__
 #include <sched.h>
@@ -89,7 +87,6 @@ void share(int64_t n_blocks, int n_threads, const Work& work) {
     const int wanted = n_threads > 0 ? n_threads : usable_cores();
     const int64_t others = std::min<int64_t>(wanted, n_blocks) - 1;
     Blocks blocks(n_blocks);
-    std::atomic<int64_t> running{0};
     const auto guarded = [&] {
         try {
             work(blocks);
@@ -99,23 +96,15 @@ void share(int64_t n_blocks, int n_threads, const Work& work) {
     };
     {
         pybind11::gil_scoped_release no_gil;
-        std::vector<std::thread> threads;
-        threads.reserve(std::max<int64_t>(others, 0));
-        try {
-            for (int64_t t = 0; t < others; ++t) {
-                ++running;
-                threads.emplace_back([&] { guarded(), --running; });
-            }
-        } catch (const std::system_error&) {
-            --running;  // No more threads to be had: those that started do the work.
-        }
+        Job job(guarded);
+        if (others > 0) crew().offer(job, others);
         guarded();
-        for (int round = 0; running > 0; ++round) {
+        if (others > 0) crew().withdraw(job);
+        for (int round = 0; job.running > 0; ++round) {
             blocks.stopping();
             if (round < 256) std::this_thread::yield();
             else std::this_thread::sleep_for(std::chrono::microseconds(100));
         }
-        for (auto& thread : threads) thread.join();
     }
     blocks.rethrow();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace mfrank {
@@ -117,7 +118,8 @@ struct Grouped {
         int32_t list;
         T slope;
     };
-    std::vector<Term> terms;
+    std::unique_ptr<Term[]> terms;
+    int64_t n_terms = 0;
     std::vector<int64_t> touched, starts;
 };
 
@@ -226,6 +228,8 @@ struct Kernels {
     void (*softmax)(const SoftmaxTask<T>&, T* totals, T* out);
     void (*walk)(const WalkTask<T>&);
     void (*settle)(const SettleTask&);  // what nodes give to each other in the precision of T
+    void (*draw_likes)(const DrawTask&, int64_t* cells);
+    void (*draw_others)(const DrawTask&, int64_t rounds, int64_t* items, bool* filled);
 };
 
 // Those of the instruction set that this machine has; module.cpp.

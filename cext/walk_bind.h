@@ -2,7 +2,6 @@
 #pragma once
 
 #include "bind.h"
-#include "draw.h"
 
 namespace mfrank {
 

@@ -21,24 +21,22 @@ class Drawn:
     Attributes
     ----------
     lists : Lists
-    items : int64, shape (B, L + M), or (B, L)
-        Liked items, then others unless all lists share them; any where padded.
-    shared : int64, shape (M,), optional
-        The others of every list, each once, ascending.
+    others : int64, shape (B, M) or (M,)
+        Items at the places of others, any where padded; of one dimension those of every list, each
+        once, ascending.
     users_repeat : bool
         Whether a user may have more than one of the lists.
     """
 
     lists: Lists
-    items: Ints
-    shared: Ints | None = None
+    others: Ints
     users_repeat: bool = False
 
     @property
-    def others(self) -> Ints:
-        """Items at the places of others, shape (B, M), or (M,) where they are shared."""
-        return self.items[:, self.lists.gains.shape[1] :] if self.shared is None else self.shared
+    def shared(self) -> bool:
+        """Whether all lists have the same others."""
+        return self.others.ndim == 1
 
     def met(self) -> Ints:
         """Items that are in a list, ascending."""
-        return np.unique(self.items) if self.shared is None else np.union1d(self.items, self.shared)
+        return np.union1d(self.lists.liked_items, self.others)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mfrank import native
-from mfrank.lists import Array, Lists
+from mfrank.lists import Array, Lists, count_filled
 from mfrank.ramps import Ramps, ramps
 
 __all__ = ["HingeRanks", "SortedHinges", "discounted_gains", "squared_hinges"]
@@ -22,9 +22,10 @@ def squared_hinges(scores: Array, weights: Array, thresholds: Array, n_threads: 
 
     Parameters
     ----------
-    scores, weights : float64, shape (B, N)
+    scores, weights : float, shape (B, N)
         A place of weight 0 is padding.
-    thresholds : float64, shape (B, T)
+    thresholds : float, shape (B, T)
+        Sorted sums are in float64, those of all pairs in the dtype of the scores.
     n_threads : int
         0 takes every core this process may use.
     """
@@ -32,7 +33,8 @@ def squared_hinges(scores: Array, weights: Array, thresholds: Array, n_threads: 
     few = _FEW_NATIVE if is_native else _FEW
     if thresholds.shape[1] <= few:
         return ramps("squared_hinge", scores, weights, thresholds, n_threads)
-    return SortedHinges(scores, weights, thresholds)
+    wide = (array.astype(np.float64, copy=False) for array in (scores, weights, thresholds))
+    return SortedHinges(*wide)
 
 
 class SortedHinges:
@@ -127,7 +129,7 @@ class _Parts(NamedTuple):
 
 def _stratified(lists: Lists) -> _Parts:
     n_likes, n_items = lists.n_likes[:, None], lists.n_items[:, None]
-    likes, others = (filled.sum(1, keepdims=True) for filled in (lists.likes, lists.others))
+    likes, others = count_filled(lists.likes), count_filled(lists.others)
     beside = likes > 1
     return _Parts(
         np.where(beside, 1, n_likes) / n_items,
@@ -137,7 +139,7 @@ def _stratified(lists: Lists) -> _Parts:
 
 
 def _pooled(lists: Lists) -> _Parts:
-    each = 1 / (lists.likes.sum(1, keepdims=True) + lists.others.sum(1, keepdims=True))
+    each = 1 / (count_filled(lists.likes) + count_filled(lists.others))
     return _Parts(each, each, each)
 
 
@@ -166,8 +168,8 @@ class HingeRanks:
     ) -> HingeRanks:
         """Estimate from scores; ``pooled``: the mean of the sample, likes and others alike."""
         part = _pooled(lists) if pooled else _stratified(lists)
-        weights = np.concatenate([lists.likes * part.of_like, lists.others * part.of_other], axis=1)
-        scores = np.concatenate([likes, others], axis=1).astype(np.float64, copy=False)
+        scores = np.concatenate([likes, others], axis=1)
+        weights = lists.weigh(part.of_like, part.of_other, scores.dtype)
         thresholds = scores[:, : likes.shape[1]] - margin
         hinges = squared_hinges(scores, weights, thresholds, lists.n_threads)
         # Never below what i itself counts: of padding, a sum of no meaning stays harmless.

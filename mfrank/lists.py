@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["NOTHING", "Array", "Lists"]
+__all__ = ["NOTHING", "Array", "Lists", "count_filled", "where_filled"]
 
 Array = NDArray[Any]
 """An array of numpy or of any library with numpy's interface."""
@@ -64,6 +64,11 @@ class Lists:
         return self.gains > 0
 
     @property
+    def filled(self) -> Array:
+        """Whether a place is filled, likes first, bool, shape (B, L + M)."""
+        return np.concatenate([self.likes, self.others], axis=1)
+
+    @property
     def like_shares(self) -> Array:
         """Part of its user's liked places that each like is, shape (B, L); 0 for padding."""
         return _shares(self.likes)
@@ -73,7 +78,27 @@ class Lists:
         """Part of its user's other places that each other item is, shape (B, M)."""
         return _shares(self.others)
 
+    def weigh(self, of_likes: Array, of_others: Array, dtype: DTypeLike = np.float64) -> Array:
+        """Numbers of each list (B, 1) at its likes and at its others, shape (B, L + M)."""
+        (size, width), n_others = self.gains.shape, self.others.shape[1]
+        weights = np.empty((size, width + n_others), dtype, like=self.gains)
+        weights[:, :width] = where_filled(self.likes, of_likes)
+        weights[:, width:] = where_filled(self.others, of_others)
+        return weights
+
+
+def count_filled(filled: Array) -> Array:
+    """How many places of each list are filled, float, shape (B, 1)."""
+    if filled.all():  # as most are, which is soon found out
+        return np.full((len(filled), 1), float(filled.shape[1]), like=filled)
+    counts: Array = filled.sum(axis=1, keepdims=True).astype(np.float64)
+    return counts
+
+
+def where_filled(filled: Array, numbers: Array) -> Array:
+    """The numbers, which broadcast, but 0 for padding; themselves where there is none."""
+    return numbers if filled.all() else numbers * filled
+
 
 def _shares(filled: Array) -> Array:
-    shares: Array = filled / filled.sum(axis=1, keepdims=True).clip(1)
-    return shares
+    return np.broadcast_to(where_filled(filled, 1 / count_filled(filled).clip(1)), filled.shape)

@@ -165,9 +165,7 @@ class ListDrawer:
             liked_items=likes,
             n_threads=self._n_threads,
         )
-        if others.ndim == 1:
-            return Drawn(lists, likes, others, users_repeat)
-        return Drawn(lists, np.concatenate([likes, others], axis=1), None, users_repeat)
+        return Drawn(lists, others, users_repeat)
 
     def _others(
         self, asked: _Asked, pool: Ints, key: int
@@ -185,8 +183,10 @@ class ListDrawer:
         )
         # Of a user who likes all items none is drawn.
         rest = np.maximum(self._other_weight[asked.users], self._least)[:, None]
-        log_chances = np.log(count / rest) + self._log_weights[items]
-        return items, there, log_chances
+        log_chances = np.log(count / rest)
+        if self._chances is not None:
+            log_chances = log_chances + self._log_weights[items]
+        return items, there, np.broadcast_to(log_chances, items.shape)
 
     def _shared(
         self, asked: _Asked, count: int, key: int

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 __all__ = ["key_of", "random_bits", "random_units"]
 
+_END = 2**64
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -32,7 +33,10 @@ def random_units(key: int, positions: NDArray[np.integer]) -> NDArray[np.float64
 
 def key_of(seed: int, *path: int) -> int:
     """Key of the stream at the end of a path, such as (epoch, batch): the seed's own at none."""
-    key = seed % 2**64
+    key = seed % _END
     for step in path:
-        key = int(random_bits(key, np.array([step]))[0])
+        x = (key + (step + 1) * int(_STEP)) % _END  # random_bits of a single position
+        x = (x ^ (x >> 30)) * int(_MIX[0]) % _END
+        x = (x ^ (x >> 27)) * int(_MIX[1]) % _END
+        key = x ^ (x >> 31)
     return key

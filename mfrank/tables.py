@@ -104,20 +104,19 @@ class Tables:
 
     def scores(self, drawn: Drawn) -> tuple[Array, Array]:
         """Scores of the liked and of the other items of the lists."""
-        scores = self._of_users(drawn, drawn.items)
-        if drawn.shared is not None:
-            return scores, self._of_users(drawn, drawn.shared)
-        width = drawn.lists.liked_items.shape[1]
-        return scores[:, :width], scores[:, width:]
-
-    def _of_users(self, drawn: Drawn, items: Ints) -> Array:
-        scores = self._scores(self.users, drawn.lists.users, items)
-        return scores if self.biases is None else scores + self.biases[items, 0]
+        likes, others = (
+            self._scores(self.users, drawn.lists.users, items)
+            for items in (drawn.lists.liked_items, drawn.others)
+        )
+        if self.biases is None:
+            return likes, others
+        biases = self.biases[:, 0]
+        return likes + biases[drawn.lists.liked_items], others + biases[drawn.others]
 
     def between(self, drawn: Drawn) -> Array:
         """Scores of each list's likes, as if they were users, against its others: (B, L, M)."""
         size, width = drawn.lists.liked_items.shape
-        asked = drawn.others if drawn.shared is not None else np.repeat(drawn.others, width, axis=0)
+        asked = drawn.others if drawn.shared else np.repeat(drawn.others, width, axis=0)
         return self._scores(self.items, drawn.lists.liked_items.ravel(), asked).reshape(
             size, width, -1
         )
@@ -129,7 +128,8 @@ class Tables:
         else:
             products = self.backend.score(table[rows], self.items, items, self.n_threads)
         queries = Rows(table, rows[:, None])
-        return self.scoring.scores(products, queries, Rows(self.items, items)) / self.temperature
+        scores = self.scoring.scores(products, queries, Rows(self.items, items))
+        return scores if self.temperature == 1 else scores / self.temperature
 
     def move(
         self, drawn: Drawn, slopes: Slopes, rule: Optimiser, decay: float, clip: float | None
@@ -157,12 +157,16 @@ class Tables:
 
     def _sums_of_lists(self, drawn: Drawn, slopes: Slopes, scale: float) -> tuple[_Sums, _Sums]:
         """Of the slopes over the scale: at the users of the lists, in their order, and at items."""
-        users = drawn.lists.users
-        if drawn.shared is None:
-            by_score = np.concatenate([slopes.likes, slopes.others], axis=1) / scale
-            return self._sums(self.users, users, drawn.items, by_score)
-        by_likes, at_likes = self._sums(self.users, users, drawn.items, slopes.likes / scale)
-        by_others, at_others = self._sums(self.users, users, drawn.shared, slopes.others / scale)
+        users, likes = drawn.lists.users, drawn.lists.liked_items
+        if not drawn.shared:
+            items = np.concatenate([likes, drawn.others], axis=1)
+            by_score = np.empty_like(self.users, shape=items.shape)
+            width = likes.shape[1]
+            by_score[:, :width], by_score[:, width:] = slopes.likes, slopes.others
+            by_score /= scale
+            return self._sums(self.users, users, items, by_score)
+        by_likes, at_likes = self._sums(self.users, users, likes, slopes.likes / scale)
+        by_others, at_others = self._sums(self.users, users, drawn.others, slopes.others / scale)
         on_users = _Sums(users, by_likes.values + by_others.values)
         return on_users, self._merged(self.items, at_likes, at_others)
 
@@ -197,7 +201,7 @@ class Tables:
         by_score = by_score.reshape(-1, n_others)
         asking = np.flatnonzero(by_score.any(axis=1))
         likes, others = drawn.lists.liked_items.ravel()[asking], drawn.others
-        if drawn.shared is None:
+        if not drawn.shared:
             others = others[asking // width]
         return self._sums(self.items, likes, others, by_score[asking])
 

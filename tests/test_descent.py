@@ -75,10 +75,7 @@ def lists(cells: CSR, of: str) -> Drawn:
 
 def apart(drawn: Drawn) -> Drawn:
     """The same lists, which share nothing."""
-    if drawn.shared is None:
-        return drawn
-    others = np.tile(drawn.shared, (len(drawn.items), 1))
-    return replace(drawn, items=np.concatenate([drawn.items, others], axis=1), shared=None)
+    return replace(drawn, others=np.broadcast_to(drawn.others, drawn.lists.others.shape).copy())
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -165,7 +162,7 @@ def test_a_step_is_the_same_where_lists_share_their_others(
 @pytest.mark.parametrize("of", ["users", "shared"])
 def test_scores_are_what_they_are_called(backend: str, of: str) -> None:
     drawn, at = lists(rows(), of), tables(backend, "distance")
-    items = apart(drawn).items
+    items = np.concatenate([drawn.lists.liked_items, apart(drawn).others], axis=1)
     p, q = at.users[drawn.lists.users], at.items[items]
     truth = -((p[:, None] - q) ** 2).sum(2) / 0.7 + at.biases[items, 0]
     np.testing.assert_allclose(np.concatenate(at.scores(drawn), axis=1), truth, atol=1e-12)
@@ -188,7 +185,7 @@ def test_items_that_only_pad_are_not_touched(scores: Scores, backend: str) -> No
         users=np.array([4]),
         liked_items=np.array([[2, 0]]),
     )
-    drawn, at, rule = Drawn(seen, np.array([[2, 0, 3, 1]])), tables(backend, scores), Adam()
+    drawn, at, rule = Drawn(seen, np.array([[3, 1]])), tables(backend, scores), Adam()
     at.kept.clear()
     at.begin(rule)
     at.move(drawn, found(SML(largest_margin=9.0), at, drawn), rule, 0.5, None)

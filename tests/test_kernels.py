@@ -127,6 +127,25 @@ def test_a_forked_child_can_solve_too() -> None:
     assert result.returncode == 0, result.stderr
 
 
+IDLE = """
+import os, time
+from test_kernels import factors, problem, solved
+solved(problem(400, 90, 30), factors(90, 16), n_threads=2)  # BLAS has its threads by now
+time.sleep(2)
+before = len(os.listdir("/proc/self/task"))
+solved(problem(400, 90, 30), factors(90, 16), n_threads=9)
+there = len(os.listdir("/proc/self/task"))
+time.sleep(2)
+print(there > before, len(os.listdir("/proc/self/task")) == before)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="no /proc here")
+def test_threads_that_wait_for_work_end_after_a_while() -> None:
+    result = run(IDLE)
+    assert result.stdout == "True True\n", result.stdout + result.stderr
+
+
 INTERRUPT = """
 import os, signal, threading, time
 import numpy as np
@@ -136,8 +155,8 @@ def strike():
     global struck
     struck = time.process_time()
     os.kill(os.getpid(), signal.SIGINT)
-threading.Timer(0.3, strike).start()
 try:
+    threading.Timer(0.1, strike).start()
     {call}
 except KeyboardInterrupt:
     print("interrupted", time.process_time() - struck)

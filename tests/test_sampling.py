@@ -86,7 +86,8 @@ def test_every_like_is_drawn_alike_often() -> None:
     cells = rows(sp.csr_array(np.r_[np.ones(4), np.zeros(6)][None]))
     lists, seen = drawer(cells, 2, 5), np.zeros(10)
     for key in range(2000):
-        np.add.at(seen, lists.of_users(np.array([0]), key).items[0], 1)
+        drawn = lists.of_users(np.array([0]), key)
+        np.add.at(seen, np.append(drawn.lists.liked_items[0], drawn.others[0]), 1)
     np.testing.assert_allclose(seen[:4] / 2000, 2 / 4, atol=0.05)
     np.testing.assert_allclose(seen[4:] / 2000, 5 / 6, atol=0.05)
 

@@ -32,7 +32,7 @@ class ApproxNDCG(Loss):
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         scores = np.concatenate([likes, others], axis=1)
-        filled = np.concatenate([lists.likes, lists.others], axis=1)
+        filled = lists.filled
         width, pace = likes.shape[1], self.sharpness
         above = ramps("sigmoid", pace * scores, filled, pace * likes, lists.n_threads)
         places = 2 + above.sums - 0.5  # 1 + rank: a like itself counts a half in its own sum

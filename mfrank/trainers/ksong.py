@@ -11,7 +11,7 @@ import numpy as np
 from mfrank.amounts import check_above_zero, check_count
 from mfrank.averages import averaged, check_decay
 from mfrank.hinge_ranks import HingeRanks, discounted_gains
-from mfrank.lists import Array, Lists
+from mfrank.lists import Array, Lists, count_filled
 from mfrank.logistic import sigmoid
 from mfrank.ramps import ramps
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
@@ -118,7 +118,7 @@ class KSONG(Loss):
         means = averaged(kept, lists.cells, ranks.means, self.decay, lists.likes)
         gained, by_mean = discounted_gains(lists, means)
         scores = np.concatenate([likes, others], axis=1)
-        weights = _weights(lists)
+        weights = _weights(lists, scores)
         threshold = self._threshold(lists, scores, weights, memory)
         chosen, by_lead = _CHOICES[self.choice](likes - threshold[:, None], self.steepness)
         on_likes, on_others = ranks.slopes(chosen * by_mean)
@@ -176,8 +176,11 @@ class KSONG(Loss):
         return place
 
 
-def _weights(lists: Lists) -> Array:
+def _weights(lists: Lists, scores: Array) -> Array:
     """Which part of its list each place stands for, shape (B, L + M)."""
-    on_likes = lists.like_shares * lists.n_likes[:, None]
-    on_others = lists.other_shares * (lists.n_items - lists.n_likes)[:, None]
-    return np.concatenate([on_likes, on_others], axis=1) / lists.n_items[:, None]
+    of_like = lists.n_likes / lists.n_items
+    on_likes, on_others = (
+        part[:, None] / count_filled(filled).clip(1)
+        for part, filled in ((of_like, lists.likes), (1 - of_like, lists.others))
+    )
+    return lists.weigh(on_likes, on_others, scores.dtype)

@@ -45,7 +45,7 @@ class LambdaRank(Loss):
     @staticmethod
     def _changes(lists: Lists, scores: Array) -> Array:
         """|dNDCG| of each like and each item of a smaller gain, shape (B, L, L + M)."""
-        filled = np.concatenate([lists.likes, lists.others], axis=1)
+        filled = lists.filled
         gains = np.concatenate([lists.gains, np.zeros(lists.others.shape, like=scores)], axis=1)
         best_first = np.argsort(np.where(filled, -scores, np.inf), axis=1, kind="stable")
         ranks = 1 + np.argsort(best_first, axis=1, kind="stable")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfrank.lists import Array, Lists
-from mfrank.shares import shares
+from mfrank.lists import Array, Lists, count_filled, where_filled
+from mfrank.shares import list_shares
 from mfrank.trainers import Loss, Memory, Slopes
 
 __all__ = ["ListNet"]
@@ -23,13 +23,12 @@ class ListNet(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        scores = np.concatenate([likes, others], axis=1)
-        filled = np.concatenate([lists.likes, lists.others], axis=1)
-        nothing = np.zeros(others.shape, like=others)
-        relevance = np.concatenate([np.log2(1 + lists.gains), nothing], axis=1)
-        wanted = shares(relevance, filled, n_threads=lists.n_threads).values
-        total, chances = shares(scores, filled, n_threads=lists.n_threads)
-        slope = chances - wanted
-        width = likes.shape[1]
-        loss = total[:, 0] - (wanted * np.where(filled, scores, 0)).sum(1)
-        return Slopes(slope[:, :width], slope[:, width:], loss)
+        relevance = np.log2(1 + lists.gains)
+        most = relevance.max(axis=1, keepdims=True)
+        worth, of_other = np.exp(relevance - most) * lists.likes, np.exp(-most)
+        whole = worth.sum(1, keepdims=True) + of_other * count_filled(lists.others)
+        wanted, of_other = worth / whole, (of_other / whole).astype(others.dtype, copy=False)
+        total, on_likes, on_others = list_shares(lists, likes, others)
+        others = where_filled(lists.others, others)
+        loss = total[:, 0] - (wanted * likes).sum(1) - of_other[:, 0] * others.sum(1)
+        return Slopes(on_likes - wanted, where_filled(lists.others, on_others - of_other), loss)

@@ -42,7 +42,7 @@ class NeuralNDCG(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        filled = np.concatenate([lists.likes, lists.others], axis=1)
+        filled = lists.filled
         scores = np.where(filled, np.concatenate([likes, others], axis=1), 0)
         gains = np.concatenate([lists.gains, np.zeros(others.shape, like=others)], axis=1)
         places = np.arange(1, scores.shape[1] + 1, like=scores)

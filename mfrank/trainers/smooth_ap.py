@@ -34,7 +34,7 @@ class SmoothAP(Loss):
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         scores = np.concatenate([likes, others], axis=1)
-        filled = np.concatenate([lists.likes, lists.others], axis=1)
+        filled = lists.filled
         width, cold = likes.shape[1], 1 / self.temperature
         above = ramps("sigmoid", cold * scores, filled, cold * likes, lists.n_threads)
         likes_above = ramps("sigmoid", cold * likes, lists.likes, cold * likes, lists.n_threads)

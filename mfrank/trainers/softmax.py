@@ -9,7 +9,7 @@ import numpy as np
 from mfrank.amounts import check_above_zero
 from mfrank.lists import Array, Lists
 from mfrank.logistic import softplus
-from mfrank.shares import shares
+from mfrank.shares import list_shares, shares
 from mfrank.trainers import Loss, Memory, Slopes
 
 __all__ = ["SampledSoftmax", "Softmax"]
@@ -21,13 +21,10 @@ class Softmax(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        scores = np.concatenate([likes, others], axis=1)
-        filled = np.concatenate([lists.likes, lists.others], axis=1)
         targets = lists.gains / lists.gains.sum(1, keepdims=True)
-        total, chances = shares(scores, filled, n_threads=lists.n_threads)
-        width = likes.shape[1]
+        total, on_likes, on_others = list_shares(lists, likes, others)
         loss = total[:, 0] - (targets * likes).sum(1)
-        return Slopes(chances[:, :width] - targets, chances[:, width:], loss)
+        return Slopes(on_likes - targets, on_others, loss)
 
 
 @dataclass(frozen=True)
@@ -57,4 +54,5 @@ class SampledSoftmax(Loss):
         missed = np.exp(-softplus(-lead))  # 1 - softmax of the like itself
         slope = weights * missed / self.temperature
         loss = (weights * softplus(lead)).sum(1)
-        return Slopes(-slope, chances * slope.sum(1, keepdims=True), loss)
+        on_others = chances * slope.sum(1, keepdims=True).astype(chances.dtype, copy=False)
+        return Slopes(-slope, on_others, loss)

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from mfrank.averages import check_decay
-from mfrank.lists import Array, Lists
-from mfrank.shares import shares
+from mfrank.lists import Array, Lists, count_filled
+from mfrank.shares import list_shares
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["SOLC"]
@@ -47,23 +47,18 @@ class SOLC(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        filled = np.concatenate([lists.likes, lists.others], axis=1)
-        stand_for = np.concatenate(
-            [
-                lists.like_shares * lists.n_likes[:, None],
-                lists.other_shares * (lists.n_items - lists.n_likes)[:, None],
-            ],
-            axis=1,
-        )
-        scores = np.concatenate([likes, others], axis=1)
-        logs = scores + np.log(np.where(stand_for > 0, stand_for, 1))
-        counted = filled & (stand_for > 0)
-        now, chances = shares(logs, counted, n_threads=lists.n_threads)
+        n_others = lists.n_items - lists.n_likes
+        with np.errstate(divide="ignore"):  # of a user who likes all
+            logs = (
+                np.log(whole[:, None] / count_filled(drawn).clip(1))
+                for whole, drawn in ((lists.n_likes, lists.likes), (n_others, lists.others))
+            )
+            now, on_likes, on_others = list_shares(lists, likes, others, *logs)
         total = self._averaged(lists, now[:, 0], memory)
-        slope = chances * np.exp(now - total[:, None])
-        width, targets = likes.shape[1], lists.like_shares
+        ahead = np.exp(now - total[:, None]).astype(on_others.dtype, copy=False)
+        targets = lists.like_shares
         loss = total - (targets * likes).sum(1)
-        return Slopes(slope[:, :width] - targets, slope[:, width:], loss)
+        return Slopes(ahead * on_likes - targets, ahead * on_others, loss)
 
     def _averaged(self, lists: Lists, estimates: Array, memory: Memory) -> Array:
         """The moving averages with these estimates in them, kept."""

@@ -10,7 +10,7 @@ import numpy as np
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
 from mfrank.averages import averaged, check_decay
 from mfrank.hinge_ranks import squared_hinges
-from mfrank.lists import Array, Lists
+from mfrank.lists import Array, Lists, count_filled
 from mfrank.quantiles import quantiles
 from mfrank.scoring import Scores
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
@@ -79,7 +79,6 @@ class SOPRC(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        likes, others = (h.astype(np.float64, copy=False) for h in (likes, others))
         width, square = likes.shape[1], self.hinge**2
         # l1 is one squared hinge less another, a hinge apart: [x + hinge]^2 - [x]^2.
         thresholds = np.concatenate([likes - self.hinge, likes], axis=1)
@@ -110,15 +109,17 @@ class SOPRC(Loss):
             levels = averaged(kept, lists.users, found, self.decay, there[:, 0])
         x = (likes[:, :, None] - levels[:, None, :]) / (2 * self.smoothing)
         counted = there[:, None, :] & (x < 0)
-        l2 = np.where(counted, np.tanh(-x), 0)
-        slope = np.where(counted, -(1 - np.tanh(x) ** 2) / (2 * self.smoothing), 0)
-        size = 1 + there.sum(1)[:, None]
-        return (1 + l2.sum(2)) / size, slope.sum(2) / size
+        tanh = np.where(counted, np.tanh(x), 0)
+        slope = counted * (tanh**2 - 1) / (2 * self.smoothing)
+        size = 1 + count_filled(there)
+        return (1 - tanh.sum(2)) / size, slope.sum(2) / size
 
 
 def _semi_variance(scores: Array, shares: Array, sign: int, weight: float) -> tuple[Array, Array]:
     """Slopes and value (B,) of weight mean max(0, sign (h - mean h))^2, the mean followed too."""
-    mean = (shares * scores).sum(1, keepdims=True)
+    shares = shares.astype(scores.dtype)
+    mean = np.einsum("bn,bn->b", shares, scores)[:, None]
     beyond = np.maximum(sign * (scores - mean), 0)
-    slopes: Array = 2 * weight * sign * shares * (beyond - (shares * beyond).sum(1, keepdims=True))
-    return slopes, weight * (shares * beyond**2).sum(1)
+    counted = shares * beyond
+    slopes: Array = 2 * weight * sign * (counted - counted.sum(1, keepdims=True) * shares)
+    return slopes, weight * np.einsum("bn,bn->b", counted, beyond)

@@ -23,7 +23,7 @@ class Sparsemax(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        filled = np.concatenate([lists.likes, lists.others], axis=1)
+        filled = lists.filled
         scores = np.where(filled, np.concatenate([likes, others], axis=1), -np.inf)
         best = scores.max(axis=1, keepdims=True)
         scores = np.where(filled, scores - best, -np.inf)  # Only differences count.

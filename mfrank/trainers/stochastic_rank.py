@@ -90,7 +90,7 @@ class StochasticRank(Loss):
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`; the loss is that of the draw."""
         scores = np.concatenate([likes, others], axis=1)
-        filled = np.concatenate([lists.likes, lists.others], axis=1)
+        filled = lists.filled
         gains = np.concatenate([lists.gains, np.zeros(others.shape, like=others)], axis=1)
         batches = int(memory["batches"][0])
         drawn = np.random.default_rng([self.random_state, batches])

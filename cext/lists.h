@@ -1,0 +1,38 @@
+// Lists of a batch, shared among threads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "parallel.h"
+
+namespace mfrank {
+
+constexpr int64_t LISTS_AT_ONCE = 16;
+constexpr double WORTH_A_THREAD = 1 << 19;  // multiply-adds, some 40 microseconds
+
+// As many threads as have that much to do, at so much a list: a batch is short, and a thread that
+// waits for a core costs more than it brings.
+inline int threads_worth(int64_t n_lists, double work, int n_threads) {
+    const int most = n_threads > 0 ? n_threads : usable_cores();
+    return static_cast<int>(std::clamp(double(n_lists) * work / WORTH_A_THREAD, 1.0, double(most)));
+}
+
+// Calls work(list) for all lists, where each thread has a work = make() of its own.
+template <class Make>
+void for_each_list_by(int64_t n_lists, int n_threads, const Make& make) {
+    share((n_lists + LISTS_AT_ONCE - 1) / LISTS_AT_ONCE, n_threads, [&](Blocks& blocks) {
+        auto work = make();
+        for (int64_t block; blocks.next(block);) {
+            const int64_t end = std::min(n_lists, (block + 1) * LISTS_AT_ONCE);
+            for (int64_t list = block * LISTS_AT_ONCE; list < end; ++list) work(list);
+        }
+    });
+}
+
+template <class Work>
+void for_each_list(int64_t n_lists, int n_threads, const Work& work) {
+    for_each_list_by(n_lists, n_threads, [&] { return [&](int64_t list) { work(list); }; });
+}
+
+}  // namespace mfrank
