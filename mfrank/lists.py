@@ -90,7 +90,7 @@ class Lists:
 def count_filled(filled: Array) -> Array:
     """How many places of each list are filled, float, shape (B, 1)."""
     if filled.all():  # as most are, which is soon found out
-        return np.full((len(filled), 1), float(filled.shape[1]), like=filled)
+        return np.full_like(filled, filled.shape[1], dtype=np.float64, shape=(len(filled), 1))
     counts: Array = filled.sum(axis=1, keepdims=True).astype(np.float64)
     return counts
 
