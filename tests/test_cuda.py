@@ -383,7 +383,7 @@ def test_recommend_takes_factors_on_the_device(
         Ids.numbered(20),
         counts=Counts(np.zeros(8, int), np.zeros(20, int)),
     )
-    np.testing.assert_array_equal(store.item_factors, items)
+    np.testing.assert_array_equal(store.on_host().item_factors, items)
 
 
 def test_sparse_matrices_of_cupy_are_data(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,7 @@ class FactorModel(Parameters, Recommender):
     def _stored(
         self, step: Step, data: Interactions, history: Sequence[Mapping[str, float | int | None]]
     ) -> FactorStore:
+        step = step.on_host()
         return FactorStore(
             step.user_factors,
             step.item_factors,

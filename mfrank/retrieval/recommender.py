@@ -10,12 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays import beside
 from mfrank.backends import Factors, choose
 from mfrank.data.ids import Ids
 from mfrank.retrieval.lists import Answer, Asking, Wanted, answer, best, closest
 from mfrank.retrieval.recommend import score
 from mfrank.retrieval.seen import pack, unpack
-from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, sides
+from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_rows, sides
 from mfrank.store.factors import FactorStore
 
 __all__ = ["NotFittedError", "Recommender"]
@@ -35,6 +36,10 @@ class Recommender:
     item that was filtered, by the seen items or by the call; where fewer candidates than N are
     left, the rest of the list has score NaN and id -1 (None where ids are not row numbers). Memory
     does not grow with users times items.
+
+    Ids may be arrays of any library. Row numbers that lie on a GPU are answered there, by CuPy's
+    arrays, and with ``backend="cuda"`` neither factors nor scores come to the host in between;
+    filters are read there, and so are ids that have labels.
     """
 
     backend: str = "auto"
@@ -124,7 +129,10 @@ class Recommender:
             An unknown user, a matrix of another shape, ``user_items`` missing where it is needed;
             the message names the argument.
         """
-        wanted = self._wanted(N, filter_items, items, n_threads)
+        wanted, userid = (
+            self._wanted(N, filter_items, items, n_threads),
+            given_ids(userid, "userid"),
+        )
         users, item_side = sides(self.store, by_row=by_row)
         if recalculate_user:
             if user_items is None:
@@ -154,7 +162,10 @@ class Recommender:
 
         ``item_users`` are Interactions, or a sparse matrix with a row per item.
         """
-        wanted = self._wanted(N, filter_users, users, n_threads)
+        wanted, itemid = (
+            self._wanted(N, filter_users, users, n_threads),
+            given_ids(itemid, "itemid"),
+        )
         user_side, items = sides(self.store, by_row=by_row)
         asking = Asking.known(items, itemid, "itemid")
         seen = None
@@ -177,7 +188,7 @@ class Recommender:
         An item comes first in its own list, unless it is filtered. Filters as in
         :meth:`recommend`.
         """
-        side = sides(self.store, by_row=by_row)[1]
+        side, itemid = sides(self.store, by_row=by_row)[1], given_ids(itemid, "itemid")
         return closest(side, itemid, self._wanted(N, filter_items, items, n_threads))
 
     def similar_users(
@@ -191,15 +202,18 @@ class Recommender:
         n_threads: int = 0,
     ) -> Answer:
         """Users whose factors have the highest cosine, as :meth:`similar_items`."""
-        side = sides(self.store, by_row=by_row)[0]
+        side, userid = sides(self.store, by_row=by_row)[0], given_ids(userid, "userid")
         return closest(side, userid, self._wanted(N, filter_users, users, n_threads))
 
     def score(self, userid: ArrayLike, itemid: ArrayLike, *, by_row: bool = False) -> NDArray[Any]:
         """Scores of pairs: user ``userid[j]`` with item ``itemid[j]``, shape (pairs,)."""
         users, items = sides(self.store, by_row=by_row)
-        rows = users.rows(userid, "userid"), items.rows(itemid, "itemid")
+        given = given_ids(userid, "userid"), given_ids(itemid, "itemid")
+        rows = users.rows_there(given[0], "userid"), items.rows_there(given[1], "itemid")
         scores = score(users.factors, items.factors, *rows, item_bias=items.biases)
-        return scores if users.biases is None else scores + users.biases[rows[0]]
+        if users.biases is not None:
+            scores += beside(users.biases[beside(rows[0], users.biases)], scores)
+        return scores
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
         """Factors solved from users' rows; only models with a closed form have them."""
