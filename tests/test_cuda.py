@@ -80,12 +80,6 @@ globals().update(
 
 
 @pytest.fixture(scope="module")
-def device() -> Iterator[EmulatedGPU]:
-    with emulated_gpu.installed() as emulated:
-        yield emulated
-
-
-@pytest.fixture(scope="module")
 def backend(device: EmulatedGPU) -> backends.Backend:
     return backends.choose("cuda")
 

@@ -5,14 +5,13 @@ The emulated device refuses to mix its arrays with numpy's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import emulated_gpu
 import numpy as np
 import pytest
-from emulated_gpu import DeviceArray, EmulatedGPU
+from emulated_gpu import DeviceArray
 from problems import toy
 
 import mfrank
@@ -21,6 +20,8 @@ from mfrank.trainers import Loss
 
 if reason := emulated_gpu.why_unavailable():
     pytest.skip(reason, allow_module_level=True)
+
+pytestmark = pytest.mark.usefixtures("device")
 
 DATA = mfrank.Interactions.from_sparse(toy(30, 20, 0.3))
 SMALL = {"factors": 4, "iterations": 2, "batch_size": 8, "likes": 3, "others": 6}
@@ -36,12 +37,6 @@ LOSSES: list[Loss] = [
     ),
     *(mfrank.StochasticRank(metric) for metric in ("recall", "map", "mrr", "err")),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def device() -> Iterator[EmulatedGPU]:
-    with emulated_gpu.installed() as emulated:
-        yield emulated
 
 
 def made(backend: str, **options: Any) -> mfrank.Descent:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,28 +99,6 @@ def test_devices_that_are_no_gpu_of_cuda_are_refused(monkeypatch: pytest.MonkeyP
 
 
 # --- on a GPU
-
-
-@pytest.fixture(scope="module")
-def device() -> Iterator[EmulatedGPU]:
-    if reason := emulated_gpu.why_unavailable():
-        pytest.skip(reason)
-    with emulated_gpu.installed() as emulated:
-        yield emulated
-
-
-@pytest.fixture
-def came(device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Numbers in each array that came from the device to the host."""
-    sizes: list[int] = []
-
-    def seen(array: DeviceArray) -> NDArray[Any]:
-        sizes.append(array.on_host.size)
-        return np.array(array.on_host)
-
-    monkeypatch.setattr(DeviceArray, "get", seen)
-    monkeypatch.setattr(device, "asnumpy", seen)
-    return sizes
 
 
 def test_arrays_of_another_library_stay_on_the_gpu(device: EmulatedGPU, came: list[int]) -> None:

@@ -84,7 +84,6 @@ class FactorModel(Parameters, Recommender):
         for step in follow(steps, self.iterations) if watch.show_progress else steps:
             records.append(step.record())
             if stopping:
-                step = step.on_host()
                 values.append(stopping.value(step, data, self.backend, self.n_threads))
                 records[-1]["valid"] = values[-1]
             self._take(step, data, records)
@@ -95,7 +94,7 @@ class FactorModel(Parameters, Recommender):
             if stopping and stopping.is_over(values):
                 break
         if stopping:
-            self._store = replace(best, history=records)
+            self._store, self._late = replace(best, history=records), None
 
     @property
     def store(self) -> FactorStore:
