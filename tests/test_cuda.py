@@ -323,8 +323,7 @@ def test_a_fit_is_the_one_of_the_cpu(device: EmulatedGPU, name: str) -> None:
 def test_factors_come_to_the_host_when_they_are_looked_at(device: EmulatedGPU) -> None:
     data = mfrank.Interactions.from_sparse(toy())
     model = mfrank.ALS(factors=3, iterations=2, random_state=0, backend="cuda").fit(data)
-    assert model._store is None
-    held = model._late.args[0].user_factors  # type: ignore[union-attr]
+    held = model.placed.user_factors
     assert isinstance(held, DeviceArray)
     np.testing.assert_array_equal(model.user_factors, held.get())
 

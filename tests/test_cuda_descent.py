@@ -121,8 +121,7 @@ def test_a_fit_goes_on_from_a_checkpoint(tmp_path: Path, first: str, optimiser: 
 
 def test_what_descends_stays_on_the_device() -> None:
     model = made("cuda", scores="distance").fit(DATA)
-    assert model._store is None
-    held = model._late.args[0]  # type: ignore[union-attr]
+    held = model.placed
     for array in (held.user_factors, held.item_factors, held.user_biases, held.item_biases):
         assert isinstance(array, DeviceArray)
     np.testing.assert_array_equal(model.item_factors, held.item_factors.get())

@@ -108,6 +108,35 @@ def test_a_fit_that_is_watched_stays_on_the_gpu(device: EmulatedGPU, came: list[
     np.testing.assert_allclose(*scores, atol=1e-6)
 
 
+@pytest.mark.parametrize("fitter", ["als", "descent"])
+def test_what_was_fitted_there_is_asked_and_evaluated_there(
+    device: EmulatedGPU, came: list[int], fitter: str
+) -> None:
+    """From the interactions to the lists, no factors come to the host."""
+    data = mfrank.Interactions.from_sparse(toy(40, 30, 0.3))
+    split = mfrank.by_ratio(data, random_state=0)
+    options: dict[str, Any] = {"factors": 7, "iterations": 1, "random_state": 0, "backend": "cuda"}
+    model = (
+        mfrank.ALS(mfrank.WRMF(), **options)
+        if fitter == "als"
+        else mfrank.Descent(mfrank.BPR(), **options, item_biases=True)
+    )
+    model.fit(split.train)
+    came.clear()
+    users = device.asarray(np.array([3, 0, 5]))
+    asked = [model.recommend(users, filter_already_liked_items=False), model.similar_items(users)]
+    result = evaluate(model, split.valid, train=split.train, metrics=METRICS, backend="cuda")
+    assert max(came) <= 40
+    wanted = mfrank.Recommender.of(model.store)
+    wanted.backend = "reference"
+    again = [wanted.recommend([3, 0, 5], filter_already_liked_items=False)]
+    again.append(wanted.similar_items([3, 0, 5]))
+    for (_, scores), (_, truth) in zip(asked, again, strict=True):
+        np.testing.assert_allclose(to_host(scores, ""), truth, rtol=1e-4, atol=1e-5)
+    host = evaluate(model, split.valid, train=split.train, metrics=METRICS, backend="reference")
+    assert result["auc"].value == pytest.approx(host["auc"].value, abs=1e-4)
+
+
 def test_judged_scores_may_lie_on_the_gpu(device: EmulatedGPU) -> None:
     rng = np.random.default_rng(0)
     judged = mfrank.Judged(

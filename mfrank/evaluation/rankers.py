@@ -123,7 +123,8 @@ def ranker_of(model: Any, shape: tuple[int, int], backend: Backend, n_threads: i
     ValueError
         The factors do not fit together, to ``shape`` (users, items), or are not finite.
     """
-    held = getattr(model, "store", model)  # an estimator's FactorStore has its biases too
+    # An estimator's FactorStore has its biases too.
+    held = model.placed if isinstance(model, Recommender) else getattr(model, "store", model)
     sides = getattr(held, "user_factors", None), getattr(held, "item_factors", None)
     if sides[0] is not None and sides[1] is not None and not _ranks_otherwise(model):
         users, items = (

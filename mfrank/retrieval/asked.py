@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import on_host
+from mfrank.arrays import beside, on_host
 from mfrank.foreign import as_array
 
 __all__ = ["Asked", "Rows", "check_rows", "check_rows_there"]
@@ -35,7 +35,9 @@ def check_rows_there(values: ArrayLike, n_rows: int, name: str) -> Rows:
     rows = as_array(values, name)
     if rows.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got an array of shape {rows.shape}")
-    if rows.size and rows.dtype.kind not in "iu":
+    if rows.size == 0:
+        return beside(np.empty(0, dtype=np.int64), rows)
+    if rows.dtype.kind not in "iu":
         remedy = "; use np.flatnonzero(mask)" if rows.dtype.kind == "b" else ""
         raise TypeError(f"{name} must be integer row numbers, got dtype {rows.dtype}{remedy}")
     wrong = (rows < 0) | (rows >= n_rows)

@@ -54,11 +54,16 @@ class Recommender:
         return model
 
     @property
-    def store(self) -> FactorStore:
-        """The fitted factors with their ids and history."""
+    def placed(self) -> FactorStore:
+        """The store, its factors where the fit left them: on a GPU, until they are looked at."""
         if self._store is None:
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
         return self._store
+
+    @property
+    def store(self) -> FactorStore:
+        """The fitted factors with their ids and history."""
+        return self.placed
 
     @property
     def user_factors(self) -> Factors:
@@ -73,12 +78,12 @@ class Recommender:
     @property
     def user_ids(self) -> Ids:
         """Id of each user row."""
-        return self.store.user_ids
+        return self.placed.user_ids
 
     @property
     def item_ids(self) -> Ids:
         """Id of each item row."""
-        return self.store.item_ids
+        return self.placed.item_ids
 
     def recommend(
         self,
@@ -129,11 +134,9 @@ class Recommender:
             An unknown user, a matrix of another shape, ``user_items`` missing where it is needed;
             the message names the argument.
         """
-        wanted, userid = (
-            self._wanted(N, filter_items, items, n_threads),
-            given_ids(userid, "userid"),
-        )
-        users, item_side = sides(self.store, by_row=by_row)
+        userid = given_ids(userid, "userid")
+        wanted = self._wanted(N, filter_items, items, n_threads)
+        users, item_side = sides(self.placed, by_row=by_row)
         if recalculate_user:
             if user_items is None:
                 raise ValueError("recalculate_user=True needs the users' rows in user_items")
@@ -162,11 +165,9 @@ class Recommender:
 
         ``item_users`` are Interactions, or a sparse matrix with a row per item.
         """
-        wanted, itemid = (
-            self._wanted(N, filter_users, users, n_threads),
-            given_ids(itemid, "itemid"),
-        )
-        user_side, items = sides(self.store, by_row=by_row)
+        itemid = given_ids(itemid, "itemid")
+        wanted = self._wanted(N, filter_users, users, n_threads)
+        user_side, items = sides(self.placed, by_row=by_row)
         asking = Asking.known(items, itemid, "itemid")
         seen = None
         if filter_already_liked_users:
@@ -188,7 +189,7 @@ class Recommender:
         An item comes first in its own list, unless it is filtered. Filters as in
         :meth:`recommend`.
         """
-        side, itemid = sides(self.store, by_row=by_row)[1], given_ids(itemid, "itemid")
+        side, itemid = sides(self.placed, by_row=by_row)[1], given_ids(itemid, "itemid")
         return closest(side, itemid, self._wanted(N, filter_items, items, n_threads))
 
     def similar_users(
@@ -202,12 +203,12 @@ class Recommender:
         n_threads: int = 0,
     ) -> Answer:
         """Users whose factors have the highest cosine, as :meth:`similar_items`."""
-        side, userid = sides(self.store, by_row=by_row)[0], given_ids(userid, "userid")
+        side, userid = sides(self.placed, by_row=by_row)[0], given_ids(userid, "userid")
         return closest(side, userid, self._wanted(N, filter_users, users, n_threads))
 
     def score(self, userid: ArrayLike, itemid: ArrayLike, *, by_row: bool = False) -> NDArray[Any]:
         """Scores of pairs: user ``userid[j]`` with item ``itemid[j]``, shape (pairs,)."""
-        users, items = sides(self.store, by_row=by_row)
+        users, items = sides(self.placed, by_row=by_row)
         given = given_ids(userid, "userid"), given_ids(itemid, "itemid")
         rows = users.rows_there(given[0], "userid"), items.rows_there(given[1], "itemid")
         scores = score(users.factors, items.factors, *rows, item_bias=items.biases)
