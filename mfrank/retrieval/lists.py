@@ -73,8 +73,8 @@ class Asking(NamedTuple):
     def known(cls, side: Side, raw: Raw, argument: str) -> Asking:
         """Rows of the model; ValueError where an id is unknown."""
         rows = side.rows_there(raw, argument)
-        every = np.arange(len(side.ids), like=rows)
-        all_of_them = len(rows) == len(every) and bool((rows == every).all())
+        as_many = len(rows) == len(side.ids)
+        all_of_them = as_many and bool((rows == np.arange(len(rows), like=rows)).all())
         at = beside(rows, side.factors)
         factors = beside(side.factors if all_of_them else side.factors[at], rows)
         biases = None if side.biases is None else beside(side.biases[at], rows)
