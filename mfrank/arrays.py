@@ -6,6 +6,7 @@ two do not mix, so what comes from the host goes beside the factors first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from mfrank import aligned
 
-__all__ = ["beside", "empty_beside", "on_host", "subtract_at"]
+__all__ = ["beside", "empty_beside", "on_host", "reachable", "subtract_at"]
 
 
 def on_host(array: Any) -> NDArray[Any]:
@@ -22,9 +23,15 @@ def on_host(array: Any) -> NDArray[Any]:
     return found
 
 
-def beside(array: NDArray[Any], other: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """A numpy array where the other one is: itself, or a copy on the device."""
-    return np.asarray(array, dtype=dtype, like=other)
+def beside(array: Any, other: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    """An array where the other one is: itself, or a copy on the other side."""
+    here = on_host(array) if isinstance(other, np.ndarray) else array
+    return np.asarray(here, dtype=dtype, like=other)
+
+
+def reachable(array: Any, place: Callable[[Any], Any]) -> Any:
+    """An array as a backend with this ``place`` reads it; numpy's are read by every backend."""
+    return array if isinstance(array, np.ndarray) else place(array)
 
 
 def empty_beside(other: Any, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -49,6 +49,7 @@ def first_factors(
             f"start has {start.factors} factors, this model {width}; "
             f"set_params(factors={start.factors}) makes them agree"
         )
+    start = start.on_host()
     user_factors = random_factors((data.n_users, width), random, dtype)
     item_factors = random_factors((data.n_items, width), random, dtype)
     _carry_over("users", user_factors, data.user_ids, start.user_factors, start.user_ids)
@@ -80,6 +81,7 @@ def first_biases(
     """
     biases = otherwise.copy()
     if start is not None:
-        own = np.zeros(start.n_items) if start.item_biases is None else start.item_biases
+        known = start.on_host().item_biases
+        own = np.zeros(start.n_items) if known is None else known
         _carry_over("items", biases, data.item_ids, own, start.item_ids)
     return biases

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
-
-from mfrank.arrays import on_host
 
 __all__ = ["Step"]
 
@@ -37,20 +35,6 @@ class Step:
     item_factors: NDArray[Any]
     item_biases: NDArray[Any] | None = None
     user_biases: NDArray[Any] | None = None
-
-    def on_host(self) -> Step:
-        """The step with its factors and biases in numpy."""
-        of_users, of_items = (
-            None if biases is None else on_host(biases)
-            for biases in (self.user_biases, self.item_biases)
-        )
-        return replace(
-            self,
-            user_factors=on_host(self.user_factors),
-            item_factors=on_host(self.item_factors),
-            item_biases=of_items,
-            user_biases=of_users,
-        )
 
     def record(self) -> dict[str, float | int | None]:
         """The step without its factors, as kept in a history."""

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import emulated_gpu
+import numpy as np
 import pytest
+from emulated_gpu import DeviceArray, EmulatedGPU
+from numpy.typing import NDArray
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +21,26 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data: {folder} is not there (set MFRANK_DATA to its folder)")
     return folder
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[EmulatedGPU]:
+    """An emulated GPU, the only one there is while the module's tests run."""
+    if reason := emulated_gpu.why_unavailable():
+        pytest.skip(reason)
+    with emulated_gpu.installed() as emulated:
+        yield emulated
+
+
+@pytest.fixture
+def came(device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers in each array that came from the emulated GPU to the host."""
+    sizes: list[int] = []
+
+    def seen(array: DeviceArray) -> NDArray[Any]:
+        sizes.append(array.on_host.size)
+        return np.array(array.on_host)
+
+    monkeypatch.setattr(DeviceArray, "get", seen)
+    monkeypatch.setattr(device, "asnumpy", seen)
+    return sizes

@@ -66,6 +66,9 @@ def unknown_to(library: Any) -> list[str]:
     functions, attributes = DeviceArray.asked["functions"], DeviceArray.asked["attributes"]
     unknown = [name for name in functions if not hasattr(library, name)]
     unknown += [name for name in attributes if not hasattr(library.ndarray, name)]
+    for name in attributes.keys() - set(unknown):
+        signature = (getattr(library.ndarray, name).__doc__ or "").partition("\n")[0]
+        unknown += [f".{name}({how})" for how in attributes[name] if f"{how}=" not in signature]
     for name in functions.keys() - set(unknown):
         if inspect.isfunction(function := getattr(library, name)):
             known = inspect.signature(function).parameters
@@ -103,7 +106,8 @@ class DeviceArray:
         if function is np.empty:
             return _poisoned(function(*args, **how))
         if function in (np.asarray, np.array, np.zeros, np.arange):
-            return _outside(np.array(function(*args, **how)))  # with like=: a copy on the device
+            given = [value.on_host if isinstance(value, DeviceArray) else value for value in args]
+            return _outside(np.array(function(*given, **how)))  # with like=: a copy on the device
         return _outside(function(*map(_inside, args), **{n: _inside(v) for n, v in how.items()}))
 
     def __getattr__(self, name: str) -> Any:
@@ -113,9 +117,12 @@ class DeviceArray:
         found = getattr(self.on_host, name)
         if not callable(found):
             return _outside(found)
-        return lambda *args, **how: _outside(
-            found(*map(_inside, args), **{n: _inside(v) for n, v in how.items()})
-        )
+
+        def call(*args: Any, **how: Any) -> Any:
+            self.asked["attributes"][name].update(how)
+            return _outside(found(*map(_inside, args), **{n: _inside(v) for n, v in how.items()}))
+
+        return call
 
     def __getitem__(self, at: Any) -> Any:
         return _outside(self.on_host[_inside(at)])
@@ -136,6 +143,9 @@ class DeviceArray:
 
     def __bool__(self) -> bool:
         return bool(self.on_host)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
 
     def get(self) -> NDArray[Any]:
         """As CuPy's: a copy in numpy."""

@@ -80,12 +80,6 @@ globals().update(
 
 
 @pytest.fixture(scope="module")
-def device() -> Iterator[EmulatedGPU]:
-    with emulated_gpu.installed() as emulated:
-        yield emulated
-
-
-@pytest.fixture(scope="module")
 def backend(device: EmulatedGPU) -> backends.Backend:
     return backends.choose("cuda")
 
@@ -329,8 +323,7 @@ def test_a_fit_is_the_one_of_the_cpu(device: EmulatedGPU, name: str) -> None:
 def test_factors_come_to_the_host_when_they_are_looked_at(device: EmulatedGPU) -> None:
     data = mfrank.Interactions.from_sparse(toy())
     model = mfrank.ALS(factors=3, iterations=2, random_state=0, backend="cuda").fit(data)
-    assert model._store is None
-    held = model._late.args[0].user_factors  # type: ignore[union-attr]
+    held = model.placed.user_factors
     assert isinstance(held, DeviceArray)
     np.testing.assert_array_equal(model.user_factors, held.get())
 
@@ -383,7 +376,7 @@ def test_recommend_takes_factors_on_the_device(
         Ids.numbered(20),
         counts=Counts(np.zeros(8, int), np.zeros(20, int)),
     )
-    np.testing.assert_array_equal(store.item_factors, items)
+    np.testing.assert_array_equal(store.on_host().item_factors, items)
 
 
 def test_sparse_matrices_of_cupy_are_data(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,14 +5,13 @@ The emulated device refuses to mix its arrays with numpy's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import emulated_gpu
 import numpy as np
 import pytest
-from emulated_gpu import DeviceArray, EmulatedGPU
+from emulated_gpu import DeviceArray
 from problems import toy
 
 import mfrank
@@ -21,6 +20,8 @@ from mfrank.trainers import Loss
 
 if reason := emulated_gpu.why_unavailable():
     pytest.skip(reason, allow_module_level=True)
+
+pytestmark = pytest.mark.usefixtures("device")
 
 DATA = mfrank.Interactions.from_sparse(toy(30, 20, 0.3))
 SMALL = {"factors": 4, "iterations": 2, "batch_size": 8, "likes": 3, "others": 6}
@@ -36,12 +37,6 @@ LOSSES: list[Loss] = [
     ),
     *(mfrank.StochasticRank(metric) for metric in ("recall", "map", "mrr", "err")),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def device() -> Iterator[EmulatedGPU]:
-    with emulated_gpu.installed() as emulated:
-        yield emulated
 
 
 def made(backend: str, **options: Any) -> mfrank.Descent:
@@ -126,8 +121,7 @@ def test_a_fit_goes_on_from_a_checkpoint(tmp_path: Path, first: str, optimiser: 
 
 def test_what_descends_stays_on_the_device() -> None:
     model = made("cuda", scores="distance").fit(DATA)
-    assert model._store is None
-    held = model._late.args[0]  # type: ignore[union-attr]
+    held = model.placed
     for array in (held.user_factors, held.item_factors, held.user_biases, held.item_biases):
         assert isinstance(array, DeviceArray)
     np.testing.assert_array_equal(model.item_factors, held.item_factors.get())

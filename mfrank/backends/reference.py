@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import on_host
 from mfrank.backends import (
     ROUNDS,
     AdamAverages,
@@ -35,8 +36,8 @@ def why_unavailable() -> str | None:
 
 
 def place(factors: Factors) -> Factors:
-    """Themselves."""
-    return factors
+    """In numpy: themselves, or a copy of what lies on a device."""
+    return on_host(factors)
 
 
 def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:

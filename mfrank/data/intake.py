@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, get_args
 
 import numpy as np
@@ -13,8 +12,9 @@ from mfrank.data import cells
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import epoch_seconds
 from mfrank.data.ids import Ids, RawIds
+from mfrank.foreign import sparse_to_host, to_host
 
-__all__ = ["IdsLike", "Parts", "from_arrays", "from_sparse", "off_gpu"]
+__all__ = ["IdsLike", "Parts", "from_arrays", "from_sparse"]
 
 IdsLike = Ids | RawIds
 """Ids, or the ids themselves in row order."""
@@ -36,6 +36,8 @@ def from_arrays(
 ) -> Parts:
     """Parts of interactions given as one array for each column."""
     _check_duplicates(duplicates)
+    users, items = to_host(users, "users"), to_host(items, "items")
+    values, timestamps = to_host(values, "values"), to_host(timestamps, "timestamps")
     if shape is None:
         known_users, user_rows = _look_up("users", users, user_ids)
         known_items, item_rows = _look_up("items", items, item_ids)
@@ -62,18 +64,12 @@ def from_sparse(
 ) -> Parts:
     """Parts of interactions given as a sparse matrix of scipy's or CuPy's."""
     _check_duplicates(duplicates)
-    matrix = off_gpu(matrix)
+    matrix = sparse_to_host(matrix)
     if not sp.issparse(matrix):
         raise TypeError(f"expected a scipy sparse matrix, got {type(matrix).__name__}")
     user_items = cells.from_sparse(matrix, duplicates=duplicates)
     n_users, n_items = user_items.shape
     return _finite(user_items, _ids(user_ids, n_users), _ids(item_ids, n_items), None)
-
-
-def off_gpu(matrix: Any) -> Any:
-    """A sparse matrix of CuPy's as scipy's, by a copy; anything else as it is."""
-    cupy = sys.modules.get("cupyx.scipy.sparse")  # not imported: who has one has imported it
-    return matrix.get() if cupy is not None and cupy.issparse(matrix) else matrix
 
 
 def _check_duplicates(duplicates: str) -> None:

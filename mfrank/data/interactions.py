@@ -20,6 +20,7 @@ from mfrank.data.cells import Duplicates
 from mfrank.data.columns import frame_columns
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.intake import IdsLike
+from mfrank.foreign import sparse_to_host
 from mfrank.quadratic import Counts
 
 __all__ = ["Interactions"]
@@ -88,6 +89,8 @@ class Interactions:
         item_ids: IdsLike | None = None,
     ) -> Interactions:
         """Interactions from one array for each column, all of shape (n,).
+
+        What lies on a GPU is copied: interactions live on the host.
 
         Parameters
         ----------
@@ -200,7 +203,7 @@ class Interactions:
         """
         if isinstance(data, Interactions):
             return data
-        data = intake.off_gpu(data)
+        data = sparse_to_host(data)
         if sp.issparse(data):
             return cls.from_sparse(data)
         pandas = sys.modules.get("pandas")

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.foreign import to_host
+
 __all__ = ["RawIds", "canonical", "number", "objects"]
 
 RawIds = ArrayLike | Iterable[Hashable]
@@ -52,6 +54,7 @@ def number(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def _one_dimensional(raw: RawIds) -> NDArray[Any]:
+    raw = to_host(raw, "ids")
     if isinstance(raw, str | bytes) or not isinstance(raw, Iterable):
         raise TypeError(f"expected a list or array of ids, got a single {raw!r}; wrap it in a list")
     # A plain list must not reach np.asarray: it would turn [1, "a"] into strings.

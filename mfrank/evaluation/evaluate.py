@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.amounts import check_count
+from mfrank.arrays import beside, on_host
 from mfrank.backends import choose
 from mfrank.csr import CSR
 from mfrank.evaluation.judgements import find, judge, keys, stand
@@ -18,6 +19,7 @@ from mfrank.evaluation.metrics import MRR, NDCG, Recall
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.rankers import Ranker, ranker_of
 from mfrank.evaluation.report import Evaluation, Score
+from mfrank.foreign import sparse_to_host
 from mfrank.retrieval.asked import check_rows
 from mfrank.retrieval.candidates import HasUserItems
 
@@ -50,6 +52,9 @@ def evaluate(
     are left out, and counted. Metrics of the first ranks break ties by lower item row; AUC and
     AUPRC treat items whose scores are equal as tied.
 
+    Where the lists lie on a GPU, as of factors with ``backend="cuda"`` or where a recommender's
+    arrays do, metrics are computed there, and only the users' values come back.
+
     Parameters
     ----------
     model
@@ -68,7 +73,7 @@ def evaluate(
     batch_size : int, optional
         Users ranked at once; default as many as keep a block near 4 million cells.
     backend : str, default "auto"
-        Where top-K lists of factors are computed.
+        Where top-K lists of factors, and the metrics of them, are computed.
     n_threads : int, default 0
         For them; 0 takes every core this process may use.
 
@@ -101,7 +106,7 @@ def evaluate(
 
 
 class _Tally:
-    """Gathers the values of block after block of users."""
+    """Gathers the values of block after block of users, in numpy; counts lie where lists do."""
 
     def __init__(self, metrics: tuple[Metric, ...], n_items: int) -> None:
         self.metrics = metrics
@@ -124,20 +129,21 @@ class _Tally:
             ids = ranker.lists(users, seen, self.list_length)
             lists = judge(ids, judgements, self.list_length)
             for m in self.on_lists:
-                self.values[m].append(m.per_user(lists))
-                self.weights[m].append(m.weights(lists))
+                self.values[m].append(on_host(m.per_user(lists)))
+                self.weights[m].append(on_host(m.weights(lists)))
             for c in self.on_catalogue:
                 shown = ids[:, : c.cutoff]
-                self.counts[c] += np.bincount(shown[shown >= 0], minlength=len(self.counts[c]))
+                counts = beside(self.counts[c], shown)
+                self.counts[c] = counts + np.bincount(shown[shown >= 0], minlength=len(counts))
         if self.on_ranking:
             standings = stand(ranker.scores(users, seen), judgements)
             for r in self.on_ranking:
-                self.values[r].append(r.per_user(standings))
+                self.values[r].append(on_host(r.per_user(standings)))
                 self.weights[r].append(np.ones(len(users)))
 
     def scores(self) -> dict[Metric, Score]:
         """All metrics, in the order they were asked for."""
-        catalogue = {m: Score(m.of(self.counts[m])) for m in self.on_catalogue}
+        catalogue = {m: Score(m.of(on_host(self.counts[m]))) for m in self.on_catalogue}
         return {
             m: catalogue[m]
             if isinstance(m, CatalogueMetric)
@@ -157,7 +163,7 @@ def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metri
 
 
 def _matrix(rows: UserItems, name: str) -> sp.csr_array:
-    matrix = rows.user_items if isinstance(rows, HasUserItems) else rows
+    matrix = rows.user_items if isinstance(rows, HasUserItems) else sparse_to_host(rows)
     if not sp.issparse(matrix):
         raise TypeError(
             f"{name} must be Interactions or a scipy sparse matrix, got {type(rows).__name__}"

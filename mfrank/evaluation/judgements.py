@@ -1,13 +1,18 @@
-"""Rankings joined to what the users chose: all that a metric reads."""
+"""Rankings joined to what the users chose: all that a metric reads.
+
+It lies where the rankings do, on the host or on a GPU; what the users chose comes there.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import beside
 from mfrank.csr import CSR
 
 __all__ = ["JudgedLists", "Standings", "find", "judge", "keys", "stand"]
@@ -59,8 +64,8 @@ class Standings:
 
     Attributes
     ----------
-    starts : int64, shape (U,)
-        First entry of each user, who has at least one.
+    users : int64, shape (E,)
+        User of each entry; every user has at least one.
     above, tied : int64, shape (E,)
         Candidates with a higher score, and with the same score, the item itself included.
     relevant_above, relevant_tied : int64, shape (E,)
@@ -69,7 +74,7 @@ class Standings:
         Relevant items, and all items ranked, of each user.
     """
 
-    starts: Ints
+    users: Ints
     above: Ints
     tied: Ints
     relevant_above: Ints
@@ -79,12 +84,13 @@ class Standings:
 
     def per_entry(self, per_user: Ints) -> Ints:
         """Repeat each user's number for each entry of that user."""
-        return np.repeat(per_user, self.n_relevant)
+        return per_user[self.users]
 
     def mean(self, per_entry: Floats) -> Floats:
         """Mean over each user's relevant items, shape (U,)."""
-        sums: Floats = np.add.reduceat(per_entry, self.starts)
-        return sums / self.n_relevant
+        sums: Any = np.bincount(self.users, per_entry, minlength=len(self.n_relevant))
+        means: Floats = sums / self.n_relevant
+        return means
 
 
 def judge(ids: NDArray[np.int32], relevant: CSR, width: int) -> JudgedLists:
@@ -92,13 +98,14 @@ def judge(ids: NDArray[np.int32], relevant: CSR, width: int) -> JudgedLists:
 
     ``relevant`` holds the users' relevant items with relevance above 0, one row a user, none empty.
     """
-    users = np.arange(relevant.n_rows)
-    place, found = find(keys(relevant), users[:, None] * relevant.n_columns + ids)
+    users = np.arange(relevant.n_rows, like=ids)
+    wanted = users[:, None] * relevant.n_columns + ids
+    place, found = find(beside(keys(relevant), ids), wanted)
     values = np.asarray(relevant.data, dtype=np.float64)
     return JudgedLists(
-        relevance=np.where(found & (ids >= 0), values[place], 0.0),
-        ideal=_descending(relevant, values, width),
-        n_relevant=relevant.counts,
+        relevance=np.where(found & (ids >= 0), beside(values, ids)[place], 0.0),
+        ideal=beside(_descending(relevant, values, width), ids),
+        n_relevant=beside(relevant.counts, ids),
         n_items=relevant.n_columns,
     )
 
@@ -109,20 +116,21 @@ def stand(scores: NDArray[Any], relevant: CSR) -> Standings:
     ``scores`` (U, N) are NaN where an item is no candidate; relevant items are all candidates.
     """
     n_candidates = scores.shape[1] - np.isnan(scores).sum(axis=1)
-    counts = np.empty((4, len(relevant.indices)), dtype=np.int64)
-    for u in range(relevant.n_rows):
-        part = slice(relevant.indptr[u], relevant.indptr[u + 1])
-        own = scores[u, relevant.indices[part]]
-        counts[:2, part] = _above_and_tied(scores[u], own)
-        counts[2:, part] = _above_and_tied(own, own)
+    counts = np.empty((4, len(relevant.indices)), dtype=np.int64, like=scores)
+    columns, ends = beside(relevant.indices, scores), relevant.indptr.tolist()
+    for u, (begin, end) in enumerate(pairwise(ends)):
+        part = slice(begin, end)
+        own = scores[u, columns[part]]
+        counts[0, part], counts[1, part] = _above_and_tied(scores[u], own)
+        counts[2, part], counts[3, part] = _above_and_tied(own, own)
     above, tied, relevant_above, relevant_tied = counts
     return Standings(
-        relevant.indptr[:-1],
+        beside(np.repeat(np.arange(relevant.n_rows), relevant.counts), scores),
         above,
         tied,
         relevant_above,
         relevant_tied,
-        relevant.counts,
+        beside(relevant.counts, scores),
         n_candidates,
     )
 
@@ -135,7 +143,7 @@ def keys(rows: CSR) -> Ints:
 def find(ascending: Ints, wanted: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     """Place of each wanted number among the ascending ones (any place if absent), and if it is."""
     if not len(ascending):
-        return np.zeros(wanted.shape, np.int64), np.zeros(wanted.shape, np.bool_)
+        return np.zeros_like(wanted), np.zeros_like(wanted, dtype=np.bool_)
     place = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
     return place, ascending[place] == wanted
 
@@ -153,8 +161,8 @@ def _descending(relevant: CSR, values: Floats, width: int) -> Floats:
 def _above_and_tied(scores: NDArray[Any], own: NDArray[Any]) -> tuple[Ints, Ints]:
     """How many scores are above each of one's own, and how many equal it; NaN is neither."""
     if len(own) <= _FEW:
-        above = np.array([np.count_nonzero(scores > score) for score in own], dtype=np.int64)
-        return above, np.array([np.count_nonzero(scores == score) for score in own], dtype=np.int64)
+        above: Ints = np.count_nonzero(scores > own[:, None], axis=1)
+        return above, np.count_nonzero(scores == own[:, None], axis=1)
     ascending = np.sort(scores[~np.isnan(scores)])
     upper = np.searchsorted(ascending, own, side="right")
     return len(ascending) - upper, upper - np.searchsorted(ascending, own, side="left")

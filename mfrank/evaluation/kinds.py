@@ -86,7 +86,7 @@ class ListMetric(Metric):
 
     def weights(self, lists: JudgedLists) -> Floats:
         """Each user's weight in the mean, float64, shape (U,)."""
-        return np.ones(len(lists.n_relevant))
+        return np.ones_like(lists.n_relevant, dtype=np.float64)
 
 
 class RankingMetric(Metric):

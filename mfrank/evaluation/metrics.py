@@ -85,8 +85,9 @@ class _MRR(ListMetric):
 
     def per_user(self, lists: JudgedLists) -> Floats:
         hits = lists.hits(self.cutoff)
-        best: Floats = (hits / _ranks(hits)).max(axis=1, initial=0.0)
-        return best
+        first = hits & (_hits_so_far(hits) == 1)
+        reciprocal: Floats = (first / _ranks(hits)).sum(axis=1)
+        return reciprocal
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -101,7 +102,7 @@ class _MAP(ListMetric):
 
     def per_user(self, lists: JudgedLists) -> Floats:
         hits = lists.hits(self.cutoff)
-        precisions: Floats = (hits * np.cumsum(hits, axis=1) / _ranks(hits)).sum(axis=1)
+        precisions: Floats = (hits * _hits_so_far(hits) / _ranks(hits)).sum(axis=1)
         return precisions / _n_relevant(lists, self.cutoff if self.capped else None)
 
 
@@ -149,7 +150,7 @@ class _LimitedAUC(ListMetric):
         hits = lists.hits(self.cutoff)
         n_hits = lists.n_hits(self.cutoff)
         n_misses = hits.shape[1] - n_hits
-        listed: Floats = (np.cumsum(hits, axis=1) * ~hits).sum(axis=1)
+        listed: Floats = (_hits_so_far(hits) * ~hits).sum(axis=1)
         n_negative = lists.n_items - lists.n_relevant
         rest = (n_hits + lists.n_relevant) / 2 * (n_negative - n_misses)
         pairs = lists.n_relevant * n_negative
@@ -229,7 +230,11 @@ ALL: tuple[Metric, ...] = (
 
 
 def _ranks(lists: NDArray[np.bool_] | Floats) -> NDArray[np.int64]:
-    return np.arange(1, lists.shape[1] + 1)
+    return np.arange(1, lists.shape[1] + 1, like=lists)
+
+
+def _hits_so_far(hits: NDArray[np.bool_]) -> NDArray[np.int64]:
+    return np.cumsum(hits, axis=1, dtype=np.int64)
 
 
 def _n_relevant(lists: JudgedLists, cap: int | None) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from mfrank.evaluation.kinds import ListMetric, Metric
 from mfrank.evaluation.metrics import NDCG, LimitedAUC
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.report import Evaluation, Score
+from mfrank.foreign import to_host
 
 __all__ = ["GRADED", "evaluate_queries"]
 
@@ -57,7 +58,7 @@ def evaluate_queries(
         the first ranks.
     """
     wanted = _list_metrics(metrics)
-    found = np.asarray(scores, dtype=np.float64)
+    found = np.asarray(to_host(scores, "scores"), dtype=np.float64)
     if found.shape != (judged.n_documents,):
         raise ValueError(
             f"scores must be one for each of the {judged.n_documents} documents, got shape "

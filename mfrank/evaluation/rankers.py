@@ -12,8 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.backends import Backend
+from mfrank.arrays import beside, reachable
+from mfrank.backends import Backend, Factors
 from mfrank.csr import CSR
+from mfrank.foreign import as_array
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.recommend import recommend
 from mfrank.retrieval.recommender import Recommender
@@ -39,7 +41,7 @@ class Ranker(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FactorRanker:
-    """Scores p_u . q_i + b_i."""
+    """Scores p_u . q_i + b_i, items and biases where the backend keeps them."""
 
     user_factors: NDArray[Any]
     item_factors: NDArray[Any]
@@ -49,7 +51,7 @@ class _FactorRanker:
 
     def lists(self, users: Users, seen: sp.csr_array, k: int) -> NDArray[np.int32]:
         ids, _ = recommend(
-            self.user_factors[users],
+            self._queries(users),
             self.item_factors,
             n=k,
             candidates=Candidates(CSR.from_scipy(seen, dtype=None)),
@@ -61,12 +63,15 @@ class _FactorRanker:
 
     def scores(self, users: Users, seen: sp.csr_array) -> NDArray[Any]:
         # Equal factors must score equally wherever BLAS puts them: sum in float64, then round.
-        wide = self.user_factors[users].astype(np.float64) @ self.item_factors.T.astype(np.float64)
+        wide = self._queries(users).astype(np.float64) @ self.item_factors.T.astype(np.float64)
         if self.item_biases is not None:
             wide += self.item_biases
-        scores = wide.astype(self.item_factors.dtype, copy=False)
-        scores[_cells(seen)] = np.nan
+        scores: NDArray[Any] = wide.astype(self.item_factors.dtype, copy=False)
+        scores[_cells(seen, scores)] = np.nan
         return scores
+
+    def _queries(self, users: Users) -> Factors:
+        return self.backend.place(self.user_factors[beside(users, self.user_factors)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,10 +86,11 @@ class _RecommendRanker:
 
     def scores(self, users: Users, seen: sp.csr_array) -> NDArray[Any]:
         ids, listed = self._ask(users, seen, self.n_items)
-        scores = np.full((len(users), self.n_items), -np.inf)
+        scores = np.empty((len(users), self.n_items), dtype=np.float64, like=ids)
+        scores[:] = -np.inf
         there = (ids >= 0) & ~np.isnan(listed)
         scores[np.nonzero(there)[0], ids[there]] = listed[there]
-        scores[_cells(seen)] = np.nan
+        scores[_cells(seen, scores)] = np.nan
         return scores
 
     def _ask(
@@ -92,7 +98,7 @@ class _RecommendRanker:
     ) -> tuple[NDArray[np.int32], NDArray[Any]]:
         # csr_matrix, because other libraries' recommenders do not read csr_array
         answer = self.recommend(users, sp.csr_matrix(seen), N=k)
-        ids, scores = np.asarray(answer[0]), np.asarray(answer[1])
+        ids, scores = (as_array(each, "what recommend returns") for each in answer[:2])
         if ids.ndim != 2 or len(ids) != len(users) or ids.shape[1] > k or scores.shape != ids.shape:
             raise ValueError(
                 f"recommend must return ids and scores of shape ({len(users)}, at most {k}) for "
@@ -104,7 +110,7 @@ class _RecommendRanker:
                 f"recommend must return integer item rows below {self.n_items}, or -1 where a "
                 "list has ended"
             )
-        return _without_repeats(ids.astype(np.int32)), scores
+        return _without_repeats(ids.astype(np.int32)), beside(scores, ids)
 
 
 def ranker_of(model: Any, shape: tuple[int, int], backend: Backend, n_threads: int) -> Ranker:
@@ -117,16 +123,18 @@ def ranker_of(model: Any, shape: tuple[int, int], backend: Backend, n_threads: i
     ValueError
         The factors do not fit together, to ``shape`` (users, items), or are not finite.
     """
-    held = getattr(model, "store", model)  # an estimator's FactorStore has its biases too
+    # An estimator's FactorStore has its biases too.
+    held = model.placed if isinstance(model, Recommender) else getattr(model, "store", model)
     sides = getattr(held, "user_factors", None), getattr(held, "item_factors", None)
     if sides[0] is not None and sides[1] is not None and not _ranks_otherwise(model):
         users, items = (
             _floats(side, name) for side, name in zip(sides, ("user", "item"), strict=True)
         )
         _check_shapes(users, items, shape)
+        users, items = reachable(users, backend.place), backend.place(items)
         biases = getattr(held, "item_biases", None)
         if biases is not None:
-            biases = np.asarray(biases, dtype=items.dtype)
+            biases = beside(as_array(biases, "item_biases"), items, items.dtype)
             if biases.shape != (shape[1],) or not np.isfinite(biases).all():
                 raise ValueError(f"item_biases must be finite, of shape ({shape[1]},)")
         return _FactorRanker(users, items, biases, backend, n_threads)
@@ -154,7 +162,7 @@ def _of_rows(ask: Recommend) -> Recommend:
 
 
 def _floats(factors: Any, side: str) -> NDArray[Any]:
-    array = np.asarray(factors)
+    array: NDArray[Any] = as_array(factors, f"{side}_factors")
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     if array.ndim != 2 or not np.isfinite(array).all():
@@ -178,8 +186,10 @@ def _check_shapes(users: NDArray[Any], items: NDArray[Any], shape: tuple[int, in
         )
 
 
-def _cells(rows: sp.csr_array) -> tuple[NDArray[Any], NDArray[Any]]:
-    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices
+def _cells(rows: sp.csr_array, scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows and columns of the stored entries, beside the scores."""
+    users = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    return beside(users, scores), beside(rows.indices, scores)
 
 
 def _without_repeats(ids: NDArray[np.int32]) -> NDArray[np.int32]:

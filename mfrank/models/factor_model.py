@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Self
 
-import numpy as np
 import scipy.sparse as sp
 
 from mfrank.data.interactions import Interactions
@@ -66,7 +64,6 @@ class FactorModel(Parameters, Recommender):
     iterations: int
     n_threads: int
     backend: str
-    _late: Callable[[], FactorStore] | None = None
 
     def _keep(
         self,
@@ -77,14 +74,13 @@ class FactorModel(Parameters, Recommender):
     ) -> None:
         """Take up the factors of epoch after epoch, at the end those of the best.
 
-        Those on a device stay there until somebody looks at the store. ``history`` is that of the
+        Those on a device stay there until somebody looks at them. ``history`` is that of the
         epochs before, where a fit goes on.
         """
         records, values, stopping = list(history), list[float](), watch.stopping
         for step in follow(steps, self.iterations) if watch.show_progress else steps:
             records.append(step.record())
             if stopping:
-                step = step.on_host()
                 values.append(stopping.value(step, data, self.backend, self.n_threads))
                 records[-1]["valid"] = values[-1]
             self._take(step, data, records)
@@ -99,19 +95,13 @@ class FactorModel(Parameters, Recommender):
 
     @property
     def store(self) -> FactorStore:
-        """The fitted factors with their ids and history."""
-        if self._late is not None:
-            self._store, self._late = self._late(), None
-        return super().store
+        """The fitted factors, in numpy, with their ids and history."""
+        self._store = self.placed.on_host()
+        return self._store
 
     def _take(self, step: Step, data: Interactions, records: list[Record]) -> None:
         """Hold the factors of an epoch in place of those before."""
-        factors = step.user_factors, step.item_factors
-        here = isinstance(factors[0], np.ndarray)
-        if here or not all(np.isfinite(each).all() for each in factors):  # raises, and says why
-            self._store, self._late = self._stored(step, data, records), None
-        else:
-            self._late = partial(self._stored, step, data, list(records))
+        self._store = self._stored(step, data, records)
         self._seen = data.user_items
 
     def _stored(

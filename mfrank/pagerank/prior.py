@@ -54,6 +54,7 @@ def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = No
     source = store if prior is None else prior
     if not isinstance(source, FactorStore):
         raise TypeError(f"prior must be a FactorStore, such as model.store; got {source!r}")
+    source, store = source.on_host(), store.on_host()
     if source.item_prior is None:
         raise ValueError(
             f"there is no item_prior in {source!r}; a SupervisedPageRank's store has one"

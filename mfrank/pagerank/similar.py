@@ -44,6 +44,7 @@ def similar_items(
     """
     check_count("neighbours", neighbours, 1)
     check_count("n_threads", n_threads, 0)
+    store = store.on_host()
     lengths = np.linalg.norm(store.item_factors.astype(np.float64), axis=1)
     known = [np.log1p(store.counts.items), lengths]
     if item_features is not None:

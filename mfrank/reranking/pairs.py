@@ -54,7 +54,7 @@ def training_pairs(
     ValueError
         No user has both held-out and other items among their candidates.
     """
-    store, items_found = model.store, 0
+    store, items_found = model.store.on_host(), 0
     features, labels, groups = [], [], []
     for block in blocks(len(held_out.users), candidates):
         users = held_out.users[block]

@@ -197,7 +197,7 @@ class Reranker(Parameters):
         ValueError
             ``N`` exceeds ``candidates``; or as the first stage.
         """
-        fitted, store = self._fitted(), self.model.store
+        fitted, store = self._fitted(), self.model.store.on_host()
         check_count("N", N, 1)
         if self.candidates < N:
             raise ValueError(
@@ -290,7 +290,7 @@ class Reranker(Parameters):
         self, userid: Raw, folded: Matrix | None, by_row: bool, given: GivenFeatures
     ) -> tuple[Askers, NDArray[np.int64] | None]:
         """Who asks: as the model knows them or, folded in, by their rows; and their own rows."""
-        store = self.model.store
+        store = self.model.store.on_host()
         users, items = sides(store, by_row=by_row)
         if folded is None:
             rows = users.rows(userid, "userid")

@@ -9,13 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Asked", "Rows", "check_rows"]
+from mfrank.arrays import beside, on_host
+from mfrank.foreign import as_array
+
+__all__ = ["Asked", "Rows", "check_rows", "check_rows_there"]
 
 Rows: TypeAlias = NDArray[np.int64]
 
 
 def check_rows(values: ArrayLike, n_rows: int, name: str) -> Rows:
-    """Row numbers as a 1-D int64 array.
+    """Row numbers as a 1-D int64 array of numpy's.
 
     Raises
     ------
@@ -24,18 +27,24 @@ def check_rows(values: ArrayLike, n_rows: int, name: str) -> Rows:
     ValueError
         Not one-dimensional, or outside ``0 <= row < n_rows``.
     """
-    rows = np.asarray(values)
+    return on_host(check_rows_there(values, n_rows, name))
+
+
+def check_rows_there(values: ArrayLike, n_rows: int, name: str) -> Rows:
+    """As :func:`check_rows`; those on a GPU stay there."""
+    rows = as_array(values, name)
     if rows.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got an array of shape {rows.shape}")
     if rows.size == 0:
-        return np.empty(0, dtype=np.int64)
+        return beside(np.empty(0, dtype=np.int64), rows)
     if rows.dtype.kind not in "iu":
         remedy = "; use np.flatnonzero(mask)" if rows.dtype.kind == "b" else ""
         raise TypeError(f"{name} must be integer row numbers, got dtype {rows.dtype}{remedy}")
     wrong = (rows < 0) | (rows >= n_rows)
     if wrong.any():
-        raise ValueError(f"{name} must lie in 0..{n_rows - 1}, got {rows[wrong][0]}")
-    return rows.astype(np.int64)
+        raise ValueError(f"{name} must lie in 0..{n_rows - 1}, got {int(rows[wrong][0])}")
+    checked: Rows = rows.astype(np.int64)
+    return checked
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +54,7 @@ class Asked:
     Attributes
     ----------
     rows : int64, shape (U,), or None
-        Row of each query in the model; None where the queries are new to it.
+        Row of each query in the model, where they were given; None where the queries are new to it.
     n_queries : int
         U.
     n_rows : int
@@ -59,7 +68,7 @@ class Asked:
     @classmethod
     def known(cls, rows: ArrayLike, n_rows: int, name: str = "users") -> Asked:
         """Queries that are rows of the model; checks them."""
-        checked = check_rows(rows, n_rows, name)
+        checked = check_rows_there(rows, n_rows, name)
         return cls(checked, len(checked), n_rows)
 
     @classmethod
@@ -74,8 +83,9 @@ class Asked:
         """
         given = matrix.shape[0]
         if self.rows is not None and given == self.n_rows:
-            every = self.n_queries == given and np.array_equal(self.rows, np.arange(given))
-            return matrix if every else matrix[self.rows]
+            rows = on_host(self.rows)
+            every = self.n_queries == given and np.array_equal(rows, np.arange(given))
+            return matrix if every else matrix[rows]
         if given == self.n_queries:
             return matrix
         whole = "" if self.rows is None else f"{self.n_rows} rows (the whole matrix) or "

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.csr import CSR
+from mfrank.foreign import sparse_to_host, to_host
 from mfrank.retrieval.asked import Asked, Rows, check_rows
 
 __all__ = ["Candidates", "HasUserItems", "ItemFilter"]
@@ -82,6 +83,9 @@ class Candidates:
         """
         if isinstance(user_items, HasUserItems):
             user_items = user_items.user_items
+        user_items = sparse_to_host(user_items)
+        filter_items = to_host(sparse_to_host(filter_items), "filter_items")
+        items = to_host(sparse_to_host(items), "items")
         if user_items is not None and not sp.issparse(user_items):
             raise TypeError(
                 "user_items must be Interactions or a scipy sparse matrix, "

@@ -10,7 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.amounts import check_count
+from mfrank.arrays import beside, on_host
 from mfrank.backends import Backend, Factors
+from mfrank.foreign import is_on_gpu
 from mfrank.retrieval.asked import Asked
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.recommend import Lists, recommend, similar
@@ -61,7 +63,7 @@ class Wanted:
 
 
 class Asking(NamedTuple):
-    """Who asks, with their factors and biases."""
+    """Who asks, with their factors and biases, which lie where the ids asked about do."""
 
     asked: Asked
     factors: Factors
@@ -70,10 +72,12 @@ class Asking(NamedTuple):
     @classmethod
     def known(cls, side: Side, raw: Raw, argument: str) -> Asking:
         """Rows of the model; ValueError where an id is unknown."""
-        rows = side.rows(raw, argument)
-        all_of_them = len(rows) == len(side.ids) and np.array_equal(rows, np.arange(len(rows)))
-        factors = side.factors if all_of_them else side.factors[rows]
-        biases = None if side.biases is None else side.biases[rows]
+        rows = side.rows_there(raw, argument)
+        as_many = len(rows) == len(side.ids)
+        all_of_them = as_many and bool((rows == np.arange(len(rows), like=rows)).all())
+        at = beside(rows, side.factors)
+        factors = beside(side.factors if all_of_them else side.factors[at], rows)
+        biases = None if side.biases is None else beside(side.biases[at], rows)
         return cls(Asked.known(rows, len(side.ids)), factors, biases)
 
 
@@ -88,12 +92,14 @@ def best(asking: Asking, answering: Side, wanted: Wanted, seen: sp.csr_array | N
         backend=wanted.backend,
         n_threads=wanted.n_threads,
     )
-    return ids, scores if asking.biases is None else scores + asking.biases[:, None]
+    if asking.biases is not None:
+        scores = scores + beside(asking.biases, scores)[:, None]
+    return ids, scores
 
 
 def closest(side: Side, raw: Raw, wanted: Wanted) -> Answer:
     """Rows of a side by the cosine of their factors with those of its own rows ``raw``."""
-    rows = side.rows(raw, f"{side.name}id")
+    rows = side.rows_there(raw, f"{side.name}id")
     lists = similar(
         rows,
         side.factors,
@@ -106,6 +112,11 @@ def closest(side: Side, raw: Raw, wanted: Wanted) -> Answer:
 
 
 def answer(lists: Lists, side: Side, raw: Raw) -> Answer:
-    """Lists in callers' ids, the only one alone where one id was asked about."""
-    ids, scores = side.answer(lists[0]), lists[1]
+    """Lists in callers' ids, the only one alone where one id was asked about.
+
+    They lie where the ids asked about do; where those answered have labels, on the host.
+    """
+    there = is_on_gpu(raw) and side.speaks_rows
+    rows, scores = (beside(each, raw) if there else on_host(each) for each in lists)
+    ids = side.answer(rows)
     return (ids[0], scores[0]) if is_single(raw) else (ids, scores)

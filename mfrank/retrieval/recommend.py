@@ -1,7 +1,8 @@
 """Top-K lists, similar rows and the scores of pairs, over plain factor arrays.
 
 Everything here speaks row numbers; raw ids, scalars and fold-in are the estimators' business. Users
-for an item are :func:`recommend` with the sides swapped.
+for an item are :func:`recommend` with the sides swapped. Arrays may lie on the host or on a GPU;
+answers lie where the queries do. A backend that cannot read them there is given a copy.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.amounts import check_count
+from mfrank.arrays import beside, empty_beside, on_host, reachable
 from mfrank.backends import Backend, Factors, choose
-from mfrank.retrieval.asked import check_rows
+from mfrank.foreign import as_array
+from mfrank.retrieval.asked import check_rows_there
 from mfrank.retrieval.candidates import Candidates
 
 __all__ = ["Lists", "nearest", "recommend", "score", "similar"]
@@ -63,24 +66,31 @@ def recommend(
     """
     check_count("n", n, 1)
     candidates = candidates or Candidates()
+    backend = backend or choose()
+    item_factors = as_array(item_factors, "item_factors")
     queries = _as_queries(queries, item_factors, "queries")
     candidates.check(len(queries), len(item_factors))
     if item_bias is not None:
-        item_bias = _like(item_bias, item_factors)
+        item_bias = _contiguous(as_array(item_bias, "item_bias"), item_factors.dtype)
         if item_bias.shape != (len(item_factors),):
             raise ValueError(
                 f"item_bias must have {len(item_factors)} values, got shape {item_bias.shape}"
             )
-    return (backend or choose()).top_k(
-        queries,
-        _like(item_factors, item_factors),
+    asked, answering = (
+        reachable(array, backend.place)
+        for array in (queries, _contiguous(item_factors, item_factors.dtype))
+    )
+    ids, scores = backend.top_k(
+        asked,
+        answering,
         int(n),
-        item_bias=item_bias,
+        item_bias=None if item_bias is None else beside(item_bias, answering),
         exclude=candidates.exclude,
         exclude_all=candidates.exclude_all,
         candidates=candidates.only,
         n_threads=n_threads,
     )
+    return beside(ids, queries), beside(scores, queries)
 
 
 def nearest(
@@ -101,17 +111,19 @@ def nearest(
     ValueError
         ``vectors`` has another shape or holds NaN or infinities.
     """
+    backend, factors = backend or choose(), as_array(factors, "factors")
     queries = _as_queries(vectors, factors, "vectors")
     if not np.isfinite(queries).all():
         raise ValueError("vectors must be finite, got NaN or infinity")
-    return recommend(
-        _unit_rows(queries),
-        _unit_rows(factors),
+    ids, scores = recommend(
+        _unit_rows(backend.place(queries)),
+        _unit_rows(backend.place(factors)),
         n=n,
         candidates=candidates,
         backend=backend,
         n_threads=n_threads,
     )
+    return beside(ids, queries), beside(scores, queries)
 
 
 def similar(
@@ -141,21 +153,23 @@ def similar(
         ``rows`` are not rows of ``factors``; or as in :func:`recommend`.
     """
     check_count("n", n, 1)
-    own = check_rows(rows, len(factors), "rows")
-    candidates = candidates or Candidates()
+    factors = as_array(factors, "factors")
+    own = check_rows_there(rows, len(factors), "rows")
+    candidates, filtered = candidates or Candidates(), on_host(own)
     candidates.check(len(own), len(factors))
+    itself = factors[beside(own, factors)]
     ids, scores = nearest(
-        factors[own],
+        itself,
         factors,
         n=n,
-        candidates=candidates.without(own, len(factors)),
+        candidates=candidates.without(filtered, len(factors)),
         backend=backend,
         n_threads=n_threads,
     )
-    led = candidates.allow(own)
+    led = beside(np.flatnonzero(candidates.allow(filtered)), ids)
     ids[led, 1:], scores[led, 1:] = ids[led, :-1], scores[led, :-1]
-    ids[led, 0], scores[led, 0] = own[led], factors[own[led]].any(axis=1)
-    return ids, scores
+    ids[led, 0], scores[led, 0] = beside(own, ids)[led], itself.any(axis=1)[led]
+    return beside(ids, own), beside(scores, own)
 
 
 def score(
@@ -167,6 +181,8 @@ def score(
     item_bias: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Scores of pairs: user ``users[j]`` with item ``items[j]``, in the factors' dtype.
+
+    Computed where the factors are, answered where ``users`` are.
 
     Parameters
     ----------
@@ -180,38 +196,41 @@ def score(
     TypeError, ValueError
         ``users`` or ``items`` are not rows, or differ in length.
     """
-    left = check_rows(users, len(user_factors), "users")
-    right = check_rows(items, len(item_factors), "items")
+    asked = check_rows_there(users, len(user_factors), "users")
+    left = beside(asked, user_factors)
+    right = beside(check_rows_there(items, len(item_factors), "items"), item_factors)
     if len(left) != len(right):
         raise ValueError(
             "users and items must be of one length, a pair each; "
             f"got {len(left)} users and {len(right)} items"
         )
-    scores = np.empty(len(left), dtype=item_factors.dtype)
+    scores = empty_beside(item_factors, (len(left),))
     for begin in range(0, len(left), _PAIRS_AT_ONCE):
         part = slice(begin, begin + _PAIRS_AT_ONCE)
         u, i = user_factors[left[part]], item_factors[right[part]]
-        np.einsum("ek,ek->e", u, i, out=scores[part])
-    return scores if item_bias is None else scores + item_bias[right].astype(scores.dtype)
+        scores[part] = np.einsum("ek,ek->e", u, i)
+    if item_bias is not None:
+        scores += beside(item_bias, scores)[right].astype(scores.dtype)
+    return beside(scores, asked)
 
 
 def _as_queries(vectors: ArrayLike, factors: Factors, name: str) -> Factors:
-    queries = _like(vectors, factors)
+    queries = _contiguous(as_array(vectors, name), factors.dtype)
     if queries.ndim != 2 or queries.shape[1] != factors.shape[1]:
         raise ValueError(
-            f"{name} must have shape (n_queries, {factors.shape[1]}), got {np.shape(vectors)}"
+            f"{name} must have shape (n_queries, {factors.shape[1]}), got {queries.shape}"
         )
     return queries
 
 
-def _like(array: ArrayLike, factors: Factors) -> NDArray[Any]:
-    """C-contiguous, of the factors' dtype, and where they are: in numpy or on a device."""
-    return np.ascontiguousarray(array, dtype=factors.dtype, like=factors)
+def _contiguous(array: Factors, dtype: np.dtype[Any]) -> Factors:
+    """C-contiguous and of a dtype, where it is."""
+    return np.ascontiguousarray(array, dtype=dtype, like=array)
 
 
 def _unit_rows(factors: Factors) -> Factors:
     """Rows scaled to length 1, by their largest entry first, which neither over- nor underflows."""
-    scale = np.abs(factors).max(axis=1, keepdims=True, initial=0)
+    scale = np.abs(factors).max(axis=1, keepdims=True)
     scaled = factors / np.where(scale > 0, scale, 1)
-    length = np.linalg.norm(scaled, axis=1, keepdims=True)
-    return np.ascontiguousarray(scaled / np.where(length > 0, length, 1))
+    length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+    return _contiguous(scaled / np.where(length > 0, length, 1), factors.dtype)

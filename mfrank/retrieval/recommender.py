@@ -10,12 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays import beside
 from mfrank.backends import Factors, choose
 from mfrank.data.ids import Ids
 from mfrank.retrieval.lists import Answer, Asking, Wanted, answer, best, closest
 from mfrank.retrieval.recommend import score
 from mfrank.retrieval.seen import pack, unpack
-from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, sides
+from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_rows, sides
 from mfrank.store.factors import FactorStore
 
 __all__ = ["NotFittedError", "Recommender"]
@@ -35,6 +36,10 @@ class Recommender:
     item that was filtered, by the seen items or by the call; where fewer candidates than N are
     left, the rest of the list has score NaN and id -1 (None where ids are not row numbers). Memory
     does not grow with users times items.
+
+    Ids may be arrays of any library. Row numbers that lie on a GPU are answered there, by CuPy's
+    arrays, and with ``backend="cuda"`` neither factors nor scores come to the host in between;
+    filters are read there, and so are ids that have labels.
     """
 
     backend: str = "auto"
@@ -49,11 +54,16 @@ class Recommender:
         return model
 
     @property
-    def store(self) -> FactorStore:
-        """The fitted factors with their ids and history."""
+    def placed(self) -> FactorStore:
+        """The store, its factors where the fit left them: on a GPU, until they are looked at."""
         if self._store is None:
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
         return self._store
+
+    @property
+    def store(self) -> FactorStore:
+        """The fitted factors with their ids and history."""
+        return self.placed
 
     @property
     def user_factors(self) -> Factors:
@@ -68,12 +78,12 @@ class Recommender:
     @property
     def user_ids(self) -> Ids:
         """Id of each user row."""
-        return self.store.user_ids
+        return self.placed.user_ids
 
     @property
     def item_ids(self) -> Ids:
         """Id of each item row."""
-        return self.store.item_ids
+        return self.placed.item_ids
 
     def recommend(
         self,
@@ -124,8 +134,9 @@ class Recommender:
             An unknown user, a matrix of another shape, ``user_items`` missing where it is needed;
             the message names the argument.
         """
+        userid = given_ids(userid, "userid")
         wanted = self._wanted(N, filter_items, items, n_threads)
-        users, item_side = sides(self.store, by_row=by_row)
+        users, item_side = sides(self.placed, by_row=by_row)
         if recalculate_user:
             if user_items is None:
                 raise ValueError("recalculate_user=True needs the users' rows in user_items")
@@ -154,8 +165,9 @@ class Recommender:
 
         ``item_users`` are Interactions, or a sparse matrix with a row per item.
         """
+        itemid = given_ids(itemid, "itemid")
         wanted = self._wanted(N, filter_users, users, n_threads)
-        user_side, items = sides(self.store, by_row=by_row)
+        user_side, items = sides(self.placed, by_row=by_row)
         asking = Asking.known(items, itemid, "itemid")
         seen = None
         if filter_already_liked_users:
@@ -177,7 +189,7 @@ class Recommender:
         An item comes first in its own list, unless it is filtered. Filters as in
         :meth:`recommend`.
         """
-        side = sides(self.store, by_row=by_row)[1]
+        side, itemid = sides(self.placed, by_row=by_row)[1], given_ids(itemid, "itemid")
         return closest(side, itemid, self._wanted(N, filter_items, items, n_threads))
 
     def similar_users(
@@ -191,15 +203,18 @@ class Recommender:
         n_threads: int = 0,
     ) -> Answer:
         """Users whose factors have the highest cosine, as :meth:`similar_items`."""
-        side = sides(self.store, by_row=by_row)[0]
+        side, userid = sides(self.placed, by_row=by_row)[0], given_ids(userid, "userid")
         return closest(side, userid, self._wanted(N, filter_users, users, n_threads))
 
     def score(self, userid: ArrayLike, itemid: ArrayLike, *, by_row: bool = False) -> NDArray[Any]:
         """Scores of pairs: user ``userid[j]`` with item ``itemid[j]``, shape (pairs,)."""
-        users, items = sides(self.store, by_row=by_row)
-        rows = users.rows(userid, "userid"), items.rows(itemid, "itemid")
+        users, items = sides(self.placed, by_row=by_row)
+        given = given_ids(userid, "userid"), given_ids(itemid, "itemid")
+        rows = users.rows_there(given[0], "userid"), items.rows_there(given[1], "itemid")
         scores = score(users.factors, items.factors, *rows, item_bias=items.biases)
-        return scores if users.biases is None else scores + users.biases[rows[0]]
+        if users.biases is not None:
+            scores += beside(users.biases[beside(rows[0], users.biases)], scores)
+        return scores
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
         """Factors solved from users' rows; only models with a closed form have them."""

@@ -10,14 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays import on_host
 from mfrank.backends import Factors
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
-from mfrank.retrieval.asked import Asked, Rows, check_rows
+from mfrank.foreign import sparse_to_host, take, to_host
+from mfrank.retrieval.asked import Asked, Rows, check_rows, check_rows_there
 from mfrank.retrieval.candidates import ItemFilter
 from mfrank.store.factors import FactorStore
 
-__all__ = ["Matrix", "Raw", "Side", "given_rows", "is_single", "sides"]
+__all__ = ["Matrix", "Raw", "Side", "given_ids", "given_rows", "is_single", "sides"]
 
 Raw: TypeAlias = Hashable | ArrayLike
 """One id, or many (a list, an array, a range, a Series)."""
@@ -29,6 +31,13 @@ Matrix: TypeAlias = Interactions | sp.sparray | sp.spmatrix
 def is_single(raw: Raw) -> bool:
     """Whether one id is meant, not many."""
     return isinstance(raw, str | bytes) or np.ndim(raw) == 0  # type: ignore[arg-type]
+
+
+def given_ids(raw: Raw, argument: str) -> Raw:
+    """Ids of any library's array as numpy's or the GPU's; a single one comes to the host."""
+    taken = take(raw, argument)
+    single: Raw = to_host(taken, argument) if is_single(taken) else taken
+    return single
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,9 +62,13 @@ class Side:
 
     def rows(self, raw: Raw, argument: str) -> Rows:
         """Row numbers of one or many ids, int64, 1-D; ValueError where one is unknown."""
+        return on_host(self.rows_there(raw, argument))
+
+    def rows_there(self, raw: Raw, argument: str) -> Rows:
+        """As :meth:`rows`; on the GPU where the ids are row numbers that lie there."""
         many = [raw] if is_single(raw) else raw
-        if self._speaks_rows:
-            return check_rows(many, len(self.ids), argument)  # type: ignore[arg-type]
+        if self.speaks_rows:
+            return check_rows_there(many, len(self.ids), argument)  # type: ignore[arg-type]
         return self.find(many, argument)
 
     def find(self, many: Any, argument: str, *, missing: int | None = None) -> Rows:
@@ -79,6 +92,7 @@ class Side:
 
     def filter(self, values: Any, asked: Asked, argument: str) -> ItemFilter:
         """Bring a filter argument to row numbers: one list, or one for each query asked."""
+        values = to_host(sparse_to_host(values), argument)
         if values is None:
             return None
         if sp.issparse(values):
@@ -93,11 +107,12 @@ class Side:
         return [self.rows(row, argument).tolist() for row in values]
 
     def answer(self, rows: NDArray[np.int32]) -> NDArray[Any]:
-        """Ids of row numbers, as callers speak them."""
-        return rows if self._speaks_rows else self.ids.raw(rows)
+        """Ids of row numbers, as callers speak them; labels are on the host."""
+        return rows if self.speaks_rows else self.ids.raw(on_host(rows))
 
     @property
-    def _speaks_rows(self) -> bool:
+    def speaks_rows(self) -> bool:
+        """Whether callers speak row numbers."""
         return self.by_row or self.ids.table is None
 
 
@@ -118,6 +133,7 @@ def given_rows(
     them or one for each id asked about, and the columns of the answering side. Ids need not be
     known to the model.
     """
+    matrix = sparse_to_host(matrix)
     if isinstance(matrix, Interactions):
         return _by_ids(matrix, raw, asking, answering, argument)
     if not sp.issparse(matrix):

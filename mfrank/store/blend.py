@@ -58,6 +58,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
             raise ValueError(
                 f"{name} of the two stores differ; fit both to data of the same users and items"
             )
+    store, other = store.on_host(), other.on_host()
     # Half of the weight on each side, so that neither side's numbers dwarf the rest's.
     scale = np.sqrt(weight)
     return replace(

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import on_host
+from mfrank.arrays import beside
 from mfrank.data.ids import Ids
+from mfrank.foreign import as_array, is_on_gpu, to_host
 from mfrank.quadratic import Counts
 from mfrank.store.manifest import check_storable
 
@@ -29,9 +30,9 @@ __all__ = [
 _STORED_IDS = ({"labels": "int64"}, {"utf8": "uint8", "offsets": "int64"})
 
 
-def factor_matrix(name: str, array: NDArray[Any], rows: int) -> NDArray[Any]:
-    """Factors of one side, C-contiguous and read-only, shape (rows, factors)."""
-    given = on_host(array)
+def factor_matrix(name: str, array: Any, rows: int) -> NDArray[Any]:
+    """Factors of one side where they are, C-contiguous and read-only, shape (rows, factors)."""
+    given = as_array(array, name)
     if given.dtype not in (np.float32, np.float64):
         raise TypeError(f"{name} must be float32 or float64, got {given.dtype}; cast it first")
     if given.ndim != 2 or given.shape[0] != rows or given.shape[1] == 0:
@@ -42,22 +43,23 @@ def factor_matrix(name: str, array: NDArray[Any], rows: int) -> NDArray[Any]:
     return _kept(name, given)
 
 
-def per_row(name: str, array: NDArray[Any], rows: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """One number a row in the factors' dtype, read-only, shape (rows,)."""
-    given = on_host(array)
+def per_row(name: str, array: Any, rows: int, factors: NDArray[Any]) -> NDArray[Any]:
+    """One number a row in the factors' dtype and beside them, read-only, shape (rows,)."""
+    given = beside(as_array(array, name), factors)
     if given.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold numbers, got dtype {given.dtype}")
     if given.shape != (rows,):
         raise ValueError(f"{name} must have shape ({rows},), got {given.shape}")
-    if given.dtype != dtype:
+    if given.dtype != factors.dtype:
         with np.errstate(over="ignore"):  # found below, as infinity
-            given = given.astype(dtype)
+            given = given.astype(factors.dtype)
     return _kept(name, given)
 
 
 def counts_of(counts: Counts, users: int, items: int) -> Counts:
-    """Counts of the right sizes, read-only."""
-    sides = {"counts.users": (counts.users, users), "counts.items": (counts.items, items)}
+    """Counts of the right sizes, read-only, in numpy."""
+    here = Counts(to_host(counts.users, "counts.users"), to_host(counts.items, "counts.items"))
+    sides = {"counts.users": (here.users, users), "counts.items": (here.items, items)}
     for name, (array, size) in sides.items():
         if array.dtype != np.int64 or array.shape != (size,):
             raise ValueError(
@@ -65,7 +67,7 @@ def counts_of(counts: Counts, users: int, items: int) -> Counts:
             )
         if size and array.min() < 0:
             raise ValueError(f"{name} must not be negative, got {array.min()}")
-    return Counts(_read_only(counts.users), _read_only(counts.items))
+    return Counts(_read_only(here.users), _read_only(here.items))
 
 
 def fitter_of(fitter: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,8 +106,8 @@ def versions_of(versions: Mapping[str, str]) -> dict[str, str]:
 
 
 def extra_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """A further array of the fitter's, C-contiguous and read-only."""
-    kept = np.asarray(array, order="C")
+    """A further array of the fitter's, C-contiguous and read-only, in numpy."""
+    kept = np.asarray(to_host(array, f"extras[{name!r}]"), order="C")
     check_storable(name, kept)
     if "." in name:
         raise ValueError(f"a name in extras must have no dot, got {name!r}")
@@ -133,7 +135,7 @@ def _kept(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 def _check_finite(name: str, array: NDArray[Any]) -> None:
     # NaN passes through min and max, and they need no second array of the factors' size.
-    if math.isfinite(array.min(initial=0)) and math.isfinite(array.max(initial=0)):
+    if not array.size or (math.isfinite(array.min()) and math.isfinite(array.max())):
         return
     row = int(np.argwhere(~np.isfinite(array))[0, 0])
     raise ValueError(
@@ -143,6 +145,8 @@ def _check_finite(name: str, array: NDArray[Any]) -> None:
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    if is_on_gpu(array):  # where no array can be read-only
+        return array
     view = np.asarray(array, order="C").view()
     view.flags.writeable = False
     return view

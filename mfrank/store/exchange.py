@@ -119,7 +119,7 @@ def to_implicit(store: FactorStore, path: StrPath) -> Path:
     """
     if store.item_prior is not None:
         raise ValueError("implicit's files have no place for the item_prior of this store")
-    users, items = _with_bias_columns(store)
+    users, items = _with_bias_columns(store.on_host())
     options = {"factors": users.shape[1], **_implicit_options(store), "dtype": store.dtype.name}
     target = Path(path)
     if target.suffix != ".npz":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import on_host
 from mfrank.data.ids import Ids
+from mfrank.foreign import is_on_gpu
 from mfrank.quadratic import Counts
 from mfrank.store import checks as check
 from mfrank.store.folder import read, write
@@ -45,16 +47,20 @@ class FactorStore:
     A store does not change: it keeps read-only views of the arrays it is given (and copies only
     what is not C-contiguous), so a fitter that goes on must go on in arrays of its own.
 
+    Factors that lie on a GPU (CuPy's, or any with DLPack or ``__cuda_array_interface__``) stay
+    there, as CuPy's arrays; ``backend="cuda"`` computes on them where they are, other backends copy
+    them at each call. CuPy's arrays cannot be made read-only: do not write to them.
+
     Parameters
     ----------
     user_factors, item_factors : float32 or float64, shape (n_users, factors), (n_items, factors)
-        Both of one dtype, without NaN or infinity.
+        Both of one dtype and on one side, without NaN or infinity.
     user_ids, item_ids : Ids
         What the rows stand for.
     counts : Counts
         Observed items of each user and users of each item in the fit; fold-in reads them.
     user_biases, item_biases : shape (n_users,) and (n_items,), optional
-        Added to the scores; kept in the factors' dtype. None is no bias.
+        Added to the scores; kept in the factors' dtype, beside them. None is no bias.
     item_prior : shape (n_items,), optional
         What is known of each item before any user is, from fitters that have it (supervised
         PageRank); kept in the factors' dtype. It is no part of the score above.
@@ -100,9 +106,13 @@ class FactorStore:
                 f"{self.factors} columns of {self.dtype} and {self.item_factors.shape[1]} of "
                 f"{self.item_factors.dtype}"
             )
+        if is_on_gpu(self.user_factors) != is_on_gpu(self.item_factors):
+            raise ValueError(
+                "user_factors and item_factors must be both on the host or both on the GPU"
+            )
         for name, size in (("user_biases", users), ("item_biases", items), ("item_prior", items)):
             if getattr(self, name) is not None:
-                put(name, check.per_row(name, getattr(self, name), size, self.dtype))
+                put(name, check.per_row(name, getattr(self, name), size, self.user_factors))
         put("counts", check.counts_of(self.counts, users, items))
         put("fitter", check.fitter_of(self.fitter))
         put("history", tuple(check.history_record(record) for record in self.history))
@@ -134,6 +144,13 @@ class FactorStore:
             f"FactorStore({self.n_users} users x {self.n_items} items, {self.factors} factors, "
             f"{self.dtype}, fitted by {self.fitter['name']})"
         )
+
+    def on_host(self) -> FactorStore:
+        """The store with its factors, biases and prior in numpy: itself where they are."""
+        if not is_on_gpu(self.user_factors):
+            return self
+        here: dict[str, Any] = self._arrays_on_host()
+        return replace(self, **here)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Save as a folder of ``.npy`` arrays with a manifest, in place of a store saved there.
@@ -178,11 +195,7 @@ class FactorStore:
 
     def to_contents(self) -> Contents:
         """All of the store as named arrays and JSON metadata, for a file of any format."""
-        arrays = {
-            name: array
-            for name in _REQUIRED + _OPTIONAL
-            if (array := getattr(self, name)) is not None
-        }
+        arrays = self._arrays_on_host()
         counts = {"users": self.counts.users, "items": self.counts.items}
         groups = {"counts": counts, "extras": self.extras}
         for name, ids in (("user_ids", self.user_ids), ("item_ids", self.item_ids)):
@@ -217,3 +230,11 @@ class FactorStore:
             return cls(**fields)
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{where} is damaged: {error}") from error
+
+    def _arrays_on_host(self) -> dict[str, NDArray[Any]]:
+        """Factors, and those of the biases and the prior that there are, in numpy."""
+        return {
+            name: on_host(array)
+            for name in _REQUIRED + _OPTIONAL
+            if (array := getattr(self, name)) is not None
+        }
