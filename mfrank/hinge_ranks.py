@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mfrank import native
+from mfrank.arrays import sums_at
 from mfrank.lists import Array, Lists
 from mfrank.ramps import Ramps, ramps
 
@@ -53,10 +54,8 @@ class SortedHinges:
         last = np.maximum(self._reached - 1, 0)
         self._distances = scores - np.take_along_axis(rising, last, axis=1)
         leads = weights * self._distances
-        counts, firsts, seconds = (
-            _sums_by_stretch(terms, self._reached, rising.shape[1])
-            for terms in (weights, leads, leads * self._distances)
-        )
+        terms = [weights, leads, leads * self._distances]
+        counts, firsts, seconds = _sums_by_stretch(terms, self._reached, rising.shape[1])
         totals = _sums_from_the_right(counts)[:, 1:]
         firsts[:, :-1] += self._gaps * totals
         self._firsts = _sums_from_the_right(firsts)
@@ -100,12 +99,15 @@ def _count_reached(scores: Array, rising: Array) -> Array:
     return reached.clip(0, n)
 
 
-def _sums_by_stretch(terms: Array, reached: Array, n_thresholds: int) -> Array:
-    """Sums of what reaches as many thresholds, from 1 on; shape (B, n_thresholds)."""
-    rows, stretches = len(terms), n_thresholds + 1
+def _sums_by_stretch(terms: list[Array], reached: Array, n_thresholds: int) -> Array:
+    """Sums of each of the terms, shape (B, N), over what reaches as many thresholds, from 1 on.
+
+    Shape (len(terms), B, n_thresholds).
+    """
+    rows, stretches = len(reached), n_thresholds + 1
     places = (reached + stretches * np.arange(rows, like=reached)[:, None]).ravel()
-    sums = np.bincount(places, terms.ravel(), minlength=rows * stretches)
-    return sums.reshape(rows, stretches)[:, 1:]
+    sums: Array = sums_at(places, [each.ravel() for each in terms], rows * stretches)
+    return sums.reshape(-1, rows, stretches)[:, :, 1:]
 
 
 def _sums_from_the_right(terms: Array) -> Array:
