@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mfrank import native
 from mfrank.arrays import sums_at
 from mfrank.lists import Array, Lists
-from mfrank.ramps import Ramps, ramps
+from mfrank.ramps import Ramps, are_native, ramps
 
-__all__ = ["HingeRanks", "SortedHinges", "discounted_gains", "squared_hinges"]
+__all__ = ["HingeRanks", "SortedHinges", "discounted_gains", "hinge_numbers", "squared_hinges"]
 
 _FEW = 12  # thresholds, up to which all pairs are the faster way at every length of list
+_SUMMED = 3  # numbers of each place that are summed by stretches
 _FEW_NATIVE = 200  # the same, where all pairs are the extension's
 
 
@@ -29,11 +29,15 @@ def squared_hinges(scores: Array, weights: Array, thresholds: Array, n_threads: 
     n_threads : int
         0 takes every core this process may use.
     """
-    is_native = native.why_missing is None and isinstance(scores, np.ndarray)
-    few = _FEW_NATIVE if is_native else _FEW
+    few = _FEW_NATIVE if are_native(scores) else _FEW
     if thresholds.shape[1] <= few:
         return ramps("squared_hinge", scores, weights, thresholds, n_threads)
     return SortedHinges(scores, weights, thresholds)
+
+
+def hinge_numbers(n_places: int, n_thresholds: int) -> int:
+    """Size of the largest array that squared hinges make of a row without the extension."""
+    return n_places * (n_thresholds if n_thresholds <= _FEW else _SUMMED)
 
 
 class SortedHinges:
