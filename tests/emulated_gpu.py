@@ -296,6 +296,7 @@ def _box(kernel: str, place: int, declared: str, value: Any) -> Any:
 
 
 _DTYPES = {
+    "half": np.float16,
     "float": np.float32,
     "double": np.float64,
     "int": np.int32,
@@ -308,15 +309,16 @@ _DTYPES = {
 @cache
 def _signatures(module: Module) -> dict[str, list[str]]:
     return {
-        name: [_type(one, module.real) for one in parameters.split(",")]
+        name: [_type(one, module) for one in parameters.split(",")]
         for name, parameters in _KERNEL.findall(module.text)
     }
 
 
-def _type(parameter: str, real: str) -> str:
+def _type(parameter: str, module: Module) -> str:
     declared = re.match(r"(.*?[\s*])\w+$", " ".join(parameter.replace("__restrict__", "").split()))
     assert declared, parameter
-    return re.sub(r"\bT\b", real, declared[1]).strip()
+    fixed = "half" if module.half else module.real
+    return re.sub(r"\bF\b", fixed, re.sub(r"\bT\b", module.real, declared[1])).strip()
 
 
 def compile_all() -> None:

@@ -37,7 +37,8 @@ class Block:
     indptr, indices, first
         Row r has the entries ``indptr[r] - first`` up to ``indptr[r + 1] - first``.
     curvature, pull : shape (nnz,)
-        c and d of the entries, in the dtype of the factors.
+        c and d of the entries, in the dtype of the factors, times the square of the scale of what
+        these are read from, and times that scale.
     kinds : uint8, shape (R,), on the host
         1 where a row has curvature, + 2 where some of it is negative, + 4 where entries without
         curvature pull.
@@ -78,8 +79,11 @@ def blocks(
     within: slice,
     width: int,
     dtype: np.dtype[Any],
+    scale: float = 1.0,
 ) -> Iterator[Block]:
     """Rows of the problem, in blocks; ``width`` numbers of each row are needed besides.
+
+    Fixed factors are ``scale`` times what kernels read in their place.
 
     Entries that do not stay on the device are streamed: those of the next block while the kernels
     of this one run.
@@ -89,7 +93,8 @@ def blocks(
     budget = int(_PART_OF_FREE * device.free_bytes())
     most = budget // _BYTES_OF_AN_ENTRY, min(_MOST_ROWS, budget // (width * dtype.itemsize))
     for part, fetched in entries.ahead(_cut(rows, within, *most)):
-        yield _block(device, problem, part, entries.kept.indptr, *fetched(), numbers, dtype)
+        begins = entries.kept.indptr
+        yield _block(device, problem, part, begins, *fetched(), numbers, dtype, scale)
 
 
 _Fetched = Callable[[], tuple[Array, Array | None]]
@@ -151,6 +156,7 @@ def _block(
     values: Array | None,
     numbers: PerRow,
     dtype: np.dtype[Any],
+    scale: float,
 ) -> Block:
     """Its coefficients loaded."""
     xp, observed = device.xp, problem.observed
@@ -165,7 +171,7 @@ def _block(
         Module.of("cells", dtype),
         "load_cells",
         warps(len(kinds)),
-        (*cells, first, len(kinds), *terms, problem.users_are_rows, curvature, pull, kinds),
+        (*cells, first, len(kinds), *terms, problem.users_are_rows, scale, curvature, pull, kinds),
     )
     return Block(
         problem.rows,

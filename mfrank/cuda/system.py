@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mfrank.cuda.blocks import Block
 from mfrank.cuda.device import Array, Device, Grid
+from mfrank.cuda.fixed import Fixed
 from mfrank.cuda.sources import Module
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class System:
 
     Attributes
     ----------
-    fixed : shape (S, K)
+    fixed : Fixed
     eigenvalues, vector : float64, shape (K,)
     has_vector : bool
         It is not 0.
@@ -39,17 +40,17 @@ class System:
     """
 
     device: Device
-    fixed: Array
+    fixed: Fixed
     eigenvalues: Array
     vector: Array
     has_vector: bool
     untouched: int
 
     @classmethod
-    def of(cls, device: Device, fixed: Array, shared: Shared) -> System:
+    def of(cls, device: Device, fixed: Fixed, shared: Shared) -> System:
         """Put on the device what is shared."""
         n_null = int(np.count_nonzero(shared.values == 0))
-        touched = n_null > 0 and bool((fixed[:, :n_null] != 0).any())
+        touched = n_null > 0 and bool((fixed.values[:, :n_null] != 0).any())
         return cls(
             device,
             fixed,
@@ -62,18 +63,17 @@ class System:
     @property
     def k(self) -> int:
         """K."""
-        return int(self.fixed.shape[1])
+        return self.fixed.k
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the factors."""
-        found: np.dtype[Any] = self.fixed.dtype
-        return found
+        """Of what is computed."""
+        return self.fixed.dtype
 
     @property
     def factors(self) -> tuple[Any, ...]:
         """Arguments of the kernels that gather factors."""
-        return self.fixed, self.k
+        return self.fixed.values, self.k
 
     def cells(self, block: Block) -> tuple[Any, ...]:
         """Arguments of the kernels that read entries."""
@@ -91,7 +91,8 @@ class System:
         self, module: str, kernel: str, grid: Grid, args: tuple[Any, ...], tile: int = 64
     ) -> None:
         """Run a kernel for factors of this dtype."""
-        self.device.launch(Module.of(module, self.dtype, tile), kernel, grid, args)
+        compiled = Module.of(module, self.dtype, tile, self.fixed.is_half)
+        self.device.launch(compiled, kernel, grid, args)
 
     def bytes_of(self, *counts: int) -> int:
         """Shared memory of arrays of so many numbers."""
