@@ -62,6 +62,7 @@ def solve(devices: Sequence[Device], task: RowsTask, out: Any) -> Solved:
             for device, share in zip(devices, _shares(rows, n), strict=False)
         ]
         gains, failed = zip(*(each.result() for each in begun), strict=True)
+    devices[0].synchronise()  # threads may have streams of their own
     return np.concatenate(gains), np.concatenate(failed)
 
 
