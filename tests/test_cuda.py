@@ -26,8 +26,10 @@ from mfrank.csr import CSR
 from mfrank.cuda import blocks, exact, factor_sums, plan, workers
 from mfrank.cuda import device as gpu
 from mfrank.cuda.device import Grid
+from mfrank.cuda.fixed import Fixed
 from mfrank.cuda.resident import resident_on
 from mfrank.cuda.sources import Module
+from mfrank.cuda.system import System
 from mfrank.data.ids import Ids
 from mfrank.eigenbasis import Eigenbasis
 from mfrank.quadratic import Counts
@@ -277,6 +279,24 @@ def test_two_devices_share_the_rows(
     again = reference.solve_rows(step.problem, step.fixed, shared, truth, options)
     np.testing.assert_allclose(out.get(), truth, atol=1e-4)
     np.testing.assert_allclose(gain, again, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [3, 70])
+def test_a_start_is_turned_to_the_same_bits_in_any_company(
+    device: EmulatedGPU, k: int, dtype: type
+) -> None:
+    rng = np.random.default_rng(0)
+    start, turn = rng.standard_normal((150, k)).astype(dtype), rng.standard_normal((k, k))
+    there, fixed = device.asarray(start), Fixed.of(device.xp.ones((2, k), dtype))
+    system = System.of(device, fixed, Shared(np.ones(k), np.ones(k)))
+    turn = device.asarray(turn, dtype)
+    every = np.arange(150, dtype=np.int32)
+    whole = system.starts(there, every, turn).get()
+    np.testing.assert_allclose(whole, start @ turn.get(), rtol=1e-4, atol=1e-5)
+    for rows in (every[:1], every[60:70], every[::-7]):
+        for side in (there, start):
+            np.testing.assert_array_equal(system.starts(side, rows, turn).get(), whole[rows])
 
 
 def test_shares_are_all_rows_and_about_equal() -> None:

@@ -1,4 +1,4 @@
-"""What is asked of CuPy, without a GPU: of a stand-in that notes it, and where it can be of CuPy."""
+"""What is asked of CuPy, without a GPU: of a stand-in that notes it, or of CuPy itself."""
 
 from __future__ import annotations
 

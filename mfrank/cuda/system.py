@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["WARP", "Results", "System", "aligned"]
 
 WARP = 32
-
+_TILE = 64  # of turned rows
+_DEPTH, _PADDING = 16, 4  # of kernels/tile.cuh
 
 Results = tuple[Array, Array, Array]
 """Of a block's rows: ``out`` (R, K), ``gain`` float64 (R,) and ``status`` uint8 (R,)."""
@@ -98,16 +99,32 @@ class System:
         """Shared memory of arrays of so many numbers."""
         return sum(aligned(count * self.dtype.itemsize) for count in counts)
 
+    def stage(self, tile: int) -> int:
+        """Shared memory that products of matrices are staged in (``kernels/tile.cuh``)."""
+        return self.bytes_of(2 * _DEPTH * (tile + _PADDING))
+
     def over_groups(self, threads: int) -> int:
         """Numbers that groups of threads sum side by side (``kernels/gather.cuh``)."""
         width = -(-self.k // WARP) * WARP if self.k < threads else threads
         return threads // width * self.k
 
     def starts(self, start: Any, rows: NDArray[np.int32], turn: Array | None) -> Array:
-        """Rows of an array on either side, on the device, in the basis of ``fixed``."""
-        at = self.device.asarray(rows) if self.device.holds(start) else rows
-        picked = self.device.asarray(start[at])
-        return picked if turn is None else picked @ turn
+        """Rows of an array on either side, on the device, in the basis of ``fixed``.
+
+        A row has the same bits whichever others come with it: shares and blocks, which other
+        products might round by, are cut as devices and memory are there.
+        """
+        if not self.device.holds(start):
+            start, rows = start[rows], np.arange(len(rows), dtype=np.int32)
+        start, at = self.device.asarray(start), self.device.asarray(rows, np.int64)
+        if turn is None:
+            return start[at]
+        turned = self.device.xp.empty((len(rows), self.k), self.dtype)
+        tiles = -(-len(rows) // _TILE), -(-self.k // _TILE)
+        grid = Grid(tiles, (_TILE // 4) ** 2, self.stage(_TILE))
+        args = start, at, len(rows), turn, self.k, turned
+        self.device.launch(Module.of("turn", self.dtype, _TILE), "turn_rows", grid, args)
+        return turned
 
 
 def aligned(n_bytes: int) -> int:

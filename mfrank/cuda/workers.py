@@ -85,8 +85,9 @@ def _solve_share(first: Device, device: Device, task: RowsTask, rows: slice, out
         step = HalfStep(system, task.options, start, turn, rows.start)
         in_place = device is first and first.holds(out)
         resident, k = resident_on(device), system.k
+        width = 3 * k  # starts as they are, turned, and solutions
         for block in blocks(
-            device, resident, task.problem, rows, k, system.dtype, system.fixed.scale
+            device, resident, task.problem, rows, width, system.dtype, system.fixed.scale
         ):
             solved = (
                 out[block.rows] if in_place else device.xp.empty((block.n_rows, k), system.dtype)
