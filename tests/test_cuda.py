@@ -188,6 +188,22 @@ def test_the_next_block_comes_while_this_one_is_solved(
     assert events[first + 1 :].count("upload") > 2
 
 
+def test_blocks_that_stream_are_small_however_much_is_free(
+    backend: backends.Backend, device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their entries pass through pinned memory of the host."""
+    sizes: list[int] = []
+    upload = device.upload
+    monkeypatch.setattr(device, "upload", lambda a: (sizes.append(len(a)), upload(a))[1])
+    wanted = solved(backend, 20)
+    assert sizes == []  # all stays on the device
+    monkeypatch.setattr(blocks, "_MOST_STREAMED", 200)
+    monkeypatch.setattr("mfrank.cuda.resident._MOST_OF_FREE", 0)
+    assert solved(backend, 20) == wanted
+    assert len(sizes) > 2
+    assert max(sizes) <= 200
+
+
 @pytest.mark.parametrize(("confidence", "wide"), [(1.0, False), (1e6, True)])
 def test_rows_that_float32_cannot_tell_are_solved_in_float64(
     backend: backends.Backend,

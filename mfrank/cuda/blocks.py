@@ -20,6 +20,7 @@ __all__ = ["Block", "blocks", "warps"]
 _PART_OF_FREE = 0.25  # of free memory, for the entries of a block and again for its rows
 _MOST_ROWS = 1 << 22  # of a block: a grid has at most 2^31 - 1 blocks
 _BYTES_OF_AN_ENTRY = 40  # columns and values of two blocks, coefficients of one, with float64
+_MOST_STREAMED = 1 << 26  # entries of a block: what the host pins for them, it takes from others
 _THREADS = 128
 _WARP = 32
 
@@ -91,8 +92,9 @@ def blocks(
     rows = problem.rows
     entries, numbers = _Entries(device, rows, resident.rows(rows)), resident.per_row(problem)
     budget = int(_PART_OF_FREE * device.free_bytes())
-    most = budget // _BYTES_OF_AN_ENTRY, min(_MOST_ROWS, budget // (width * dtype.itemsize))
-    for part, fetched in entries.ahead(_cut(rows, within, *most)):
+    most_entries = min(budget // _BYTES_OF_AN_ENTRY, entries.most)
+    most_rows = min(_MOST_ROWS, budget // (width * dtype.itemsize))
+    for part, fetched in entries.ahead(_cut(rows, within, most_entries, most_rows)):
         begins = entries.kept.indptr
         yield _block(device, problem, part, begins, *fetched(), numbers, dtype, scale)
 
@@ -107,6 +109,14 @@ class _Entries:
     device: Device
     rows: CSR
     kept: Rows
+
+    @property
+    def most(self) -> int:
+        """Entries of a block."""
+        streams = self.kept.indices is None or (
+            self.kept.data is None and self.rows.data is not None
+        )
+        return _MOST_STREAMED if streams else len(self.rows.indices)
 
     def ahead(self, parts: Iterator[slice]) -> Iterator[tuple[slice, _Fetched]]:
         """Parts with what gives their entries; those of the next are under way."""

@@ -4,10 +4,9 @@
 
 struct PickedRows {
     static constexpr bool TERMS_ADJOIN = true;
-    const T* from;
-    Int k;
     const Int* rows;
-    Int n;
+    Int n, k;
+    const T* from;
     __device__ T at(int row, Int term) const {
         return row < n ? from[rows[row] * k + term] : T(0);
     }
@@ -29,7 +28,7 @@ turn_rows(const T* from, const Int* rows, Int n, const T* turn, Int k, T* to) {
     T* const stage = shared_array<T>(bytes, STAGE);
     const Int i = Int(blockIdx.x) * TILE, j = Int(blockIdx.y) * TILE;
     T sum[4][4] = {};
-    multiply(sum, PickedRows{from, k, rows + i, n - i}, TurnColumns{turn + j, k, k - j}, k, stage);
+    multiply(sum, PickedRows{rows + i, n - i, k, from}, TurnColumns{turn + j, k, k - j}, k, stage);
     for_each_element(sum, [&](int r, int c, T s) {
         if (i + r < n && j + c < k) to[(i + r) * k + j + c] = s;
     });
