@@ -6,7 +6,8 @@ One command, with a GPU and ``pip install -e ".[bench,cuda13]"`` (or ``cuda12``)
     python bench/gpu.py --data ml-20m --factors 64 128 --contenders "cuda auto" "cuda cg"
 
 Contenders are this backend with exact solves where they cost least (``auto``), throughout
-(``cholesky``) and with three steps of conjugate gradients (``cg``), the processor's, and implicit's
+(``cholesky``), with three steps of conjugate gradients (``cg``) and with fixed factors read in
+float16, the processor's, and implicit's
 own GPU build where it is there (conjugate gradients; its wheel for your CUDA). The objective is
 WRMF with confidence alpha r, as in epoch_cost.py. ``over_floor`` are seconds over the least that an
 exact epoch can take at the GPU's measured rates of float32 products and of copies (floor.py).
@@ -38,7 +39,14 @@ SHAPES = {
     "ml-20m": (138_000, 27_000, 20_000_000),
     "100m": (5_000_000, 500_000, 100_000_000),
 }
-CONTENDERS = ["cuda auto", "cuda cholesky", "cuda cg", "cpu auto", "implicit gpu"]
+CONTENDERS = [
+    "cuda auto",
+    "cuda auto float16",
+    "cuda cholesky",
+    "cuda cg",
+    "cpu auto",
+    "implicit gpu",
+]
 OBJECTIVE = mfrank.WRMF(alpha=10.0, regularization=1.0)
 _PRODUCT, _COPIED, _TRIALS = 8192, 1 << 30, 7
 _USERS_AT_ONCE = 1 << 16
@@ -93,13 +101,14 @@ def epochs(
     if contender == "implicit gpu":
         _fit_implicit(data, factors, args.epochs, seconds.append)
     else:
-        backend, solver = contender.split()
+        backend, solver, *gathers = contender.split()
         model = mfrank.ALS(
             OBJECTIVE,
             factors=factors,
             iterations=args.epochs,
             solver=solver,
             random_state=0,
+            gather_dtype=gathers[0] if gathers else None,
             backend=backend,
             n_threads=args.threads if backend == "cpu" else 0,
         )

@@ -6,7 +6,7 @@ two do not mix, so what comes from the host goes beside the factors first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from mfrank import aligned
 
-__all__ = ["beside", "empty_beside", "on_host", "reachable", "subtract_at"]
+__all__ = ["beside", "empty_beside", "on_host", "reachable", "subtract_at", "sums_at"]
 
 
 def on_host(array: Any) -> NDArray[Any]:
@@ -46,4 +46,36 @@ def subtract_at(array: Any, places: NDArray[Any], values: NDArray[Any]) -> None:
     if isinstance(array, np.ndarray):
         np.subtract.at(array, places, values)
     else:
-        array -= np.bincount(places.ravel(), values.ravel(), minlength=len(array))
+        array -= sums_at(places.ravel(), [values.ravel()], len(array))[0]
+
+
+def sums_at(places: Any, values: Sequence[Any], size: int) -> Any:
+    """Sums of the values at each place, in an order that is always the same.
+
+    ``numpy.bincount``, for which CuPy's does not serve: it adds in whatever order threads come.
+
+    Parameters
+    ----------
+    places : int, shape (n,)
+        Below ``size``, in any order.
+    values : float64 arrays, shape (n,)
+    size : int
+
+    Returns
+    -------
+    float64, shape (len(values), size)
+        0 at places that are not given.
+    """
+    if isinstance(places, np.ndarray):
+        return np.stack([np.bincount(places, each, minlength=size) for each in values])
+    order = np.argsort(places, kind="stable")
+    places, sums = places[order], np.stack([each[order] for each in values])
+    every = np.arange(size, like=places)
+    begins, ends = (np.searchsorted(places, every, side=side) for side in ("left", "right"))
+    # Each number becomes the sum of the last 1, 2, 4, ... at the same place.
+    step, longest = 1, int((ends - begins).max())
+    while step < longest:
+        same = places[step:] == places[:-step]
+        sums[:, step:] += np.where(same, sums[:, :-step], 0.0)
+        step *= 2
+    return np.where(begins < ends, sums[:, ends - 1], 0.0)

@@ -35,7 +35,8 @@ class ClosedForm(Recommender):
         """Factors of one or many users solved exactly from their rows; nothing is stored.
 
         Equal to the fit's own half-step against these item factors: for a fitted user's own row,
-        the fitted factors (to rounding; under ``solver="cg"`` those are approximate).
+        the fitted factors (to rounding; under ``solver="cg"`` or ``gather_dtype="float16"`` those
+        are approximate).
 
         Parameters
         ----------

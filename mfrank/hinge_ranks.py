@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mfrank import native
+from mfrank.arrays import sums_at
 from mfrank.lists import Array, Lists, count_filled
-from mfrank.ramps import Ramps, ramps
+from mfrank.ramps import Ramps, are_native, ramps
 
-__all__ = ["HingeRanks", "SortedHinges", "discounted_gains", "squared_hinges"]
+__all__ = ["HingeRanks", "SortedHinges", "discounted_gains", "hinge_numbers", "squared_hinges"]
 
 _FEW = 12  # thresholds, up to which all pairs are the faster way at every length of list
+_SUMMED = 3  # numbers of each place that are summed by stretches
 _FEW_NATIVE = 200  # the same, where all pairs are the extension's
 
 
@@ -29,12 +30,16 @@ def squared_hinges(scores: Array, weights: Array, thresholds: Array, n_threads: 
     n_threads : int
         0 takes every core this process may use.
     """
-    is_native = native.why_missing is None and isinstance(scores, np.ndarray)
-    few = _FEW_NATIVE if is_native else _FEW
+    few = _FEW_NATIVE if are_native(scores) else _FEW
     if thresholds.shape[1] <= few:
         return ramps("squared_hinge", scores, weights, thresholds, n_threads)
     wide = (array.astype(np.float64, copy=False) for array in (scores, weights, thresholds))
     return SortedHinges(*wide)
+
+
+def hinge_numbers(n_places: int, n_thresholds: int) -> int:
+    """Size of the largest array that squared hinges make of a row without the extension."""
+    return n_places * (n_thresholds if n_thresholds <= _FEW else _SUMMED)
 
 
 class SortedHinges:
@@ -55,10 +60,8 @@ class SortedHinges:
         last = np.maximum(self._reached - 1, 0)
         self._distances = scores - np.take_along_axis(rising, last, axis=1)
         leads = weights * self._distances
-        counts, firsts, seconds = (
-            _sums_by_stretch(terms, self._reached, rising.shape[1])
-            for terms in (weights, leads, leads * self._distances)
-        )
+        terms = [weights, leads, leads * self._distances]
+        counts, firsts, seconds = _sums_by_stretch(terms, self._reached, rising.shape[1])
         totals = _sums_from_the_right(counts)[:, 1:]
         firsts[:, :-1] += self._gaps * totals
         self._firsts = _sums_from_the_right(firsts)
@@ -102,12 +105,15 @@ def _count_reached(scores: Array, rising: Array) -> Array:
     return reached.clip(0, n)
 
 
-def _sums_by_stretch(terms: Array, reached: Array, n_thresholds: int) -> Array:
-    """Sums of what reaches as many thresholds, from 1 on; shape (B, n_thresholds)."""
-    rows, stretches = len(terms), n_thresholds + 1
+def _sums_by_stretch(terms: list[Array], reached: Array, n_thresholds: int) -> Array:
+    """Sums of each of the terms, shape (B, N), over what reaches as many thresholds, from 1 on.
+
+    Shape (len(terms), B, n_thresholds).
+    """
+    rows, stretches = len(reached), n_thresholds + 1
     places = (reached + stretches * np.arange(rows, like=reached)[:, None]).ravel()
-    sums = np.bincount(places, terms.ravel(), minlength=rows * stretches)
-    return sums.reshape(rows, stretches)[:, 1:]
+    sums: Array = sums_at(places, [each.ravel() for each in terms], rows * stretches)
+    return sums.reshape(-1, rows, stretches)[:, :, 1:]
 
 
 def _sums_from_the_right(terms: Array) -> Array:

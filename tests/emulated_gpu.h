@@ -225,5 +225,15 @@ inline long long __double_as_longlong(double value) {
     return bits;
 }
 
+// IEEE's binary16, of which x86 without F16C knows nothing: the exponent's bias is mended by a product.
+inline float half_to_float(unsigned short bits) {
+    const bool is_finite = (bits & 0x7c00) != 0x7c00;
+    const uint32_t moved = uint32_t(bits & 0x7fff) << 13 | (is_finite ? 0 : 0x7f800000u);
+    float value;
+    std::memcpy(&value, &moved, sizeof value);
+    if (is_finite) value *= 0x1p112f;
+    return bits & 0x8000 ? -value : value;
+}
+
 using std::isfinite;
 using std::isnan;

@@ -102,6 +102,7 @@ class DeviceArray:
 
     def __array_function__(self, function: Any, _: Any, args: Any, how: Any) -> Any:
         how = {name: value for name, value in how.items() if name != "like"}
+        _refuse_unordered(function.__name__)
         self.asked["functions"].setdefault(function.__name__, set()).update(how)
         if function is np.empty:
             return _poisoned(function(*args, **how))
@@ -166,6 +167,12 @@ for _name in [prefix + name for prefix in ("", "r", "i") for name in _BINARY] + 
     setattr(DeviceArray, f"__{_name}__", _operator(f"__{_name}__"))
 
 
+def _refuse_unordered(function: str) -> None:
+    """CuPy has these add atomically: the bits of a sum would change from run to run."""
+    if function in ("bincount", "histogram"):
+        raise TypeError(f"{function} of CuPy adds in whatever order threads come")
+
+
 def _inside(value: Any) -> Any:
     if isinstance(value, DeviceArray):
         return value.on_host
@@ -195,6 +202,7 @@ class _Namespace:
             return found
 
         def call(*args: Any, **how: Any) -> Any:
+            _refuse_unordered(name)
             DeviceArray.asked["functions"].setdefault(name, set()).update(how)
             if name in ("empty", "empty_like"):
                 return _poisoned(found(*map(_inside, args), **how))
@@ -298,6 +306,7 @@ def _box(kernel: str, place: int, declared: str, value: Any) -> Any:
 
 
 _DTYPES = {
+    "half": np.float16,
     "float": np.float32,
     "double": np.float64,
     "int": np.int32,
@@ -310,15 +319,16 @@ _DTYPES = {
 @cache
 def _signatures(module: Module) -> dict[str, list[str]]:
     return {
-        name: [_type(one, module.real) for one in parameters.split(",")]
+        name: [_type(one, module) for one in parameters.split(",")]
         for name, parameters in _KERNEL.findall(module.text)
     }
 
 
-def _type(parameter: str, real: str) -> str:
+def _type(parameter: str, module: Module) -> str:
     declared = re.match(r"(.*?[\s*])\w+$", " ".join(parameter.replace("__restrict__", "").split()))
     assert declared, parameter
-    return re.sub(r"\bT\b", real, declared[1]).strip()
+    fixed = "half" if module.half else module.real
+    return re.sub(r"\bF\b", fixed, re.sub(r"\bT\b", module.real, declared[1])).strip()
 
 
 def compile_all() -> None:

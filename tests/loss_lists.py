@@ -50,6 +50,21 @@ def whole_lists(seed: int = 0) -> tuple[Lists, Scores, Scores]:
     return lists, rng.normal(size=(3, 4)), rng.normal(size=(3, 8))
 
 
+def long_lists(users: int, n_likes: int, n_others: int) -> tuple[Lists, Scores, Scores]:
+    """Users' whole lists of so many places, none of them padding, with scores."""
+    rng = np.random.default_rng(0)
+    lists = Lists(
+        gains=np.ones((users, n_likes)),
+        others=np.ones((users, n_others), dtype=bool),
+        n_likes=np.full(users, float(n_likes)),
+        n_items=np.full(users, float(n_likes + n_others)),
+        ideal=np.full(users, (1 / np.log2(2 + np.arange(n_likes))).sum()),
+        cells=np.arange(users * n_likes).reshape(users, n_likes),
+        users=np.arange(users),
+    )
+    return lists, rng.normal(size=(users, n_likes)), rng.normal(size=(users, n_others))
+
+
 def single_like() -> tuple[Lists, Scores, Scores]:
     """The whole list of the user who likes one item."""
     lists, likes, others = whole_lists()

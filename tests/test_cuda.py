@@ -26,8 +26,10 @@ from mfrank.csr import CSR
 from mfrank.cuda import blocks, exact, factor_sums, plan, workers
 from mfrank.cuda import device as gpu
 from mfrank.cuda.device import Grid
+from mfrank.cuda.fixed import Fixed
 from mfrank.cuda.resident import resident_on
 from mfrank.cuda.sources import Module
+from mfrank.cuda.system import System
 from mfrank.data.ids import Ids
 from mfrank.eigenbasis import Eigenbasis
 from mfrank.quadratic import Counts
@@ -180,6 +182,22 @@ def test_the_next_block_comes_while_this_one_is_solved(
     assert events[first + 1 :].count("upload") > 2
 
 
+def test_blocks_that_stream_are_small_however_much_is_free(
+    backend: backends.Backend, device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their entries pass through pinned memory of the host."""
+    sizes: list[int] = []
+    upload = device.upload
+    monkeypatch.setattr(device, "upload", lambda a: (sizes.append(len(a)), upload(a))[1])
+    wanted = solved(backend, 20)
+    assert sizes == []  # all stays on the device
+    monkeypatch.setattr(blocks, "_MOST_STREAMED", 200)
+    monkeypatch.setattr("mfrank.cuda.resident._MOST_OF_FREE", 0)
+    assert solved(backend, 20) == wanted
+    assert len(sizes) > 2
+    assert max(sizes) <= 200
+
+
 @pytest.mark.parametrize(("confidence", "wide"), [(1.0, False), (1e6, True)])
 def test_rows_that_float32_cannot_tell_are_solved_in_float64(
     backend: backends.Backend,
@@ -271,6 +289,24 @@ def test_two_devices_share_the_rows(
     again = reference.solve_rows(step.problem, step.fixed, shared, truth, options)
     np.testing.assert_allclose(out.get(), truth, atol=1e-4)
     np.testing.assert_allclose(gain, again, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [3, 70])
+def test_a_start_is_turned_to_the_same_bits_in_any_company(
+    device: EmulatedGPU, k: int, dtype: type
+) -> None:
+    rng = np.random.default_rng(0)
+    start, turn = rng.standard_normal((150, k)).astype(dtype), rng.standard_normal((k, k))
+    there, fixed = device.asarray(start), Fixed.of(device.xp.ones((2, k), dtype))
+    system = System.of(device, fixed, Shared(np.ones(k), np.ones(k)))
+    turn = device.asarray(turn, dtype)
+    every = np.arange(150, dtype=np.int32)
+    whole = system.starts(there, every, turn).get()
+    np.testing.assert_allclose(whole, start @ turn.get(), rtol=1e-4, atol=1e-5)
+    for rows in (every[:1], every[60:70], every[::-7]):
+        for side in (there, start):
+            np.testing.assert_array_equal(system.starts(side, rows, turn).get(), whole[rows])
 
 
 def test_shares_are_all_rows_and_about_equal() -> None:

@@ -207,6 +207,7 @@ JUNK = st.one_of(
             "cg_steps",
             "cg_tolerance",
             "dtype",
+            "gather_dtype",
             "random_state",
             "n_threads",
             "backend",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_lists import Scores, slopes, whole_lists
+from loss_lists import Scores, long_lists, slopes, whole_lists
 
 import mfrank.hinge_ranks
 from mfrank.hinge_ranks import HingeRanks, SortedHinges
@@ -137,17 +137,7 @@ def test_scores_of_single_precision_lose_what_these_are_rounded_by() -> None:
 
 def test_whole_long_lists_take_little_memory() -> None:
     users, n_likes, n_others = 4, 500, 50_000
-    rng = np.random.default_rng(0)
-    lists = Lists(
-        gains=np.ones((users, n_likes)),
-        others=np.ones((users, n_others), dtype=bool),
-        n_likes=np.full(users, float(n_likes)),
-        n_items=np.full(users, float(n_likes + n_others)),
-        ideal=np.full(users, (1 / np.log2(2 + np.arange(n_likes))).sum()),
-        cells=np.arange(users * n_likes).reshape(users, n_likes),
-        users=np.arange(users),
-    )
-    likes, others = rng.normal(size=(users, n_likes)), rng.normal(size=(users, n_others))
+    lists, likes, others = long_lists(users, n_likes, n_others)
     for loss in (SONG(decay=1.0), KSONG(decay=1.0, theoretical=True)):
         memory = loss.memory(Sizes(users * n_likes, users, 1))
         assert sum(kept.size for kept in memory.values()) <= users

@@ -123,6 +123,7 @@ def test_factors_have_the_dtype_asked_for(dtype: Any) -> None:
         ("dtype", "no dtype", ValueError),
         ("dtype", int, ValueError),
         ("dtype", None, ValueError),
+        ("gather_dtype", "float32", ValueError),
         ("random_state", -1, ValueError),
         ("random_state", np.random.RandomState(0), TypeError),
         ("n_threads", -1, ValueError),

@@ -26,6 +26,7 @@ __all__ = [
     "Backend",
     "Chances",
     "Factors",
+    "GatherDtype",
     "Gram",
     "Shared",
     "SolveOptions",
@@ -35,6 +36,7 @@ __all__ = [
 
 Factors = NDArray[Any]
 Solver = Literal["auto", "cholesky", "cg"]
+GatherDtype = Literal["float16"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,12 +82,18 @@ class SolveOptions:
         steps than its exact solution is worth is solved exactly.
     n_threads : int
         0 takes every core this process may use.
+    gather_dtype : {"float16"}, optional
+        Solve the systems of fixed factors f_e that are rounded to it (:mod:`mfrank.float16`), so
+        that there are fewer bytes to read. M and v stay those of the factors as they are: they
+        cost a row nothing, and the basis in which M is diagonal is of no other matrix. Of backends
+        that have it among their ``GATHERS``.
     """
 
     solver: Solver = "auto"
     cg_steps: int = 3
     cg_tolerance: float | None = None
     n_threads: int = 0
+    gather_dtype: GatherDtype | None = None
 
 
 class Chances(NamedTuple):
@@ -137,6 +145,9 @@ class Backend(Protocol):
 
     TOLERANCE: dict[str, float]
     """Relative error against ``reference`` that the backend promises, by dtype name."""
+
+    GATHERS: tuple[GatherDtype, ...]
+    """Dtypes beside their own in which it can read fixed factors."""
 
     def why_unavailable(self) -> str | None:
         """None where the backend can run, else one sentence that says what it lacks."""

@@ -20,6 +20,7 @@ from mfrank.backends import (
     AdamRates,
     Chances,
     Factors,
+    GatherDtype,
     Gram,
     Shared,
     SolveOptions,
@@ -33,6 +34,7 @@ from mfrank.products import multiply
 from mfrank.quadratic import RowProblem
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
+GATHERS: tuple[GatherDtype, ...] = ()
 
 _ENOUGH = 1e-4  # Where only the number of steps is given, those beyond this tolerance are spared.
 

@@ -22,6 +22,7 @@ from mfrank.backends import (
     AdamRates,
     Chances,
     Factors,
+    GatherDtype,
     Gram,
     Shared,
     SolveOptions,
@@ -32,12 +33,14 @@ from mfrank.cuda import best, draws, factor_sums, lists, walks
 from mfrank.cuda import device as gpu
 from mfrank.cuda.best import Filters
 from mfrank.cuda.device import Array
+from mfrank.cuda.fixed import Fixed
 from mfrank.cuda.resident import Resident, resident_on
 from mfrank.cuda.workers import RowsTask, solve
 from mfrank.precise import in_float64, minimum_norm
 from mfrank.quadratic import RowProblem
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
+GATHERS: tuple[GatherDtype, ...] = ("float16",)
 
 
 def why_unavailable() -> str | None:
@@ -85,15 +88,18 @@ def solve_rows(
 
     Large problems are shared among all GPUs that CUDA_VISIBLE_DEVICES leaves visible.
     """
-    device, fixed = gpu.device(), _resident().of_factors(fixed)
+    device, factors = gpu.device(), _resident().of_factors(fixed)
+    read = Fixed.of(factors)
+    if options.gather_dtype == "float16":
+        read = Fixed.in_float16(device, factors)
     begin = out if start is None else start
-    gain, failed = solve(gpu.devices(), RowsTask(problem, fixed, shared, options, begin, turn), out)
+    gain, failed = solve(gpu.devices(), RowsTask(problem, read, shared, options, begin, turn), out)
     if len(failed):
         part, columns = problem.part(failed)
-        wide = fixed[device.asarray(columns)].astype(np.float64)
+        wide = read.wide(device.asarray(columns))
         solved, gain[failed] = _solve_precisely(in_float64(part), wide, shared, options)
         if device.holds(out):
-            out[device.asarray(failed)] = device.asarray(solved, fixed.dtype)
+            out[device.asarray(failed)] = device.asarray(solved, read.dtype)
         else:
             out[failed] = solved
     return gain
@@ -265,13 +271,13 @@ def _resident() -> Resident:
 
 
 def _solve_precisely(
-    problem: RowProblem, fixed: Array, shared: Shared, options: SolveOptions
+    problem: RowProblem, fixed: Fixed, shared: Shared, options: SolveOptions
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Solutions and gains in float64; the rows singular even there by least squares."""
-    out = np.zeros((problem.rows.n_rows, fixed.shape[1]))
+    out = np.zeros((problem.rows.n_rows, fixed.k))
     exact = replace(options, solver="cholesky")
     gain, failed = solve(gpu.devices(), RowsTask(problem, fixed, shared, exact, out), out)
-    wide: Any = gpu.device().asnumpy(fixed) if len(failed) else None
+    wide: Any = gpu.device().asnumpy(fixed.values) if len(failed) else None
     for r in failed:
         out[r], gain[r] = minimum_norm(problem, int(r), wide, shared)
     return out, gain

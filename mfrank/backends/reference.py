@@ -18,16 +18,19 @@ from mfrank.backends import (
     AdamRates,
     Chances,
     Factors,
+    GatherDtype,
     Gram,
     Shared,
     SolveOptions,
 )
 from mfrank.chains import Chain, Moves, Settled, Until, Walked
 from mfrank.csr import CSR
+from mfrank.float16 import rounded, scale_of
 from mfrank.quadratic import RowProblem
 from mfrank.streams import random_bits, random_units
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
+GATHERS: tuple[GatherDtype, ...] = ("float16",)
 
 
 def why_unavailable() -> str | None:
@@ -72,6 +75,9 @@ def solve_rows(
 ) -> NDArray[np.float64]:
     """Every row's minimum-norm solution, whatever the solver and the start."""
     wide = fixed.astype(np.float64)
+    if options.gather_dtype == "float16":
+        scale = scale_of(fixed)
+        wide = scale * rounded(fixed, scale).astype(np.float64)
     curvature, pull = problem.curvature(), problem.pull()
     gain = np.empty(problem.rows.n_rows)
     for r, (begin, end) in enumerate(pairwise(problem.rows.indptr)):

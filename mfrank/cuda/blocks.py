@@ -20,6 +20,7 @@ __all__ = ["Block", "blocks", "warps"]
 _PART_OF_FREE = 0.25  # of free memory, for the entries of a block and again for its rows
 _MOST_ROWS = 1 << 22  # of a block: a grid has at most 2^31 - 1 blocks
 _BYTES_OF_AN_ENTRY = 40  # columns and values of two blocks, coefficients of one, with float64
+_MOST_STREAMED = 1 << 26  # entries of a block: what the host pins for them, it takes from others
 _THREADS = 128
 _WARP = 32
 
@@ -37,7 +38,8 @@ class Block:
     indptr, indices, first
         Row r has the entries ``indptr[r] - first`` up to ``indptr[r + 1] - first``.
     curvature, pull : shape (nnz,)
-        c and d of the entries, in the dtype of the factors.
+        c and d of the entries, in the dtype of the factors, times the square of the scale of what
+        these are read from, and times that scale.
     kinds : uint8, shape (R,), on the host
         1 where a row has curvature, + 2 where some of it is negative, + 4 where entries without
         curvature pull.
@@ -78,8 +80,11 @@ def blocks(
     within: slice,
     width: int,
     dtype: np.dtype[Any],
+    scale: float = 1.0,
 ) -> Iterator[Block]:
     """Rows of the problem, in blocks; ``width`` numbers of each row are needed besides.
+
+    Fixed factors are ``scale`` times what kernels read in their place.
 
     Entries that do not stay on the device are streamed: those of the next block while the kernels
     of this one run.
@@ -87,9 +92,11 @@ def blocks(
     rows = problem.rows
     entries, numbers = _Entries(device, rows, resident.rows(rows)), resident.per_row(problem)
     budget = int(_PART_OF_FREE * device.free_bytes())
-    most = budget // _BYTES_OF_AN_ENTRY, min(_MOST_ROWS, budget // (width * dtype.itemsize))
-    for part, fetched in entries.ahead(_cut(rows, within, *most)):
-        yield _block(device, problem, part, entries.kept.indptr, *fetched(), numbers, dtype)
+    most_entries = min(budget // _BYTES_OF_AN_ENTRY, entries.most)
+    most_rows = min(_MOST_ROWS, budget // (width * dtype.itemsize))
+    for part, fetched in entries.ahead(_cut(rows, within, most_entries, most_rows)):
+        begins = entries.kept.indptr
+        yield _block(device, problem, part, begins, *fetched(), numbers, dtype, scale)
 
 
 _Fetched = Callable[[], tuple[Array, Array | None]]
@@ -102,6 +109,14 @@ class _Entries:
     device: Device
     rows: CSR
     kept: Rows
+
+    @property
+    def most(self) -> int:
+        """Entries of a block."""
+        streams = self.kept.indices is None or (
+            self.kept.data is None and self.rows.data is not None
+        )
+        return _MOST_STREAMED if streams else len(self.rows.indices)
 
     def ahead(self, parts: Iterator[slice]) -> Iterator[tuple[slice, _Fetched]]:
         """Parts with what gives their entries; those of the next are under way."""
@@ -151,6 +166,7 @@ def _block(
     values: Array | None,
     numbers: PerRow,
     dtype: np.dtype[Any],
+    scale: float,
 ) -> Block:
     """Its coefficients loaded."""
     xp, observed = device.xp, problem.observed
@@ -165,7 +181,7 @@ def _block(
         Module.of("cells", dtype),
         "load_cells",
         warps(len(kinds)),
-        (*cells, first, len(kinds), *terms, problem.users_are_rows, curvature, pull, kinds),
+        (*cells, first, len(kinds), *terms, problem.users_are_rows, scale, curvature, pull, kinds),
     )
     return Block(
         problem.rows,

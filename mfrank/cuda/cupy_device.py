@@ -22,17 +22,29 @@ _STATIC_SHARED = 48 << 10  # bytes; a kernel that takes more must say so
 
 
 def why_no_gpu() -> str | None:
-    """None where CuPy finds a GPU."""
-    if cp.cuda.is_available():
-        return None
-    return "CuPy finds no NVIDIA GPU (nvidia-smi tells whether the driver sees one)"
+    """None where CuPy finds a GPU, and what compiles kernels for it."""
+    if not cp.cuda.is_available():
+        return "CuPy finds no NVIDIA GPU (nvidia-smi tells whether the driver sees one)"
+    try:
+        cp.cuda.nvrtc.getVersion()
+    except (ImportError, OSError, RuntimeError) as error:
+        return (
+            f"CuPy finds no NVRTC to compile kernels with ({error}); "
+            "pip install mfrank[cuda12] or mfrank[cuda13] brings it"
+        )
+    return None
 
 
 def all_devices() -> tuple[CupyDevice, ...]:
-    """Every GPU that CuPy sees, the current one first."""
+    """Every GPU that CuPy sees, first the one that is this thread's current one now."""
     current = int(cp.cuda.Device().id)
     others = [n for n in range(cp.cuda.runtime.getDeviceCount()) if n != current]
-    return tuple(map(CupyDevice, [current, *others]))
+    return tuple(map(_numbered, [current, *others]))
+
+
+@cache
+def _numbered(number: int) -> CupyDevice:
+    return CupyDevice(number)
 
 
 class CupyDevice:
@@ -57,10 +69,23 @@ class CupyDevice:
         if not known and hasattr(array, "__dlpack__"):
             on_gpu = array.__dlpack_device__()[0] == _CUDA
             array = (cp if on_gpu else np).from_dlpack(array)
+        if self.holds(array) and array.device.id != self._number:
+            return self._from_another(array, dtype)
         return cp.ascontiguousarray(cp.asarray(array, dtype=dtype))
+
+    def _from_another(self, array: Array, dtype: DTypeLike | None) -> Array:
+        """A copy of what is on another GPU, complete on return: streams do not wait across GPUs."""
+        with array.device:
+            array = cp.ascontiguousarray(array, dtype=dtype)
+            array.device.synchronize()
+        there = array.copy()
+        cp.cuda.get_current_stream().synchronize()
+        return there
 
     def upload(self, array: NDArray[Any]) -> Callable[[], Array]:
         """See the protocol."""
+        if not array.size:
+            return lambda: cp.empty(array.shape, array.dtype)
         pinned = cupyx.empty_pinned(array.shape, array.dtype)
         pinned[...] = array
         # What this gets was freed by kernels that may still run.
@@ -106,7 +131,9 @@ class CupyDevice:
     def free_bytes(self) -> int:
         """See the protocol."""
         pool = cp.get_default_memory_pool()
-        return int(cp.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())
+        free = int(cp.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())
+        limit = int(pool.get_limit())  # 0 where there is none
+        return min(free, limit - int(pool.used_bytes())) if limit else free
 
 
 def _argument(value: Any) -> Any:

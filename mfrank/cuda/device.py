@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple, Protocol
 
@@ -44,7 +43,10 @@ class Device(Protocol):
         """Whether it is an array of ``xp``."""
 
     def asarray(self, array: Any, dtype: DTypeLike | None = None) -> Array:
-        """Put a numpy array, or any with DLPack, on the device; not copied where it is there."""
+        """Put a numpy array, or any with DLPack, on the device; not copied where it is there.
+
+        The device is the current one.
+        """
 
     def upload(self, array: NDArray[Any]) -> Callable[[], Array]:
         """Begin to put an array on the device beside what runs there; the function waits for it."""
@@ -86,9 +88,8 @@ def why_unavailable() -> str | None:
     return why_no_gpu()
 
 
-@cache
 def devices() -> tuple[Device, ...]:
-    """Every GPU that CUDA_VISIBLE_DEVICES leaves visible."""
+    """Every GPU that CUDA_VISIBLE_DEVICES leaves visible, the current one first."""
     from mfrank.cuda.cupy_device import all_devices
 
     return all_devices()

@@ -16,7 +16,6 @@ __all__ = ["solve_dual", "solve_heavy", "solve_primal"]
 
 _IN_SHARED = 128  # Rows of the largest matrix that lies in shared memory.
 _PART_OF_FREE = 0.25  # of free memory, for matrices that do not
-_DEPTH, _PADDING = 16, 4  # of kernels/tile.cuh
 
 
 def solve_dual(
@@ -57,7 +56,7 @@ def solve_heavy(system: System, block: Block, group: Group, rows: Array, results
     n_pairs = side * (side + 1) // 2
     budget = int(_PART_OF_FREE * device.free_bytes()) // 2
     most = max(1, budget // (group.size**2 * system.dtype.itemsize))
-    grid_threads, stage = (tile // 4) ** 2, _stage(system, tile)
+    grid_threads, stage = (tile // 4) ** 2, system.stage(tile)
     for some, begins, ends, first in _parts(block, group.rows, most):
         parts = device.xp.empty((len(begins), n_pairs, tile, tile), system.dtype)
         cuts = device.asarray(begins), device.asarray(ends)
@@ -90,7 +89,7 @@ def _batches(system: System, n_rows: int, size: int) -> Iterator[tuple[slice, Ar
     tile, dtype = _tile(size), system.dtype
     threads = (tile // 4) ** 2
     vectors = system.bytes_of(*[system.k] * 2, *[size] * 3, system.over_groups(threads))
-    shared = _stage(system, tile) + 8 * threads // WARP + vectors
+    shared = system.stage(tile) + 8 * threads // WARP + vectors
     inside = shared + system.bytes_of(size * size)
     if size <= _IN_SHARED and inside <= system.device.shared_bytes:
         yield slice(0, n_rows), None, Grid(n_rows, threads, inside)
@@ -106,7 +105,3 @@ def _batches(system: System, n_rows: int, size: int) -> Iterator[tuple[slice, Ar
 
 def _tile(size: int) -> int:
     return min(size, 64)
-
-
-def _stage(system: System, tile: int) -> int:
-    return system.bytes_of(2 * _DEPTH * (tile + _PADDING))

@@ -11,7 +11,7 @@ from mfrank.cuda.resident import Resident
 from mfrank.cuda.sources import Module
 from mfrank.quadratic import RowProblem
 
-__all__ = ["gram", "observed_value", "rotate"]
+__all__ = ["gram", "observed_value", "rotate", "some_rows"]
 
 _BYTES_AT_ONCE = 1 << 28
 """Of a copy of some rows: never by what is free, so that a sum has the same parts in every run."""
@@ -23,7 +23,7 @@ def gram(
     """F' diag(w) F and F' w by cuBLAS in float64, some rows at a time; back on the host."""
     k, on_device = factors.shape[1], device.asarray(weights, np.float64)
     matrix, vector = device.xp.zeros((k, k)), device.xp.zeros(k)
-    for rows in _some_rows(factors, 16):
+    for rows in some_rows(factors, 16):
         wide = factors[rows].astype(np.float64)
         matrix += wide.T @ (on_device[rows, None] * wide)
         vector += on_device[rows] @ wide
@@ -36,7 +36,7 @@ def rotate(
 ) -> None:
     """``factors @ basis`` into ``out``, which may be ``factors``."""
     turn, k = device.asarray(basis, factors.dtype), factors.shape[1]
-    for rows in _some_rows(factors, factors.dtype.itemsize):
+    for rows in some_rows(factors, factors.dtype.itemsize):
         out[rows] = factors[rows] @ turn
     if n_null and len(factors):
         relative = max(4 * np.sqrt(k) * float(np.finfo(factors.dtype).eps), 1e-8)
@@ -64,7 +64,7 @@ def observed_value(
     return total
 
 
-def _some_rows(factors: Array, bytes_of_a_number: int) -> list[slice]:
+def some_rows(factors: Array, bytes_of_a_number: int) -> list[slice]:
     """So many rows that a copy of them is small."""
     n, k = factors.shape
     most = max(1, _BYTES_AT_ONCE // (k * bytes_of_a_number))

@@ -13,13 +13,13 @@ from numpy.typing import DTypeLike
 __all__ = ["Module", "modules"]
 
 _INCLUDE = re.compile(r'^#include "([a-z_.]+)"$', re.MULTILINE)
-_INCLUDES_TILES = '#include "tile.cuh"'
+_INCLUDES_TILES, _INCLUDES_FIXED = '#include "tile.cuh"', '#include "fixed.cuh"'
 _REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A kernel file, compiled for one dtype of the factors and one size of tile.
+    """A kernel file, compiled for dtypes of the factors and one size of tile.
 
     Attributes
     ----------
@@ -29,16 +29,19 @@ class Module:
         C++ type of the factors.
     tile : int
         Rows and columns that the threads of a block work on together, each on 4 x 4 of them.
+    half : bool
+        Whether fixed factors are read in float16.
     """
 
     name: str
     real: str
     tile: int = 64
+    half: bool = False
 
     @classmethod
-    def of(cls, name: str, dtype: DTypeLike, tile: int = 64) -> Module:
+    def of(cls, name: str, dtype: DTypeLike, tile: int = 64, half: bool = False) -> Module:
         """The module for factors of that dtype."""
-        return cls(name, _REALS[np.dtype(dtype)], tile)
+        return cls(name, _REALS[np.dtype(dtype)], tile, half)
 
     @property
     def text(self) -> str:
@@ -48,7 +51,8 @@ class Module:
     @property
     def options(self) -> tuple[str, ...]:
         """For NVRTC and g++ alike."""
-        return ("-std=c++17", f"-DREAL={self.real}", f"-DTILE={self.tile}")
+        sizes = "-std=c++17", f"-DREAL={self.real}", f"-DTILE={self.tile}"
+        return (*sizes, "-DHALF") if self.half else sizes
 
 
 def modules() -> list[Module]:
@@ -59,10 +63,11 @@ def modules() -> list[Module]:
         if file.name.endswith(".cu")
     )
     return [
-        Module(name, real, tile)
+        Module(name, real, tile, half)
         for name in names
         for real in _REALS.values()
         for tile in ((32, 64) if _INCLUDES_TILES in _raw(f"{name}.cu") else (64,))
+        for half in ((False, True) if _INCLUDES_FIXED in _raw(f"{name}.cu") else (False,))
     ]
 
 

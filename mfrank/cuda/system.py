@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mfrank.cuda.blocks import Block
 from mfrank.cuda.device import Array, Device, Grid
+from mfrank.cuda.fixed import Fixed
 from mfrank.cuda.sources import Module
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["WARP", "Results", "System", "aligned"]
 
 WARP = 32
-
+_TILE = 64  # of turned rows
+_DEPTH, _PADDING = 16, 4  # of kernels/tile.cuh
 
 Results = tuple[Array, Array, Array]
 """Of a block's rows: ``out`` (R, K), ``gain`` float64 (R,) and ``status`` uint8 (R,)."""
@@ -30,7 +32,7 @@ class System:
 
     Attributes
     ----------
-    fixed : shape (S, K)
+    fixed : Fixed
     eigenvalues, vector : float64, shape (K,)
     has_vector : bool
         It is not 0.
@@ -39,17 +41,17 @@ class System:
     """
 
     device: Device
-    fixed: Array
+    fixed: Fixed
     eigenvalues: Array
     vector: Array
     has_vector: bool
     untouched: int
 
     @classmethod
-    def of(cls, device: Device, fixed: Array, shared: Shared) -> System:
+    def of(cls, device: Device, fixed: Fixed, shared: Shared) -> System:
         """Put on the device what is shared."""
         n_null = int(np.count_nonzero(shared.values == 0))
-        touched = n_null > 0 and bool((fixed[:, :n_null] != 0).any())
+        touched = n_null > 0 and bool((fixed.values[:, :n_null] != 0).any())
         return cls(
             device,
             fixed,
@@ -62,18 +64,17 @@ class System:
     @property
     def k(self) -> int:
         """K."""
-        return int(self.fixed.shape[1])
+        return self.fixed.k
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the factors."""
-        found: np.dtype[Any] = self.fixed.dtype
-        return found
+        """Of what is computed."""
+        return self.fixed.dtype
 
     @property
     def factors(self) -> tuple[Any, ...]:
         """Arguments of the kernels that gather factors."""
-        return self.fixed, self.k
+        return self.fixed.values, self.k
 
     def cells(self, block: Block) -> tuple[Any, ...]:
         """Arguments of the kernels that read entries."""
@@ -91,11 +92,16 @@ class System:
         self, module: str, kernel: str, grid: Grid, args: tuple[Any, ...], tile: int = 64
     ) -> None:
         """Run a kernel for factors of this dtype."""
-        self.device.launch(Module.of(module, self.dtype, tile), kernel, grid, args)
+        compiled = Module.of(module, self.dtype, tile, self.fixed.is_half)
+        self.device.launch(compiled, kernel, grid, args)
 
     def bytes_of(self, *counts: int) -> int:
         """Shared memory of arrays of so many numbers."""
         return sum(aligned(count * self.dtype.itemsize) for count in counts)
+
+    def stage(self, tile: int) -> int:
+        """Shared memory that products of matrices are staged in (``kernels/tile.cuh``)."""
+        return self.bytes_of(2 * _DEPTH * (tile + _PADDING))
 
     def over_groups(self, threads: int) -> int:
         """Numbers that groups of threads sum side by side (``kernels/gather.cuh``)."""
@@ -103,10 +109,22 @@ class System:
         return threads // width * self.k
 
     def starts(self, start: Any, rows: NDArray[np.int32], turn: Array | None) -> Array:
-        """Rows of an array on either side, on the device, in the basis of ``fixed``."""
-        at = self.device.asarray(rows) if self.device.holds(start) else rows
-        picked = self.device.asarray(start[at])
-        return picked if turn is None else picked @ turn
+        """Rows of an array on either side, on the device, in the basis of ``fixed``.
+
+        A row has the same bits whichever others come with it: shares and blocks, which other
+        products might round by, are cut as devices and memory are there.
+        """
+        if not self.device.holds(start):
+            start, rows = start[rows], np.arange(len(rows), dtype=np.int32)
+        start, at = self.device.asarray(start), self.device.asarray(rows, np.int64)
+        if turn is None:
+            return start[at]
+        turned = self.device.xp.empty((len(rows), self.k), self.dtype)
+        tiles = -(-len(rows) // _TILE), -(-self.k // _TILE)
+        grid = Grid(tiles, (_TILE // 4) ** 2, self.stage(_TILE))
+        args = start, at, len(rows), turn, self.k, turned
+        self.device.launch(Module.of("turn", self.dtype, _TILE), "turn_rows", grid, args)
+        return turned
 
 
 def aligned(n_bytes: int) -> int:

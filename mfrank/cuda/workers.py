@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mfrank.csr import CSR
 from mfrank.cuda.blocks import blocks
 from mfrank.cuda.device import Array, Device
+from mfrank.cuda.fixed import Fixed
 from mfrank.cuda.half_step import HalfStep
 from mfrank.cuda.resident import resident_on
 from mfrank.cuda.system import System
@@ -37,7 +38,7 @@ class RowsTask:
     """The arguments of ``Backend.solve_rows``, ``fixed`` on the first device."""
 
     problem: RowProblem
-    fixed: Array
+    fixed: Fixed
     shared: Shared
     options: SolveOptions
     start: Any
@@ -50,7 +51,7 @@ def solve(devices: Sequence[Device], task: RowsTask, out: Any) -> Solved:
     A row is solved by one device; which one changes nothing but the rounding between GPUs of
     different kinds.
     """
-    rows, work = task.problem.rows, len(task.problem.rows.indices) * task.fixed.shape[1]
+    rows, work = task.problem.rows, len(task.problem.rows.indices) * task.fixed.k
     n = min(len(devices), max(1, work // WORTH_A_DEVICE))
     if n == 1:
         return _solve_share(devices[0], devices[0], task, slice(0, rows.n_rows), out)
@@ -61,6 +62,7 @@ def solve(devices: Sequence[Device], task: RowsTask, out: Any) -> Solved:
             for device, share in zip(devices, _shares(rows, n), strict=False)
         ]
         gains, failed = zip(*(each.result() for each in begun), strict=True)
+    devices[0].synchronise()  # threads may have streams of their own
     return np.concatenate(gains), np.concatenate(failed)
 
 
@@ -78,12 +80,15 @@ def _solve_share(first: Device, device: Device, task: RowsTask, rows: slice, out
         start = task.start[rows]
         if device is not first and first.holds(start):
             start = device.asarray(start)
-        system = System.of(device, device.asarray(task.fixed), task.shared)
+        system = System.of(device, task.fixed.on(device), task.shared)
         turn = None if task.turn is None else device.asarray(task.turn, system.dtype)
         step = HalfStep(system, task.options, start, turn, rows.start)
         in_place = device is first and first.holds(out)
         resident, k = resident_on(device), system.k
-        for block in blocks(device, resident, task.problem, rows, k, system.dtype):
+        width = 3 * k  # starts as they are, turned, and solutions
+        for block in blocks(
+            device, resident, task.problem, rows, width, system.dtype, system.fixed.scale
+        ):
             solved = (
                 out[block.rows] if in_place else device.xp.empty((block.n_rows, k), system.dtype)
             )

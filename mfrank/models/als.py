@@ -14,7 +14,7 @@ from mfrank.closed_form import ClosedForm
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models.factor_model import Callback, FactorModel, Watch
-from mfrank.models.options import check_backend, check_dtype
+from mfrank.models.options import check_backend, check_dtype, check_gathers, gather_dtype
 from mfrank.objectives import RG2
 from mfrank.quadratic import QuadraticObjective
 from mfrank.retrieval.recommender import Recommender
@@ -51,6 +51,12 @@ class ALS(FactorModel, ClosedForm):
         exactly. None takes ``cg_steps`` and is content.
     dtype : {"float32", "float64"}, default "float32"
         Of the factors.
+    gather_dtype : {"float16"} or None, default None
+        What a half-step on a GPU reads the other side's factors from: ``"float16"`` is a copy
+        rounded to 11 bits, half the bytes of float32; None is the factors themselves. All sums and
+        solutions keep their dtypes, and what rows share is not rounded; the tracked objective is
+        that of the rounded factors. Only with ``backend="cuda"``, and with ``"reference"``, which
+        says what it means.
     random_state : int, numpy.random.Generator or None, default None
         Seed of the first factors. The same seed gives the same bits, whatever ``n_threads``.
     n_threads : int, default 0
@@ -84,6 +90,7 @@ class ALS(FactorModel, ClosedForm):
     cg_steps: int = 3
     cg_tolerance: float | None = None
     dtype: DTypeLike = "float32"
+    gather_dtype: DTypeLike | None = None
     random_state: Seed = None
     n_threads: int = 0
     backend: str = "auto"
@@ -102,6 +109,7 @@ class ALS(FactorModel, ClosedForm):
         if self.cg_tolerance is not None:
             share("cg_tolerance", self.cg_tolerance, "None or ")
         check_dtype(self.dtype)
+        gather_dtype(self.gather_dtype)
         generator(self.random_state)
         check_backend(self.backend)
 
@@ -140,17 +148,24 @@ class ALS(FactorModel, ClosedForm):
         Raises
         ------
         ValueError, TypeError
-            Before any work: data the objective cannot use, or a start or held-out interactions
-            that do not fit. A fit that diverges (the message says so) leaves the last complete
-            epoch.
+            Before any work: data the objective cannot use, a start or held-out interactions that do
+            not fit, or a ``gather_dtype`` that the backend does not have. A fit that diverges (the
+            message says so) leaves the last complete epoch.
         """
         self.__post_init__()
+        check_gathers(self.gather_dtype, self.backend)
         data = Interactions.of(user_items)
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
         refuse_dislikes(self.objective, data.user_items.data)
         store = start.store if isinstance(start, Recommender) else start
         backend = choose(self.backend)
-        options = SolveOptions(self.solver, self.cg_steps, self.cg_tolerance, self.n_threads)
+        options = SolveOptions(
+            self.solver,
+            self.cg_steps,
+            self.cg_tolerance,
+            self.n_threads,
+            gather_dtype(self.gather_dtype),
+        )
         steps = als(
             data.user_rows(self.dtype),
             data.item_rows(self.dtype),

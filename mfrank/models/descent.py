@@ -21,6 +21,7 @@ from mfrank.models.factor_model import Callback, FactorModel, Record, Watch
 from mfrank.models.options import check_backend, check_dtype
 from mfrank.optimisers import Adam, Optimiser
 from mfrank.options import describe
+from mfrank.ramps import are_native
 from mfrank.retrieval.recommender import Recommender
 from mfrank.sampling import ListDrawer, Negatives, Sampling
 from mfrank.schedules import Constant, Schedule
@@ -279,6 +280,8 @@ class Descent(FactorModel):
         visited = len(rows.indices) if self.batches == "positives" else rows.n_rows
         size = min(self.batch_size, max(1, visited))
         numbers = size * self.loss.numbers(n_likes, n_others)
+        if not are_native(choose(self.backend).place(np.empty((1, 1), self.dtype))):
+            numbers = max(numbers, size * self.loss.ramp_numbers(n_likes, n_others))
         if numbers > _MOST_NUMBERS:
             raise ValueError(
                 f"a batch of {size} lists of {n_likes:,} likes and {n_others:,} others has "

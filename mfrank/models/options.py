@@ -10,11 +10,19 @@ from typing import Any
 import numpy as np
 
 from mfrank import objectives, optimisers, schedules, trainers
-from mfrank.backends import choose
+from mfrank.backends import GatherDtype, choose
 from mfrank.langevin import Langevin
 from mfrank.trainers import Loss
 
-__all__ = ["check_backend", "check_dtype", "losses", "option_classes", "runnable"]
+__all__ = [
+    "check_backend",
+    "check_dtype",
+    "check_gathers",
+    "gather_dtype",
+    "losses",
+    "option_classes",
+    "runnable",
+]
 
 
 def check_backend(backend: Any) -> None:
@@ -32,6 +40,27 @@ def check_dtype(dtype: Any) -> None:
         known = False
     if not known:
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+
+
+def gather_dtype(given: Any) -> GatherDtype | None:
+    """The dtype that is meant, None where that of the factors is; raise where it is another."""
+    try:
+        known = given is None or np.dtype(given) == np.float16
+    except (TypeError, ValueError, SyntaxError):
+        known = False
+    if not known:
+        raise ValueError(f"gather_dtype must be None or float16, got {given!r}")
+    return None if given is None else "float16"
+
+
+def check_gathers(given: Any, backend: str) -> None:
+    """Raise unless the backend reads fixed factors in that dtype."""
+    dtype = gather_dtype(given)
+    if dtype is not None and dtype not in choose(backend).GATHERS:
+        raise ValueError(
+            f"backend {backend!r} reads factors in their own dtype only; leave gather_dtype out, "
+            "or fit on a GPU with backend='cuda'"
+        )
 
 
 def runnable(backend: str) -> str:

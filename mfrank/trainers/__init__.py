@@ -65,6 +65,10 @@ class Loss(ABC):
         """Size of the largest array that it makes for a list of so many places."""
         return n_likes + n_others
 
+    def ramp_numbers(self, n_likes: int, n_others: int) -> int:
+        """The same of its ramps, where the extension does not sum them (:mod:`mfrank.ramps`)."""
+        return 0
+
     @abstractmethod
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """Loss of each user and its derivatives by the scores of the places.

@@ -18,6 +18,10 @@ class BPR(Loss):
     RankNet (Burges et al. 2005) on binary relevance is the same loss.
     """
 
+    def ramp_numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.ramp_numbers`."""
+        return n_likes * n_others
+
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         pairs = ramps("softplus", others, lists.other_shares, likes, lists.n_threads)

@@ -10,7 +10,7 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero, check_count
 from mfrank.averages import averaged, check_decay
-from mfrank.hinge_ranks import HingeRanks, discounted_gains
+from mfrank.hinge_ranks import HingeRanks, discounted_gains, hinge_numbers
 from mfrank.lists import Array, Lists, count_filled
 from mfrank.logistic import sigmoid
 from mfrank.ramps import ramps
@@ -110,6 +110,10 @@ class KSONG(Loss):
         if self.decay < 1 and self.theoretical:
             kept["curvatures"] = np.full(sizes.users, np.nan)
         return kept
+
+    def ramp_numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.ramp_numbers`."""
+        return hinge_numbers(n_likes + n_others, n_likes)
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""

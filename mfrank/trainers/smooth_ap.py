@@ -31,6 +31,10 @@ class SmoothAP(Loss):
     def __post_init__(self) -> None:
         check_above_zero(temperature=self.temperature)
 
+    def ramp_numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.ramp_numbers`."""
+        return n_likes * (n_likes + n_others)
+
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         scores = np.concatenate([likes, others], axis=1)

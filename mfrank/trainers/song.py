@@ -8,7 +8,7 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero
 from mfrank.averages import averaged, check_decay
-from mfrank.hinge_ranks import HingeRanks, discounted_gains
+from mfrank.hinge_ranks import HingeRanks, discounted_gains, hinge_numbers
 from mfrank.lists import Array, Lists
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
@@ -54,6 +54,10 @@ class SONG(Loss):
         if self.decay == 1:
             return {}
         return {"means": np.full(sizes.cells, 0.0 if self.from_zero else np.nan)}
+
+    def ramp_numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.ramp_numbers`."""
+        return hinge_numbers(n_likes + n_others, n_likes)
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
 from mfrank.averages import averaged, check_decay
-from mfrank.hinge_ranks import squared_hinges
+from mfrank.hinge_ranks import hinge_numbers, squared_hinges
 from mfrank.lists import Array, Lists, count_filled
 from mfrank.quantiles import quantiles
 from mfrank.scoring import Scores
@@ -76,6 +76,10 @@ class SOPRC(Loss):
     def numbers(self, n_likes: int, n_others: int) -> int:
         """See :meth:`mfrank.trainers.Loss.numbers`."""
         return n_likes * (self.order_statistics or n_likes) + n_others
+
+    def ramp_numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.ramp_numbers`."""
+        return hinge_numbers(n_others, 2 * n_likes)
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""

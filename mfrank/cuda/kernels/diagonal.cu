@@ -1,12 +1,13 @@
 // Right-hand sides of rows, and the rows whose matrix they all share.
 #include "block.cuh"
+#include "fixed.cuh"
 #include "gather.cuh"
 #include "row.cuh"
 
 // to[r] = weight v + sum_e d_e f_e; with `flat_only`, of the entries without curvature. r = rows[b].
 extern "C" __global__ void __launch_bounds__(256)
 add_pulls(const int* rows, const Int* indptr, Int first, const int* indices, const T* curvature,
-          const T* pull, const double* weight, const double* vector, const T* fixed, Int k,
+          const T* pull, const double* weight, const double* vector, const F* fixed, Int k,
           Int flat_only, T* to) {
     const Int r = rows[blockIdx.x];
     const Entries row(indptr, first, indices, curvature, pull, r);

@@ -1,5 +1,6 @@
 // Rows solved exactly, a block each, by a matrix of as many rows as they have entries or factors.
 #include "block.cuh"
+#include "fixed.cuh"
 #include "gather.cuh"
 #include "row.cuh"
 #include "tile.cuh"
@@ -8,13 +9,13 @@
 // Entries as rows, their factors times roots[j] as terms.
 struct EntryRows {
     static constexpr bool TERMS_ADJOIN = true;
-    const T* fixed;
+    const F* fixed;
     Int k;
     const int* columns;
     Int n;
     const T* roots;
     __device__ T at(int row, Int j) const {
-        return row < n ? roots[j] * fixed[Int(columns[row]) * k + j] : T(0);
+        return row < n ? roots[j] * T(fixed[Int(columns[row]) * k + j]) : T(0);
     }
 };
 
@@ -22,7 +23,7 @@ struct EntryRows {
 template <bool WEIGHTED>
 struct FactorRows {
     static constexpr bool TERMS_ADJOIN = false;
-    const T* fixed;
+    const F* fixed;
     Int k, left;  // `left` factors from `fixed` on.
     const int* columns;
     const T* curvature;
@@ -79,7 +80,7 @@ __device__ void put_out(bool solved, double gain, double* gains, unsigned char* 
 extern "C" __global__ void __launch_bounds__(THREADS)
 solve_dual(const int* rows, const Int* indptr, Int first, const int* indices, const T* curvature,
            const T* pull, const double* weight, const double* ridge, const double* eigenvalues,
-           const T* fixed, Int k, Int untouched, Int size, Int has_right, T* workspace, T* out,
+           const F* fixed, Int k, Int untouched, Int size, Int has_right, T* workspace, T* out,
            double* gain, unsigned char* status) {
     const Int r = rows[blockIdx.x];
     const Entries row(indptr, first, indices, curvature, pull, r);
@@ -108,7 +109,7 @@ solve_dual(const int* rows, const Int* indptr, Int first, const int* indices, co
         for (Int e = threadIdx.x / WARP; e < row.n; e += THREADS / WARP) {
             T sum = 0;
             for (Int j = threadIdx.x % WARP; j < k; j += WARP)
-                sum += fixed[Int(row.columns[e]) * k + j] * (room.inverse[j] * x[j]);
+                sum += T(fixed[Int(row.columns[e]) * k + j]) * (room.inverse[j] * x[j]);
             sum = warp_sum(sum);
             if (threadIdx.x % WARP == 0) room.t[e] -= room.scale[e] * sum;
         }
@@ -141,7 +142,7 @@ solve_dual(const int* rows, const Int* indptr, Int first, const int* indices, co
 // A tile of sum_e c_e f_e f_e' over the entries [begins[p], ends[p]) of part p, unscaled; the tiles
 // of a part lie one behind the other, those of the lower triangle row by row.
 extern "C" __global__ void __launch_bounds__(THREADS)
-sum_part(const Int* begins, const Int* ends, const int* indices, const T* curvature, const T* fixed,
+sum_part(const Int* begins, const Int* ends, const int* indices, const T* curvature, const F* fixed,
          Int k, T* to) {
     Int bytes = 0;
     T* const stage = shared_array<T>(bytes, STAGE);
@@ -163,7 +164,7 @@ sum_part(const Int* begins, const Int* ends, const int* indices, const T* curvat
 extern "C" __global__ void __launch_bounds__(THREADS)
 solve_primal(const int* rows, const Int* indptr, Int first, const int* indices, const T* curvature,
              const T* pull, const double* weight, const double* ridge, const double* eigenvalues,
-             const T* fixed, Int k, Int untouched, Int size, const Int* first_parts,
+             const F* fixed, Int k, Int untouched, Int size, const Int* first_parts,
              const T* parts,
              T* workspace, T* out, double* gain, unsigned char* status) {
     const Int r = rows[blockIdx.x];

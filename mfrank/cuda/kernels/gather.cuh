@@ -14,8 +14,8 @@ struct Columns {
 
 // sums[g k + j] += over the entries e = g, g + groups, ... of coefficient(e) fixed[column(e), j].
 // Where the groups are not as many as the block's width has room for, the threads left over rest.
-template <class Coefficient, class Column>
-__device__ void add_rows(const T* fixed, Int k, Int n, const Coefficient& coefficient,
+template <class Factor, class Coefficient, class Column>
+__device__ void add_rows(const Factor* fixed, Int k, Int n, const Coefficient& coefficient,
                          const Column& column, T* sums) {
     const Columns at(k);
     if (at.group >= at.groups) return;
@@ -23,7 +23,7 @@ __device__ void add_rows(const T* fixed, Int k, Int n, const Coefficient& coeffi
         T sum = 0;
         for (Int e = at.group; e < n; e += at.groups) {
             const T c = coefficient(e);
-            if (c != 0) sum += c * fixed[column(e) * k + j];
+            if (c != 0) sum += c * T(fixed[column(e) * k + j]);
         }
         sums[at.group * k + j] += sum;
     }

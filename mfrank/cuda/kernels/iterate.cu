@@ -1,12 +1,14 @@
 // Conjugate gradients, preconditioned with D, which is what all rows share exactly: a block a row.
 #include "block.cuh"
+#include "fixed.cuh"
 #include "gather.cuh"
 #include "row.cuh"
 
 // Products with the matrix of a row.
 struct System {
     const Entries& row;
-    const T *fixed, *diagonal;
+    const F* fixed;
+    const T* diagonal;
     Int k;
     T *projections, *sums;  // THREADS numbers; one for each group and column
 
@@ -19,9 +21,9 @@ struct System {
             const int* const columns = row.columns + begin;
             __syncthreads();
             for (Int e = warp; e < n; e += blockDim.x / WARP) {
-                const T* const factors = fixed + Int(columns[e]) * k;
+                const F* const factors = fixed + Int(columns[e]) * k;
                 T sum = 0;
-                for (Int j = lane; j < k; j += WARP) sum += factors[j] * x[j];
+                for (Int j = lane; j < k; j += WARP) sum += T(factors[j]) * x[j];
                 sum = warp_sum(sum);
                 if (lane == 0) projections[e] = row.curvature[begin + e] * sum;
             }
@@ -43,7 +45,7 @@ struct System {
 extern "C" __global__ void __launch_bounds__(128)
 iterate(const int* rows, const Int* indptr, Int first, const int* indices, const T* curvature,
         const T* pull, const double* weight, const double* ridge, const double* eigenvalues,
-        const T* fixed, Int k, const T* starts, const int* steps, double tolerance, Int to_tolerance,
+        const F* fixed, Int k, const T* starts, const int* steps, double tolerance, Int to_tolerance,
         T* out, double* gain, unsigned char* status) {
     const Int r = rows[blockIdx.x];
     const Entries row(indptr, first, indices, curvature, pull, r);
