@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import emulated_gpu
@@ -106,6 +107,19 @@ def test_arrays_of_another_library_stay_on_the_gpu(device: EmulatedGPU, came: li
     assert isinstance(there, DeviceArray)
     assert not came
     np.testing.assert_array_equal(to_host(there, "x"), np.arange(4.0))
+
+
+def test_arrays_of_cudas_own_interface_are_taken_too(
+    device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As numba's, which have no DLPack."""
+
+    class Numba:
+        shape = (2, 3)
+        __cuda_array_interface__ = MappingProxyType({})
+
+    monkeypatch.setattr(device, "asarray", lambda array: DeviceArray(np.arange(6)))
+    assert take(Numba(), "x").shape == (2, 3)
 
 
 def test_columns_on_the_gpu_are_interactions(device: EmulatedGPU) -> None:

@@ -13,6 +13,7 @@ from mfrank.evaluation.evaluate import UserItems, evaluate
 from mfrank.evaluation.kinds import CatalogueMetric, Metric
 from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.names import metric as read_metric
+from mfrank.foreign import sparse_to_host
 from mfrank.retrieval.candidates import HasUserItems
 
 __all__ = ["EarlyStopping"]
@@ -54,7 +55,8 @@ class EarlyStopping:
 
     def check(self, train: sp.csr_array) -> None:
         """Raise where a fit to these interactions leaves nothing of ``valid`` to find."""
-        valid: Any = self.valid.user_items if isinstance(self.valid, HasUserItems) else self.valid
+        given = self.valid
+        valid: Any = given.user_items if isinstance(given, HasUserItems) else sparse_to_host(given)
         if not sp.issparse(valid):
             raise TypeError(
                 f"valid must be Interactions or a scipy sparse matrix, got {type(valid).__name__}"
