@@ -173,6 +173,19 @@ def test_heavy_rows_and_two_devices(device: EmulatedGPU, monkeypatch: pytest.Mon
 
 
 @needs_gpu
+@pytest.mark.parametrize("n_factors", [20, 70])
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_the_order_of_threads_changes_no_bit(
+    device: EmulatedGPU, n_factors: int, solver: str
+) -> None:
+    cuda, of, results = backends.choose("cuda"), steps("ials", "float32", n_factors), []
+    for device.reversed in (False, True):
+        results.append(of.solve(cuda, solver=solver)[0])
+    device.reversed = False
+    np.testing.assert_array_equal(*results)
+
+
+@needs_gpu
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_every_number_of_float16_is_read_as_it_is(device: EmulatedGPU, real: type) -> None:
     """Subnormal ones too; a row takes one row of them each."""
