@@ -119,18 +119,31 @@ def test_the_first_device_is_the_current_one(
 def test_an_upload_waits_for_what_had_the_memory_before(notes: list[Any]) -> None:
     device = cupy_device.CupyDevice(0)
     notes.clear()
-    taken = device.upload(np.array([1, 2]))
+    device.upload(np.array([1, 2]))()
     assert notes == [
         ("current", "record"),
         ("copies", "wait_event"),
+        ("device", 0),
         ("copies", "enter"),
         ("empty(2,)", "set"),
         ("set", [1, 2]),
-        ("copies", "exit"),
         ("copies", "record"),
+        ("copies", "exit"),
+        ("device", "before"),
+        ("copies.record", "synchronize"),
     ]
-    taken()
-    assert notes[-1] == ("copies.record", "synchronize")
+
+
+def test_an_upload_that_fails_says_so_where_it_is_waited_for(
+    notes: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: Any) -> None:
+        raise MemoryError("no pinned memory")
+
+    monkeypatch.setattr(cupy_device.cupyx, "empty_pinned", none_left)
+    taken = cupy_device.CupyDevice(0).upload(np.ones(2))
+    with pytest.raises(MemoryError, match="no pinned memory"):
+        taken()
 
 
 def test_nothing_is_uploaded_of_nothing(notes: list[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
@@ -56,6 +57,7 @@ class CupyDevice:
         self._number = number
         with self.current():
             self._copies = cp.cuda.Stream(non_blocking=True)
+        self._uploader = ThreadPoolExecutor(1, f"upload to GPU {number}")
         attributes = cp.cuda.Device(number).attributes
         self.shared_bytes = int(attributes["MaxSharedMemoryPerBlockOptin"])
 
@@ -86,20 +88,26 @@ class CupyDevice:
         """See the protocol."""
         if not array.size:
             return lambda: cp.empty(array.shape, array.dtype)
-        pinned = cupyx.empty_pinned(array.shape, array.dtype)
-        pinned[...] = array
         # What this gets was freed by kernels that may still run.
-        self._copies.wait_event(cp.cuda.get_current_stream().record())
-        with self._copies:
-            there = cp.empty(array.shape, array.dtype)
-            there.set(pinned, stream=self._copies)
-        done = self._copies.record()
+        freed = cp.cuda.get_current_stream().record()
+        begun = self._uploader.submit(self._upload, array, freed)
 
-        def taken(_alive: Array = pinned) -> Array:
+        def taken() -> Array:
+            there, done, _pinned = begun.result()
             done.synchronize()
             return there
 
         return taken
+
+    def _upload(self, array: NDArray[Any], freed: Any) -> tuple[Array, Any, NDArray[Any]]:
+        """The device's copy under way, the event of its end, and what it reads until then."""
+        pinned = cupyx.empty_pinned(array.shape, array.dtype)
+        pinned[...] = array  # takes its time, which is why a thread does this
+        self._copies.wait_event(freed)
+        with self.current(), self._copies:
+            there = cp.empty(array.shape, array.dtype)
+            there.set(pinned, stream=self._copies)
+            return there, self._copies.record(), pinned
 
     def asnumpy(self, array: Array) -> NDArray[Any]:
         """See the protocol."""
