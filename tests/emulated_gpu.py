@@ -102,7 +102,7 @@ class DeviceArray:
 
     def __array_function__(self, function: Any, _: Any, args: Any, how: Any) -> Any:
         how = {name: value for name, value in how.items() if name != "like"}
-        _refuse_unordered(function.__name__)
+        _refuse_unordered(function.__name__, args, how)
         self.asked["functions"].setdefault(function.__name__, set()).update(how)
         if function is np.empty:
             return _poisoned(function(*args, **how))
@@ -167,9 +167,9 @@ for _name in [prefix + name for prefix in ("", "r", "i") for name in _BINARY] + 
     setattr(DeviceArray, f"__{_name}__", _operator(f"__{_name}__"))
 
 
-def _refuse_unordered(function: str) -> None:
-    """CuPy has these add atomically: the bits of a sum would change from run to run."""
-    if function in ("bincount", "histogram"):
+def _refuse_unordered(function: str, args: Any, how: Any) -> None:
+    """CuPy adds weights atomically: the bits of a sum would change from run to run."""
+    if function in ("bincount", "histogram") and (len(args) > 1 or "weights" in how):
         raise TypeError(f"{function} of CuPy adds in whatever order threads come")
 
 
@@ -202,7 +202,7 @@ class _Namespace:
             return found
 
         def call(*args: Any, **how: Any) -> Any:
-            _refuse_unordered(name)
+            _refuse_unordered(name, args, how)
             DeviceArray.asked["functions"].setdefault(name, set()).update(how)
             if name in ("empty", "empty_like"):
                 return _poisoned(found(*map(_inside, args), **how))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import beside
+from mfrank.arrays import beside, sums_at
 from mfrank.csr import CSR
 
 __all__ = ["JudgedLists", "Standings", "find", "judge", "keys", "stand"]
@@ -88,7 +88,7 @@ class Standings:
 
     def mean(self, per_entry: Floats) -> Floats:
         """Mean over each user's relevant items, shape (U,)."""
-        sums: Any = np.bincount(self.users, per_entry, minlength=len(self.n_relevant))
+        (sums,) = sums_at(self.users, [per_entry], len(self.n_relevant))
         means: Floats = sums / self.n_relevant
         return means
 
