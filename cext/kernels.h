@@ -16,6 +16,7 @@
 #include "draw.h"
 #include "list_sums.h"
 #include "adam.h"
+#include "sphere.h"
 #include "ramps.h"
 #include "softmax.h"
 #include "walk.h"
@@ -29,6 +30,6 @@ template <class T>
 static Kernels<T> kernels() {
     return {solve_rows<T>, rotate<T>,    gram<T>,       observed_value<T>, top_k<T>,
             score<T>,      sum_items<T>, sum_queries<T>, adam<T>,          sum_ramps<T>,
-            push_ramps<T>, softmax<T>,   walk<T>,       settle<T>,         draw_likes,
-            draw_others};
+            push_ramps<T>, softmax<T>,   walk<T>,       settle<T>,         slide<T>,
+            confine<T>,    draw_likes,   draw_others};
 }

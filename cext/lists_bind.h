@@ -62,25 +62,46 @@ py::tuple sum_queries(const py::object& queries, int64_t n_items, const py::obje
     return py::make_tuple(touched, sums);
 }
 
+// Rows of a table of n, each once.
+inline Vector<const int64_t> rows_of_table(const py::object& rows, int64_t n) {
+    const Vector<const int64_t> given(rows, "rows");
+    std::vector<bool> seen(n);
+    for (int64_t i = 0; i < given.size; ++i) {
+        const int64_t row = given.data[i];
+        if (row < 0 || row >= n || seen[row])
+            throw py::index_error("rows must lie in [0, " + std::to_string(n) + "), none twice");
+        seen[row] = true;
+    }
+    return given;
+}
+
 template <class T>
 void adam(const py::object& table, const py::object& rows, const py::object& slopes,
           const py::object& means, const py::object& squares, const py::object& updates,
           double learning_rate, double decay_1, double decay_2, double epsilon, int n_threads) {
     const Matrix<T> weights(table, "table");
     const int64_t n = weights.rows, k = weights.columns;
-    const Vector<const int64_t> touched(rows, "rows");
-    std::vector<bool> seen(n);
-    for (int64_t i = 0; i < touched.size; ++i) {
-        const int64_t row = touched.data[i];
-        if (row < 0 || row >= n || seen[row])
-            throw py::index_error("rows must lie in [0, " + std::to_string(n) + "), none twice");
-        seen[row] = true;
-    }
+    const Vector<const int64_t> touched = rows_of_table(rows, n);
     chosen_kernels<T>().adam(
         {weights.data, Matrix<T>(means, "means", n, k).data,
          Matrix<T>(squares, "squares", n, k).data, Vector<int64_t>(updates, "updates", n).data, k,
          touched.data, Matrix<const T>(slopes, "slopes", touched.size, k).data, touched.size,
          learning_rate, decay_1, decay_2, epsilon, n_threads});
+}
+
+template <class T>
+RowsTask<T> rows_task(const py::object& table, const py::object& rows, int n_threads) {
+    const Matrix<T> weights(table, "table");
+    const Vector<const int64_t> given = rows_of_table(rows, weights.rows);
+    return {weights.data, weights.columns, given.data, given.size, n_threads};
+}
+
+template <class T>
+void slide(const py::object& table, const py::object& rows, const py::object& sums,
+           const py::object& out, int n_threads) {
+    const RowsTask<T> task = rows_task<T>(table, rows, n_threads);
+    chosen_kernels<T>().slide(task, Matrix<const T>(sums, "sums", task.n_rows, task.k).data,
+                              Matrix<T>(out, "out", task.n_rows, task.k).data);
 }
 
 inline Ramp ramp_named(const std::string& name) {
@@ -192,6 +213,24 @@ inline void bind_lists(py::module_& m) {
         },
         py::kw_only(), "table"_a, "rows"_a, "slopes"_a, "means"_a, "squares"_a, "updates"_a,
         "learning_rate"_a, "decay_1"_a, "decay_2"_a, "epsilon"_a, "n_threads"_a);
+
+    m.def(
+        "slide",
+        [](const py::object& table, const py::object& rows, const py::object& sums,
+           const py::object& out, int n_threads) {
+            (is_double(table, "table") ? slide<double> : slide<float>)(table, rows, sums, out,
+                                                                       n_threads);
+        },
+        "table"_a, "rows"_a, "sums"_a, "out"_a, "n_threads"_a);
+
+    m.def(
+        "confine",
+        [](const py::object& table, const py::object& rows, int n_threads) {
+            if (is_double(table, "table"))
+                chosen_kernels<double>().confine(rows_task<double>(table, rows, n_threads));
+            else chosen_kernels<float>().confine(rows_task<float>(table, rows, n_threads));
+        },
+        "table"_a, "rows"_a, "n_threads"_a);
 
     m.def(
         "sum_ramps",

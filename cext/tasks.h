@@ -136,6 +136,16 @@ struct AdamTask {
     int n_threads;
 };
 
+// Some rows of a table.
+template <class T>
+struct RowsTask {
+    T* table;             // (n, K)
+    int64_t k;
+    const int64_t* rows;  // (n_rows), none twice
+    int64_t n_rows;
+    int n_threads;
+};
+
 enum class Ramp { squared_hinge, sigmoid, softplus };
 
 // A ramp of the differences of scores and thresholds.
@@ -228,6 +238,8 @@ struct Kernels {
     void (*softmax)(const SoftmaxTask<T>&, T* totals, T* out);
     void (*walk)(const WalkTask<T>&);
     void (*settle)(const SettleTask&);  // what nodes give to each other in the precision of T
+    void (*slide)(const RowsTask<T>&, const T* sums, T* out);
+    void (*confine)(const RowsTask<T>&);
     void (*draw_likes)(const DrawTask&, int64_t* cells);
     void (*draw_others)(const DrawTask&, int64_t rounds, int64_t* items, bool* filled);
 };

@@ -118,6 +118,18 @@ def push_ramps(
 ) -> None:
     """Write ``weights * sum(by_sums * f')`` over the thresholds: slopes by the scores."""
 
+def slide(
+    table: NDArray[Any],
+    rows: NDArray[np.int64],
+    sums: NDArray[Any],
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """Write the sums less what of them goes along their rows of the table, which have length 1."""
+
+def confine(table: NDArray[Any], rows: NDArray[np.int64], n_threads: int) -> None:
+    """Divide rows of the table by their lengths; those of length 0 stay."""
+
 def softmax(
     scores: NDArray[Any],
     filled: NDArray[np.bool_],

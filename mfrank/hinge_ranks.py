@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mfrank import native
 from mfrank.arrays import sums_at
 from mfrank.lists import Array, Lists, count_filled
-from mfrank.ramps import Ramps, are_native, ramps
+from mfrank.ramps import Ramps, ramps
 
 __all__ = ["HingeRanks", "SortedHinges", "discounted_gains", "hinge_numbers", "squared_hinges"]
 
@@ -30,7 +31,7 @@ def squared_hinges(scores: Array, weights: Array, thresholds: Array, n_threads: 
     n_threads : int
         0 takes every core this process may use.
     """
-    few = _FEW_NATIVE if are_native(scores) else _FEW
+    few = _FEW_NATIVE if native.takes(scores) else _FEW
     if thresholds.shape[1] <= few:
         return ramps("squared_hinge", scores, weights, thresholds, n_threads)
     wide = (array.astype(np.float64, copy=False) for array in (scores, weights, thresholds))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["ext", "why_missing"]
+import numpy as np
+
+__all__ = ["ext", "takes", "why_missing"]
 
 why_missing: str | None = None
 """None, or why ``ext`` is None: how to get it."""
@@ -23,3 +25,8 @@ else:
         )
     else:
         ext.isa()  # A wrong MFRANK_ISA is an error now, never a silent fall-back to numpy.
+
+
+def takes(array: Any) -> bool:
+    """Whether the extension is there, and the array numpy's: no device's is within its reach."""
+    return why_missing is None and isinstance(array, np.ndarray)

@@ -16,7 +16,7 @@ from mfrank import native
 from mfrank.lists import Array
 from mfrank.logistic import sigmoid, softplus
 
-__all__ = ["NativeRamps", "PairwiseRamps", "Ramp", "Ramps", "are_native", "ramps"]
+__all__ = ["NativeRamps", "PairwiseRamps", "Ramp", "Ramps", "ramps"]
 
 Ramp = Literal["squared_hinge", "sigmoid", "softplus"]
 
@@ -38,11 +38,6 @@ class Ramps(Protocol):
         """Derivatives by thresholds (B, T) and by scores (B, N), from those by the sums."""
 
 
-def are_native(array: Array) -> bool:
-    """Whether the C++ extension sums ramps of such arrays, and no pair becomes a number of one."""
-    return native.why_missing is None and isinstance(array, np.ndarray)
-
-
 def ramps(
     ramp: Ramp, scores: Array, weights: Array, thresholds: Array, n_threads: int = 1
 ) -> Ramps:
@@ -58,7 +53,7 @@ def ramps(
     n_threads : int
         0 takes every core this process may use.
     """
-    if are_native(scores):
+    if native.takes(scores):
         return NativeRamps(ramp, scores, weights, thresholds, n_threads)
     return PairwiseRamps(ramp, scores, weights, thresholds)
 

@@ -16,6 +16,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from mfrank import native
 from mfrank.lists import Array
 
 __all__ = ["SCORINGS", "Cosine", "Distance", "Rows", "Scores", "Scoring", "on_sphere"]
@@ -24,10 +25,14 @@ Scores = Literal["dot", "cosine", "distance"]
 
 
 class Rows(NamedTuple):
-    """Rows of a table (n, K): those numbered ``at``, an array of any shape."""
+    """Rows of a table (n, K): those numbered ``at``, an array of any shape.
+
+    As many threads may go over them as ``n_threads`` says, 0 being all.
+    """
 
     table: Array
     at: Array
+    n_threads: int = 1
 
     def squared_lengths(self) -> Array:
         """Of the shape of ``at``; no row is read twice, nor many that are not asked for."""
@@ -80,6 +85,11 @@ class Cosine(Scoring):
 
     def slopes(self, sums: Array, totals: Array, rows: Rows) -> Array:
         """See :meth:`Scoring.slopes`; what goes along the row is lost."""
+        if native.takes(rows.table):
+            slid = np.empty(sums.shape, rows.table.dtype)
+            sums = np.ascontiguousarray(sums, rows.table.dtype)
+            native.ext.slide(rows.table, rows.at, sums, slid, rows.n_threads)
+            return slid
         own = rows.table[rows.at]
         own *= np.einsum("rk,rk->r", sums, own)[:, None]
         along: Array = sums - own
@@ -87,6 +97,9 @@ class Cosine(Scoring):
 
     def confine(self, rows: Rows) -> None:
         """See :meth:`Scoring.confine`."""
+        if native.takes(rows.table):
+            native.ext.confine(rows.table, rows.at, rows.n_threads)
+            return
         own = rows.table[rows.at]
         lengths = np.sqrt(_squares(own))
         own /= np.where(lengths > 0, lengths, 1)[:, None]

@@ -83,7 +83,7 @@ def shares(scores: Array, filled: Array, less: Array | None = None, n_threads: i
     n_threads : int
         0 takes every core this process may use.
     """
-    if native.why_missing is None and isinstance(scores, np.ndarray):
+    if native.takes(scores):
         return _native_shares(scores, filled, less, n_threads)
     if less is not None:
         scores = scores - less

@@ -100,7 +100,7 @@ class Tables:
             rows = users if name == "users" else items
             rule.settle(table, self.kept[name], rows)
             if name != "biases":
-                self.scoring.confine(Rows(table, rows))
+                self.scoring.confine(Rows(table, rows, self.n_threads))
 
     def scores(self, drawn: Drawn) -> tuple[Array, Array]:
         """Scores of the liked and of the other items of the lists."""
@@ -150,7 +150,7 @@ class Tables:
             parts = self._sums_between(drawn, slopes.between / scale)
             on_items = self._merged(self.items, on_items, *parts)
         for name, table, on in (("users", self.users, on_users), ("items", self.items, on_items)):
-            width, rows = table.shape[1], Rows(table, on.rows)
+            width, rows = table.shape[1], Rows(table, on.rows, self.n_threads)
             sums, totals = on.values[:, :width], on.values[:, width:]
             self._update(name, on.rows, self.scoring.slopes(sums, totals, rows), rule, decay, clip)
             self.scoring.confine(rows)

@@ -63,6 +63,15 @@ def sum_ramps(ramp: str = "sigmoid", weights: Any = None) -> None:
     _ext.sum_ramps(ramp, scores, weights, thresholds, thresholds.copy(), thresholds.copy(), 1)
 
 
+def slide(rows: Any, width: int = 3) -> None:
+    sums = np.ones((len(rows), width), np.float32)
+    _ext.slide(ITEMS, rows, sums, sums.copy(), 1)
+
+
+def confine(rows: Any) -> None:
+    _ext.confine(ITEMS.copy(), rows, 2)
+
+
 BAD: dict[str, tuple[Callable[[], None], type[Exception], str]] = {
     "id too large": (lambda: score(IDS + 5), IndexError, r"ids must lie in \[0, 5\)"),
     "id negative": (lambda: sum_items(IDS - 1), IndexError, r"ids must lie in \[0, 5\)"),
@@ -74,6 +83,9 @@ BAD: dict[str, tuple[Callable[[], None], type[Exception], str]] = {
     "short ids": (lambda: score(IDS.astype(np.int32)), TypeError, "int64"),
     "row too large": (lambda: adam(np.array([0, 5])), IndexError, r"\[0, 5\), none twice"),
     "row twice": (lambda: adam(np.array([2, 2])), IndexError, "none twice"),
+    "row of none to slide": (lambda: slide(np.array([5])), IndexError, r"\[0, 5\), none twice"),
+    "row of none to confine": (lambda: confine(np.array([-1])), IndexError, r"\[0, 5\)"),
+    "narrow sums": (lambda: slide(np.array([1]), 2), ValueError, "3 columns"),
     "user too large": (
         lambda: draw_likes(np.array([2])),
         IndexError,
@@ -107,4 +119,4 @@ def test_bad_arrays_are_refused(name: str) -> None:
 def test_good_ones_are_not() -> None:
     score(), sum_items(), sum_queries(), adam(np.array([4, 0])), sum_ramps()
     draw_likes(np.array([1, 0, 0])), draw_others(np.array([0, 1]))
-    draw_others(np.array([0, 1]), guide=np.arange(5))
+    draw_others(np.array([0, 1]), guide=np.arange(5)), slide(np.array([1])), confine(np.array([4]))

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import DTypeLike
 
+from mfrank import native
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
 from mfrank.backends import Factors, choose
 from mfrank.csr import CSR
@@ -21,7 +22,6 @@ from mfrank.models.factor_model import Callback, FactorModel, Record, Watch
 from mfrank.models.options import check_backend, check_dtype
 from mfrank.optimisers import Adam, Optimiser
 from mfrank.options import describe
-from mfrank.ramps import are_native
 from mfrank.retrieval.recommender import Recommender
 from mfrank.sampling import ListDrawer, Negatives, Sampling
 from mfrank.schedules import Constant, Schedule
@@ -280,7 +280,7 @@ class Descent(FactorModel):
         visited = len(rows.indices) if self.batches == "positives" else rows.n_rows
         size = min(self.batch_size, max(1, visited))
         numbers = size * self.loss.numbers(n_likes, n_others)
-        if not are_native(choose(self.backend).place(np.empty((1, 1), self.dtype))):
+        if not native.takes(choose(self.backend).place(np.empty((1, 1), self.dtype))):
             numbers = max(numbers, size * self.loss.ramp_numbers(n_likes, n_others))
         if numbers > _MOST_NUMBERS:
             raise ValueError(

@@ -1,0 +1,28 @@
+// Rows that are kept at length 1.
+
+// out[i] = sums[i] less what of it goes along its row: a slope on the sphere.
+template <class T>
+static void slide(const RowsTask<T>& task, const T* sums, T* out) {
+    const int64_t k = task.k;
+    const int threads = threads_worth(task.n_rows, 4.0 * k, task.n_threads);
+    for_each_list(task.n_rows, threads, [&task, k, sums, out](int64_t i) {
+        const T* __restrict const row = task.table + task.rows[i] * k;
+        const T* __restrict const sum = sums + i * k;
+        T* __restrict const to = out + i * k;
+        const T along = loose_dot(row, sum, k);
+        for (int64_t j = 0; j < k; ++j) to[j] = sum[j] - along * row[j];
+    });
+}
+
+// Divides the rows by their lengths; those of length 0 stay.
+template <class T>
+static void confine(const RowsTask<T>& task) {
+    const int64_t k = task.k;
+    const int threads = threads_worth(task.n_rows, 4.0 * k, task.n_threads);
+    for_each_list(task.n_rows, threads, [&task, k](int64_t i) {
+        T* const row = task.table + task.rows[i] * k;
+        const T length = std::sqrt(loose_dot(row, row, k));
+        if (length > 0)
+            for (int64_t j = 0; j < k; ++j) row[j] /= length;
+    });
+}
