@@ -7,12 +7,12 @@ One command, with a GPU and ``pip install -e ".[bench,cuda13]"`` (or ``cuda12``)
 
 Contenders are this backend with exact solves where they cost least (``auto``), throughout
 (``cholesky``), with three steps of conjugate gradients (``cg``) and with fixed factors read in
-float16, the processor's, and implicit's
-own GPU build where it is there (conjugate gradients; its wheel for your CUDA). The objective is
-WRMF with confidence alpha r, as in epoch_cost.py. ``over_floor`` are seconds over the least that an
-exact epoch can take at the GPU's measured rates of float32 products and of copies (floor.py).
-``agreement`` is the largest difference of some users' scores from the processor's after one epoch
-from the same start, over their length.
+float16, the processor's, and implicit's own GPU build where it is there (conjugate gradients; its
+wheel for your CUDA). The objective is WRMF with confidence alpha r, as in epoch_cost.py.
+``over_floor`` are seconds over the least that an exact epoch can take at the GPU's measured rates
+of float32 products and of copies (floor.py). ``gpu_mib`` is what CuPy's pool came to hold, so not
+implicit's. ``agreement`` is the largest difference of some users' scores from the processor's after
+one epoch from the same start, over their length.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ def epochs(
 ) -> dict[str, Any]:
     """Median seconds of the epochs of a fit after the first, which has the start."""
     seconds: list[float] = []
+    _pool().free_all_blocks()
     began = perf_counter()
     if contender == "implicit gpu":
         _fit_implicit(data, factors, args.epochs, seconds.append)
@@ -117,7 +118,7 @@ def epochs(
         "contender": contender,
         "seconds_per_epoch": median(seconds[1:]),
         "seconds_of_the_fit": perf_counter() - began,
-        "gpu_mib": _peak_bytes() / 2**20,
+        "gpu_mib": _pool().total_bytes() / 2**20 if contender.startswith("cuda") else None,
     }
 
 
@@ -192,10 +193,10 @@ def _best_seconds(work: Callable[[], Any]) -> float:
     return min(once() for _ in range(_TRIALS))
 
 
-def _peak_bytes() -> float:
+def _pool() -> Any:
     import cupy
 
-    return float(cupy.get_default_memory_pool().total_bytes())
+    return cupy.get_default_memory_pool()
 
 
 def described() -> dict[str, Any]:
