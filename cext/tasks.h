@@ -158,6 +158,17 @@ struct RampTask {
     int n_threads;
 };
 
+// Squared hinges of the differences of scores and thresholds, of which infinite ones count nothing.
+template <class T>
+struct HingeTask {
+    const T *scores, *weights;  // (n_lists, n_places)
+    const T* thresholds;        // (n_lists, n_thresholds)
+    int64_t n_lists, n_places, n_thresholds;
+    int32_t* order;             // (n_lists, n_thresholds), ascending; -1 beyond the finite ones
+    int32_t* reached;           // (n_lists, n_places), how many of these a score reaches
+    int n_threads;
+};
+
 // Softmax of lists; a place of which `filled` is false is padding.
 template <class T>
 struct SoftmaxTask {
@@ -235,6 +246,8 @@ struct Kernels {
     void (*adam)(const AdamTask<T>&);
     void (*sum_ramps)(const RampTask<T>&, T* sums, T* slopes);
     void (*push_ramps)(const RampTask<T>&, const T* by_sums, T* out);
+    void (*sum_sorted_hinges)(const HingeTask<T>&, T* sums, T* slopes);
+    void (*push_sorted_hinges)(const HingeTask<T>&, const T* by_sums, T* out);
     void (*softmax)(const SoftmaxTask<T>&, T* totals, T* out);
     void (*walk)(const WalkTask<T>&);
     void (*settle)(const SettleTask&);  // what nodes give to each other in the precision of T

@@ -118,6 +118,33 @@ def push_ramps(
 ) -> None:
     """Write ``weights * sum(by_sums * f')`` over the thresholds: slopes by the scores."""
 
+def sum_sorted_hinges(
+    scores: NDArray[Any],
+    weights: NDArray[Any],
+    thresholds: NDArray[Any],
+    order: NDArray[np.int32],
+    reached: NDArray[np.int32],
+    sums: NDArray[Any],
+    slopes: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """Write ``sum_ramps`` of squared hinges, and the order of thresholds and who reaches how many.
+
+    Thresholds of inf are padding: nothing reaches them.
+    """
+
+def push_sorted_hinges(
+    scores: NDArray[Any],
+    weights: NDArray[Any],
+    thresholds: NDArray[Any],
+    order: NDArray[np.int32],
+    reached: NDArray[np.int32],
+    by_sums: NDArray[Any],
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """Write ``push_ramps`` of squared hinges, from the order and who reaches how many."""
+
 def slide(
     table: NDArray[Any],
     rows: NDArray[np.int64],

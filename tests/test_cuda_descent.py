@@ -15,7 +15,7 @@ from emulated_gpu import DeviceArray
 from problems import toy
 
 import mfrank
-from mfrank import hinge_ranks
+from mfrank import squared_hinges
 from mfrank.trainers import Loss
 
 if reason := emulated_gpu.why_unavailable():
@@ -68,7 +68,7 @@ def test_every_loss(loss: Loss) -> None:
 @pytest.mark.parametrize("loss", [mfrank.SONG(), mfrank.SOPRC(), mfrank.BPR(), mfrank.SML()])
 def test_whole_lists(monkeypatch: pytest.MonkeyPatch, loss: Loss) -> None:
     """Likes of all numbers, also more than all pairs are taken of."""
-    monkeypatch.setattr(hinge_ranks, "_FEW", 3)
+    monkeypatch.setattr(squared_hinges, "_FEW", 3)
     check_fit(loss=loss, likes=None, others=None)
 
 

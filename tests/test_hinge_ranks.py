@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_lists import Scores, long_lists, slopes, whole_lists
 
-import mfrank.hinge_ranks
-from mfrank.hinge_ranks import HingeRanks, SortedHinges
+import mfrank.squared_hinges
+from mfrank import native
+from mfrank.hinge_ranks import HingeRanks
 from mfrank.lists import Lists
 from mfrank.ramps import PairwiseRamps
+from mfrank.squared_hinges import NativeSortedHinges, SortedHinges
 from mfrank.trainers import Loss, Sizes
 from mfrank.trainers.ksong import KSONG
 from mfrank.trainers.song import SONG
@@ -35,17 +38,30 @@ def rows(
     return scores, weights, thresholds, rng.normal(size=thresholds.shape)
 
 
+SORTED = [
+    SortedHinges,
+    pytest.param(
+        NativeSortedHinges,
+        marks=pytest.mark.skipif(native.why_missing is not None, reason=str(native.why_missing)),
+    ),
+]
+
+
+@pytest.mark.parametrize("way", SORTED)
 @given(
     seed=st.integers(0, 999),
     shape=st.tuples(st.integers(1, 5), st.integers(1, 40), st.integers(1, 30)),
     grid=st.sampled_from([None, 0.25, 1.0]),
+    padded=st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
 def test_sorted_sums_are_those_of_all_pairs(
-    seed: int, shape: tuple[int, int, int], grid: float | None
+    way: Any, seed: int, shape: tuple[int, int, int], grid: float | None, padded: bool
 ) -> None:
     scores, weights, thresholds, by_sums = rows(seed, shape, grid)
-    a = SortedHinges(scores, weights, thresholds)
+    if padded:
+        thresholds[np.random.default_rng(seed).random(thresholds.shape) < 0.4] = np.inf
+    a = way(scores, weights, thresholds)
     b = PairwiseRamps("squared_hinge", scores, weights, thresholds)
     np.testing.assert_allclose(a.sums, b.sums, rtol=1e-12, atol=1e-20)
     for x, y in zip(a.slopes(np.abs(by_sums)), b.slopes(np.abs(by_sums)), strict=True):
@@ -54,13 +70,28 @@ def test_sorted_sums_are_those_of_all_pairs(
         np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
 
 
-def test_it_does_not_matter_where_the_scores_lie() -> None:
+@pytest.mark.parametrize("way", SORTED)
+def test_it_does_not_matter_where_the_scores_lie(way: Any) -> None:
     scores, weights, thresholds, by_sums = rows(2, (4, 200, 30))
-    here = SortedHinges(scores, weights, thresholds)
-    there = SortedHinges(scores + 1e4, weights, thresholds + 1e4)
+    here = way(scores, weights, thresholds)
+    there = way(scores + 1e4, weights, thresholds + 1e4)
     np.testing.assert_allclose(there.sums, here.sums, rtol=1e-9, atol=1e-9)
     for x, y in zip(here.slopes(by_sums), there.slopes(by_sums), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("way", SORTED)
+@pytest.mark.parametrize("far", [1e6, -1e6])
+def test_a_threshold_far_off_may_crowd_the_others(way: Any, far: float) -> None:
+    scores, weights, thresholds, by_sums = rows(3, (2, 300, 100))
+    thresholds[:, 7] = far
+    a, b = (
+        way(scores, weights, thresholds),
+        PairwiseRamps("squared_hinge", scores, weights, thresholds),
+    )
+    np.testing.assert_allclose(a.sums, b.sums, rtol=1e-9)
+    for x, y in zip(a.slopes(by_sums), b.slopes(by_sums), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9 * abs(y).max())
 
 
 @pytest.mark.parametrize(
@@ -77,8 +108,8 @@ def test_losses_are_the_same_both_ways(loss: Loss, monkeypatch: pytest.MonkeyPat
     for lists in (whole, sampled(whole)):
         found = []
         for few in (0, 1000):
-            monkeypatch.setattr(mfrank.hinge_ranks, "_FEW", few)
-            monkeypatch.setattr(mfrank.hinge_ranks, "_FEW_NATIVE", few)
+            monkeypatch.setattr(mfrank.squared_hinges, "_FEW", few)
+            monkeypatch.setattr(mfrank.squared_hinges, "_FEW_NATIVE", few)
             found.append(slopes(loss, lists, likes, others))
         for x, y in zip(*found, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-13)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from loss_lists import derivative
 
 from mfrank import native
-from mfrank.hinge_ranks import SortedHinges
 from mfrank.logistic import sigmoid, softplus
 from mfrank.ramps import NativeRamps, PairwiseRamps, Ramp, Ramps, ramps
+from mfrank.squared_hinges import NativeSortedHinges, SortedHinges
 
 KINDS: list[Ramp] = ["squared_hinge", "sigmoid", "softplus"]
 VALUES = {
@@ -69,6 +69,7 @@ WAYS = [
     *(pytest.param(partial(PairwiseRamps, kind), id=f"pairwise {kind}") for kind in KINDS),
     *(pytest.param(partial(NativeRamps, kind), id=f"native {kind}", marks=built) for kind in KINDS),
     pytest.param(SortedHinges, id="sorted hinges"),
+    pytest.param(NativeSortedHinges, id="native sorted hinges", marks=built),
 ]
 
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero, check_count
 from mfrank.averages import averaged, check_decay
-from mfrank.hinge_ranks import HingeRanks, discounted_gains, hinge_numbers
+from mfrank.hinge_ranks import HingeRanks, discounted_gains
 from mfrank.lists import Array, Lists, count_filled
 from mfrank.logistic import sigmoid
 from mfrank.ramps import ramps
+from mfrank.squared_hinges import hinge_numbers
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["KSONG"]

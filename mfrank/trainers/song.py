@@ -8,8 +8,9 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero
 from mfrank.averages import averaged, check_decay
-from mfrank.hinge_ranks import HingeRanks, discounted_gains, hinge_numbers
+from mfrank.hinge_ranks import HingeRanks, discounted_gains
 from mfrank.lists import Array, Lists
+from mfrank.squared_hinges import hinge_numbers
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["SONG"]

@@ -9,10 +9,10 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
 from mfrank.averages import averaged, check_decay
-from mfrank.hinge_ranks import hinge_numbers, squared_hinges
 from mfrank.lists import Array, Lists, count_filled
 from mfrank.quantiles import quantiles
 from mfrank.scoring import Scores
+from mfrank.squared_hinges import hinge_numbers, squared_hinges
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["SOPRC"]
@@ -85,7 +85,8 @@ class SOPRC(Loss):
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         width, square = likes.shape[1], self.hinge**2
         # l1 is one squared hinge less another, a hinge apart: [x + hinge]^2 - [x]^2.
-        thresholds = np.concatenate([likes - self.hinge, likes], axis=1)
+        above = np.where(lists.likes, likes, np.inf)
+        thresholds = np.concatenate([above - self.hinge, above], axis=1)
         hinges = squared_hinges(others, lists.other_shares, thresholds, lists.n_threads)
         false_rate = (hinges.sums[:, :width] - hinges.sums[:, width:]) / square
         true_rate, by_like = self._true_rate(lists, likes, memory)
@@ -98,9 +99,9 @@ class SOPRC(Loss):
         by_thresholds, on_others = hinges.slopes(by_sums)
         on_likes = by_thresholds[:, :width] + by_thresholds[:, width:]
         below, spread_below = _semi_variance(likes, lists.like_shares, -1, self.spread_of_likes)
-        above, spread_above = _semi_variance(others, lists.other_shares, 1, self.spread_of_others)
+        ahead, spread_above = _semi_variance(others, lists.other_shares, 1, self.spread_of_others)
         loss = (weights * odds * false_rate / total).sum(1) + spread_below + spread_above
-        return Slopes(on_likes + by_true * by_like + below, on_others + above, loss)
+        return Slopes(on_likes + by_true * by_like + below, on_others + ahead, loss)
 
     def _true_rate(self, lists: Lists, likes: Array, memory: Memory) -> tuple[Array, Array]:
         """b_i and its derivative by h_i, both (B, L)."""
