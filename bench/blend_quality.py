@@ -75,6 +75,7 @@ def main() -> None:
     made.add_argument("--factors", type=int, default=512, help="of the ALS")
     made.add_argument("--other-factors", type=int, default=256, help="of the trainer")
     made.add_argument("--trainer", default="SampledSoftmax")
+    made.add_argument("--epochs", type=int, help="as trainers_quality.py was given")
     made.add_argument("--scratch", action="store_true", help="the trainer has no start")
     args = made.parse_args()
 

@@ -76,7 +76,8 @@ def descent(
 
 def course(args: argparse.Namespace) -> tuple[int, int]:
     """Epochs and patience of a trial."""
-    return STARTED_COURSE if args.start else SCRATCH_COURSE
+    epochs, patience = STARTED_COURSE if args.start else SCRATCH_COURSE
+    return args.epochs or epochs, patience
 
 
 def started(args: argparse.Namespace, train: Interactions, seed: int) -> Any:
@@ -222,6 +223,7 @@ def main() -> None:
     made.add_argument("--start", help="RG2 on ml-1m, IALS on gowalla, or a trainer done before")
     made.add_argument("--factors", type=int, default=64)
     made.add_argument("--trials", type=int, default=4)
+    made.add_argument("--epochs", type=int, help="most of a trial; default: 40, after a start 16")
     made.add_argument("--trainers", nargs="+", choices=TRAINERS, help="default: see above")
     args = made.parse_args()
     args.seed = 0
