@@ -34,6 +34,31 @@ MFRANK_INLINE void transpose_block(const T* const* rows, int64_t column, T* out)
     }
 }
 
+// scores[r] = query . rows[r] for W rows, of which vectors are transposed in registers. Each is one
+// chain of multiply-adds over the coordinates, as that of a packed tile. The rows `ahead` are
+// fetched meanwhile: W streams are more than a processor follows by itself.
+template <class T>
+MFRANK_INLINE Vec<T> score_rows(const T* query, const T* const (&rows)[W<T>],
+                                const T* const (&ahead)[W<T>], int64_t k) {
+    Vec<T> scores{};
+    int64_t j = 0;
+    for (; j + W<T> <= k; j += W<T>) {
+        Vec<T> columns[W<T>];
+        for (int r = 0; r < W<T>; ++r) {
+            columns[r] = loose(rows[r] + j);
+            __builtin_prefetch(ahead[r] + j);
+        }
+        transpose<T>(columns);
+        for (int c = 0; c < W<T>; ++c) scores += query[j + c] * columns[c];
+    }
+    for (; j < k; ++j) {
+        Vec<T> column;
+        for (int r = 0; r < W<T>; ++r) column[r] = rows[r][j];
+        scores += query[j] * column;
+    }
+    return scores;
+}
+
 // tile[j * NR + q] = items[ids[q]][j]; places from `count` on repeat the last item, and a bias
 // follows as one more coordinate.
 template <class T>

@@ -3,7 +3,8 @@
 // Compiled once per instruction set, after item_tile.h. A panel is M queries side by side (MR, or
 // one alone), a tile NR items; a group of panels shares each tile, so that packing it costs little.
 // A bias is one more coordinate, which every query has as 1. A score is one chain of multiply-adds
-// over the coordinates: it depends on its query and its item, not on where they stand.
+// over the coordinates: it depends on its query and its item, not on where they stand, nor on how
+// many ask.
 
 template <class T, int M>
 struct Panel {
@@ -102,6 +103,8 @@ class Group {
     }
 
    private:
+    static constexpr int64_t AHEAD = NR<T>;
+
     void start(int64_t begin, int64_t end, int64_t capacity) {
         Entry<T>* entries = entries_.at_least((end - begin) * capacity);
         n_panels_ = (end - begin + M - 1) / M;
@@ -116,6 +119,21 @@ class Group {
         }
     }
 
+    // One query alone does not share a tile: its scores need no packing.
+    void score_items(const T* query, const int32_t* ids, int count, int64_t left, T* scores) {
+        for (int v = 0; v < NV; ++v) {
+            const T *rows[W<T>], *ahead[W<T>];
+            Vec<T> biases{};
+            for (int r = 0; r < W<T>; ++r) {
+                const int64_t at = std::min(v * W<T> + r, count - 1);
+                rows[r] = task_.items + ids[at] * task_.k;
+                ahead[r] = task_.items + ids[std::min(at + AHEAD, left - 1)] * task_.k;
+                if (task_.bias) biases[r] = task_.bias[ids[at]];
+            }
+            vec(scores + v * W<T>) = score_rows<T>(query, rows, ahead, task_.k) + biases;
+        }
+    }
+
     // Longest items first: the search ends when no list is open to items of the length reached.
     void search(const int32_t* ids, int64_t n_items, Blocks& blocks) {
         bool open = true;
@@ -127,16 +145,18 @@ class Group {
             open = false;
             for (int64_t p = 0; p < n_panels_; ++p) {
                 if (!panels_[p].open(length)) continue;
-                if (!open) pack_items(task_, ids + i, count, tile_.get());
+                if (M > 1 && !open) pack_items(task_, ids + i, count, tile_.get());
                 open = true;
-                offer_tile(panels_[p], ids + i, count, length);
+                offer_tile(panels_[p], ids + i, count, n_items - i, length);
             }
         }
     }
 
-    void offer_tile(Panel<T, M>& panel, const int32_t* ids, int count, double length) {
+    void offer_tile(Panel<T, M>& panel, const int32_t* ids, int count, int64_t left,
+                    double length) {
         alignas(VECTOR_BYTES) T scores[M * NR<T>];
-        score_tile(panel.packed, scores);
+        if constexpr (M == 1) score_items(panel.packed, ids, count, left, scores);
+        else score_tile(panel.packed, scores);
         for (int i = 0; i < panel.count; ++i)
             if (panel.open(i, length))
                 offer(task_, panel.first + i, scores + i * NR<T>, ids, count, panel.best[i]);
@@ -144,16 +164,10 @@ class Group {
 
     void score_tile(const T* queries, T* scores) {
         const T* tile = tile_.get();
+        static_assert(M == MR);
         Vec<T> acc[M][NV] = {};
-        if constexpr (M == MR) {
-            add_outer<1, NV>(acc, queries, MR, 1, tile, depth_of(task_));
-            store<NV>(acc, scores, NR<T>);
-        } else {
-            static_assert(M == 1);
-            for (int64_t j = 0; j < depth_of(task_); ++j, tile += NR<T>)
-                for (int v = 0; v < NV; ++v) acc[0][v] += queries[j] * vec(tile + v * W<T>);
-            for (int v = 0; v < NV; ++v) vec(scores + v * W<T>) = acc[0][v];
-        }
+        add_outer<1, NV>(acc, queries, MR, 1, tile, depth_of(task_));
+        store<NV>(acc, scores, NR<T>);
     }
 
     const TopKTask<T>& task_;

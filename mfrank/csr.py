@@ -61,6 +61,16 @@ class CSR:
         """Entries of each row, int64, shape (n_rows,)."""
         return np.diff(self.indptr)
 
+    def pick(self, rows: NDArray[np.int64]) -> CSR:
+        """Some rows, in any order, without their values; a single one is a view."""
+        begins, ends = self.indptr[rows], self.indptr[rows + 1]
+        if len(rows) == 1:
+            indices, counts = self.indices[begins[0] : ends[0]], ends - begins
+            return CSR(np.array([0, counts[0]]), indices, None, self.n_columns)
+        indptr = np.concatenate([[0], np.cumsum(ends - begins)])
+        at = np.arange(indptr[-1]) + np.repeat(begins - indptr[:-1], ends - begins)
+        return CSR(indptr, self.indices[at], None, self.n_columns)
+
     def blocks(self, n_entries: int) -> Iterator[tuple[int, int]]:
         """Ranges of consecutive rows with up to ``n_entries`` entries, or one row with more."""
         first = 0

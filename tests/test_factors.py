@@ -160,6 +160,17 @@ def test_a_store_can_be_pickled_and_replaced() -> None:
     assert replace(store(), item_biases=None).item_biases is None
 
 
+def test_directions_are_of_length_one_and_made_once() -> None:
+    some = store(user_factors=np.array([[3.0, 4], [0, 0], [1e-200, 0], [-1e200, 0]]))
+    expected = [[0.6, 0.8], [0, 0], [1, 0], [-1, 0]]
+    np.testing.assert_allclose(some.user_directions, expected, rtol=1e-15)
+    assert some.user_directions is some.user_directions
+    assert some.item_directions is some.item_directions
+    np.testing.assert_allclose(np.linalg.norm(some.item_directions, axis=1), 1)
+    with pytest.raises(ValueError, match="read-only"):
+        some.item_directions[0] = 1
+
+
 def test_sizes_are_read_off() -> None:
     made = store(n_users=5, n_items=3, factors=2)
     assert (made.n_users, made.n_items, made.factors, made.dtype) == (5, 3, 2, np.float64)

@@ -55,7 +55,7 @@ class Candidates:
         asked: Asked,
         n_items: int,
         *,
-        user_items: HasUserItems | sp.sparray | sp.spmatrix | None = None,
+        user_items: HasUserItems | sp.sparray | sp.spmatrix | CSR | None = None,
         filter_items: ItemFilter = None,
         items: ItemFilter = None,
     ) -> Candidates:
@@ -69,7 +69,8 @@ class Candidates:
             Items the model has.
         user_items : Interactions or scipy sparse, optional
             What each query has seen and shall not get again. Every stored entry counts, an
-            explicit zero too. Whole matrix or one row per query (:meth:`Asked.pick`).
+            explicit zero too. Whole matrix or one row per query (:meth:`Asked.pick`); rows that
+            are read already are taken as they are, one per query.
         filter_items : optional
             Items not to get: one list for all queries; or one per query, as a sparse matrix or a
             list of lists, whole or a row per query.
@@ -81,21 +82,14 @@ class Candidates:
         TypeError, ValueError
             The argument named has another shape, or holds what are not rows of items.
         """
-        if isinstance(user_items, HasUserItems):
-            user_items = user_items.user_items
-        user_items = sparse_to_host(user_items)
+        seen = user_items if isinstance(user_items, CSR) else _seen(user_items, asked, n_items)
         filter_items = to_host(sparse_to_host(filter_items), "filter_items")
         items = to_host(sparse_to_host(items), "items")
-        if user_items is not None and not sp.issparse(user_items):
-            raise TypeError(
-                "user_items must be Interactions or a scipy sparse matrix, "
-                f"got {type(user_items).__name__}"
-            )
-        seen = _pattern(user_items, asked, n_items, "user_items")
         exclude, exclude_all = seen, None
         if _per_query(filter_items):
             more = _pattern(filter_items, asked, n_items, "filter_items")
-            exclude = more if seen is None or more is None else (seen + more).tocsr()
+            both = more if seen is None or more is None else (_matrix(seen) + more).tocsr()
+            exclude = _csr(both)
         elif filter_items is not None:
             exclude_all = _one_list(filter_items, n_items, "filter_items")
         only: CSR | None = None
@@ -104,7 +98,7 @@ class Candidates:
         elif items is not None:
             allowed = _one_list(items, n_items, "items")
             only = CSR(np.array([0, len(allowed)]), allowed, None, n_items)
-        return cls(_csr(exclude), exclude_all, only)
+        return cls(exclude, exclude_all, only)
 
     def check(self, n_queries: int, n_items: int) -> None:
         """Raise unless made for so many queries and items."""
@@ -133,6 +127,18 @@ class Candidates:
             return Candidates(single, self.exclude_all, self.only)
         both = (_matrix(self.exclude) + _matrix(single)).tocsr()
         return Candidates(_csr(both), self.exclude_all, self.only)
+
+
+def _seen(user_items: Any, asked: Asked, n_items: int) -> CSR | None:
+    if isinstance(user_items, HasUserItems):
+        user_items = user_items.user_items
+    user_items = sparse_to_host(user_items)
+    if user_items is not None and not sp.issparse(user_items):
+        raise TypeError(
+            "user_items must be Interactions or a scipy sparse matrix, "
+            f"got {type(user_items).__name__}"
+        )
+    return _csr(_pattern(user_items, asked, n_items, "user_items"))
 
 
 def _per_query(values: ItemFilter) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mfrank.amounts import check_count
 from mfrank.arrays import beside, on_host
 from mfrank.backends import Backend, Factors
+from mfrank.csr import CSR
 from mfrank.foreign import is_on_gpu
 from mfrank.retrieval.asked import Asked
 from mfrank.retrieval.candidates import Candidates
@@ -49,7 +50,7 @@ class Wanted:
         check_count("n_threads", self.n_threads, 0)
 
     def candidates(
-        self, asked: Asked, answering: Side, seen: sp.csr_array | None = None
+        self, asked: Asked, answering: Side, seen: sp.csr_array | CSR | None = None
     ) -> Candidates:
         """What each list may hold; ``seen`` has one row for each list."""
         name = f"{answering.name}s"
@@ -81,7 +82,7 @@ class Asking(NamedTuple):
         return cls(Asked.known(rows, len(side.ids)), factors, biases)
 
 
-def best(asking: Asking, answering: Side, wanted: Wanted, seen: sp.csr_array | None) -> Lists:
+def best(asking: Asking, answering: Side, wanted: Wanted, seen: sp.csr_array | CSR | None) -> Lists:
     """Rows of the answering side by score."""
     ids, scores = recommend(
         asking.factors,
@@ -104,6 +105,7 @@ def closest(side: Side, raw: Raw, wanted: Wanted) -> Answer:
         rows,
         side.factors,
         n=wanted.n,
+        directions=side.directions(),
         candidates=wanted.candidates(Asked.known(rows, len(side.ids)), side),
         backend=wanted.backend,
         n_threads=wanted.n_threads,

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.amounts import check_count
 from mfrank.arrays import beside, empty_beside, on_host, reachable
 from mfrank.backends import Backend, Factors, choose
+from mfrank.directions import directions_of
 from mfrank.foreign import as_array
 from mfrank.retrieval.asked import check_rows_there
 from mfrank.retrieval.candidates import Candidates
@@ -99,12 +100,18 @@ def nearest(
     *,
     n: int = 10,
     candidates: Candidates | None = None,
+    directions: Factors | None = None,
     backend: Backend | None = None,
     n_threads: int = 0,
 ) -> Lists:
     """Exact ``n`` rows of ``factors`` with the highest cosine to each vector, shape (U, K).
 
     The cosine with a zero vector is 0. Other parameters and errors as in :func:`recommend`.
+
+    Parameters
+    ----------
+    directions : shape (N, K), optional
+        :func:`mfrank.directions.directions_of` the factors, where they are at hand.
 
     Raises
     ------
@@ -115,9 +122,11 @@ def nearest(
     queries = _as_queries(vectors, factors, "vectors")
     if not np.isfinite(queries).all():
         raise ValueError("vectors must be finite, got NaN or infinity")
+    if directions is None:
+        directions = directions_of(backend.place(factors))
     ids, scores = recommend(
-        _unit_rows(backend.place(queries)),
-        _unit_rows(backend.place(factors)),
+        directions_of(backend.place(queries)),
+        directions,
         n=n,
         candidates=candidates,
         backend=backend,
@@ -132,6 +141,7 @@ def similar(
     *,
     n: int = 10,
     candidates: Candidates | None = None,
+    directions: Factors | None = None,
     backend: Backend | None = None,
     n_threads: int = 0,
 ) -> Lists:
@@ -163,6 +173,7 @@ def similar(
         factors,
         n=n,
         candidates=candidates.without(filtered, len(factors)),
+        directions=directions,
         backend=backend,
         n_threads=n_threads,
     )
@@ -226,11 +237,3 @@ def _as_queries(vectors: ArrayLike, factors: Factors, name: str) -> Factors:
 def _contiguous(array: Factors, dtype: np.dtype[Any]) -> Factors:
     """C-contiguous and of a dtype, where it is."""
     return np.ascontiguousarray(array, dtype=dtype, like=array)
-
-
-def _unit_rows(factors: Factors) -> Factors:
-    """Rows scaled to length 1, by their largest entry first, which neither over- nor underflows."""
-    scale = np.abs(factors).max(axis=1, keepdims=True)
-    scaled = factors / np.where(scale > 0, scale, 1)
-    length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
-    return _contiguous(scaled / np.where(length > 0, length, 1), factors.dtype)

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import beside
 from mfrank.backends import Factors, choose
+from mfrank.csr import CSR
 from mfrank.data.ids import Ids
 from mfrank.retrieval.lists import Answer, Asking, Wanted, answer, best, closest
 from mfrank.retrieval.recommend import score
-from mfrank.retrieval.seen import pack, unpack
+from mfrank.retrieval.seen import Seen, pack, unpack
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_rows, sides
 from mfrank.store.factors import FactorStore
 
@@ -45,6 +46,7 @@ class Recommender:
     backend: str = "auto"
     _store: FactorStore | None = None
     _seen: sp.csr_array | None = None
+    _seen_rows: Seen | None = None
 
     @classmethod
     def of(cls, store: FactorStore) -> Recommender:
@@ -260,7 +262,7 @@ class Recommender:
 
     def _seen_by(
         self, raw: Raw, matrix: Matrix | None, asking: Side, answering: Side
-    ) -> sp.csr_array:
+    ) -> sp.csr_array | CSR:
         """One row for each id asked about: what not to list again."""
         argument = f"{asking.name}_{answering.name}s"
         if matrix is not None:
@@ -270,5 +272,6 @@ class Recommender:
                 f"{argument} is needed to filter what was seen, as this model holds no "
                 f"interactions: pass it, or filter_already_liked_{answering.name}s=False"
             )
-        rows = asking.rows(raw, f"{asking.name}id")
-        return self._seen[rows] if asking.name == "user" else self._seen.T.tocsr()[rows]
+        if self._seen_rows is None or self._seen_rows.matrix is not self._seen:
+            self._seen_rows = Seen(self._seen)
+        return self._seen_rows.rows_of(asking.name).pick(asking.rows(raw, f"{asking.name}id"))

@@ -1,19 +1,49 @@
-"""Which items each user has, packed into a factor store to be saved, and unpacked again."""
+"""Which items each user has: rows of either side, and packed into a factor store to be saved."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.csr import CSR
 from mfrank.store.factors import FactorStore
 
-__all__ = ["pack", "unpack"]
+__all__ = ["Seen", "pack", "unpack"]
 
 _INDPTR, _INDICES = "seen_indptr", "seen_indices"
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Users x items as rows of either side, made when first asked for and kept."""
+
+    matrix: sp.csr_array
+
+    def rows_of(self, side: str) -> CSR:
+        """Items of users, or users of items."""
+        return self._of_users if side == "user" else self._of_items
+
+    @cached_property
+    def _of_users(self) -> CSR:
+        return CSR.from_scipy(_canonical(self.matrix), dtype=None)
+
+    @cached_property
+    def _of_items(self) -> CSR:
+        return CSR.from_scipy(_canonical(self.matrix.T.tocsr()), dtype=None)
+
+
+def _canonical(matrix: sp.csr_array) -> sp.csr_array:
+    """Sorted rows without duplicates, in arrays of its own where they are not."""
+    if matrix.has_canonical_format:
+        return matrix
+    matrix = matrix.copy()
+    matrix.sum_duplicates()
+    return matrix
 
 
 def pack(store: FactorStore, seen: sp.csr_array) -> FactorStore:

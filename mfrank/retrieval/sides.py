@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -52,6 +52,8 @@ class Side:
     ids : Ids
     by_row : bool
         Whether callers speak row numbers even where the ids have labels.
+    directions : function
+        That gives the factors' directions, which the store keeps.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Side:
     biases: NDArray[Any] | None
     ids: Ids
     by_row: bool
+    directions: Callable[[], Factors]
 
     def rows(self, raw: Raw, argument: str) -> Rows:
         """Row numbers of one or many ids, int64, 1-D; ValueError where one is unknown."""
@@ -118,9 +121,11 @@ class Side:
 
 def sides(store: FactorStore, *, by_row: bool = False) -> tuple[Side, Side]:
     """Both sides of a store, users first."""
+    users = store.user_factors, store.user_biases, store.user_ids
+    items = store.item_factors, store.item_biases, store.item_ids
     return (
-        Side("user", store.user_factors, store.user_biases, store.user_ids, by_row),
-        Side("item", store.item_factors, store.item_biases, store.item_ids, by_row),
+        Side("user", *users, by_row, lambda: store.user_directions),
+        Side("item", *items, by_row, lambda: store.item_directions),
     )
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "fitter_of",
     "history_record",
     "per_row",
+    "read_only",
     "stored_ids",
     "versions_of",
 ]
@@ -67,7 +68,7 @@ def counts_of(counts: Counts, users: int, items: int) -> Counts:
             )
         if size and array.min() < 0:
             raise ValueError(f"{name} must not be negative, got {array.min()}")
-    return Counts(_read_only(here.users), _read_only(here.items))
+    return Counts(read_only(here.users), read_only(here.items))
 
 
 def fitter_of(fitter: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def extra_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
     check_storable(name, kept)
     if "." in name:
         raise ValueError(f"a name in extras must have no dot, got {name!r}")
-    return _read_only(kept)
+    return read_only(kept)
 
 
 def stored_ids(arrays: Mapping[str, NDArray[Any]], rows: int) -> Ids:
@@ -130,7 +131,7 @@ def _kept(name: str, array: NDArray[Any]) -> NDArray[Any]:
     # A map was checked when it was saved; to look at its values would read all of it.
     if not isinstance(array, np.memmap):
         _check_finite(name, array)
-    return _read_only(array)
+    return read_only(array)
 
 
 def _check_finite(name: str, array: NDArray[Any]) -> None:
@@ -144,7 +145,8 @@ def _check_finite(name: str, array: NDArray[Any]) -> None:
     )
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A C-contiguous view that cannot be written to; on a GPU the array."""
     if is_on_gpu(array):  # where no array can be read-only
         return array
     view = np.asarray(array, order="C").view()

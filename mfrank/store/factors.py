@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import on_host
 from mfrank.data.ids import Ids
+from mfrank.directions import directions_of
 from mfrank.foreign import is_on_gpu
 from mfrank.quadratic import Counts
 from mfrank.store import checks as check
@@ -138,6 +139,16 @@ class FactorStore:
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the factors, float32 or float64."""
         return self.user_factors.dtype
+
+    @cached_property
+    def user_directions(self) -> NDArray[Any]:
+        """User factors scaled to length 1, made when first asked for and kept."""
+        return check.read_only(directions_of(self.user_factors))
+
+    @cached_property
+    def item_directions(self) -> NDArray[Any]:
+        """Item factors scaled to length 1, made when first asked for and kept."""
+        return check.read_only(directions_of(self.item_factors))
 
     def __repr__(self) -> str:
         return (

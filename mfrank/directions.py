@@ -1,0 +1,22 @@
+"""Directions of factors: rows of length 1, whose products are cosines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["directions_of"]
+
+
+def directions_of(factors: NDArray[Any]) -> NDArray[Any]:
+    """Rows of factors, shape (n, K), scaled to length 1; those of length 0 stay.
+
+    By their largest entry first, which neither over- nor underflows; where the factors are.
+    """
+    scale = np.abs(factors).max(axis=1, keepdims=True)
+    scaled = factors / np.where(scale > 0, scale, 1)
+    length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+    directions = scaled / np.where(length > 0, length, 1)
+    return np.ascontiguousarray(directions, dtype=factors.dtype, like=factors)
