@@ -1,4 +1,4 @@
-// The doors of the kernels over lists: draws, scores, sums, and steps.
+// The doors of the kernels over lists: draws, scores, sums, and steps of the rows they touch.
 #pragma once
 
 #include "bind.h"
@@ -104,102 +104,6 @@ void slide(const py::object& table, const py::object& rows, const py::object& su
                               Matrix<T>(out, "out", task.n_rows, task.k).data);
 }
 
-inline Ramp ramp_named(const std::string& name) {
-    if (name == "squared_hinge") return Ramp::squared_hinge;
-    if (name == "sigmoid") return Ramp::sigmoid;
-    if (name == "softplus") return Ramp::softplus;
-    throw py::value_error("ramp must be squared_hinge, sigmoid or softplus; got '" + name + "'");
-}
-
-template <class T>
-RampTask<T> ramp_task(const std::string& ramp, const py::object& scores, const py::object& weights,
-                      const py::object& thresholds, int n_threads) {
-    const Matrix<const T> places(scores, "scores");
-    const Matrix<const T> over(thresholds, "thresholds", places.rows);
-    return {ramp_named(ramp), places.data,
-            Matrix<const T>(weights, "weights", places.rows, places.columns).data,
-            over.data, places.rows, places.columns, over.columns, n_threads};
-}
-
-template <class T>
-void sum_ramps(const std::string& ramp, const py::object& scores, const py::object& weights,
-               const py::object& thresholds, const py::object& sums, const py::object& slopes,
-               int n_threads) {
-    const RampTask<T> task = ramp_task<T>(ramp, scores, weights, thresholds, n_threads);
-    const int64_t n = task.n_lists, m = task.n_thresholds;
-    chosen_kernels<T>().sum_ramps(task, Matrix<T>(sums, "sums", n, m).data,
-                                  Matrix<T>(slopes, "slopes", n, m).data);
-}
-
-template <class T>
-void push_ramps(const std::string& ramp, const py::object& scores, const py::object& weights,
-                const py::object& thresholds, const py::object& by_sums, const py::object& out,
-                int n_threads) {
-    const RampTask<T> task = ramp_task<T>(ramp, scores, weights, thresholds, n_threads);
-    const Matrix<const T> pushing(by_sums, "by_sums", task.n_lists, task.n_thresholds);
-    chosen_kernels<T>().push_ramps(task, pushing.data,
-                                   Matrix<T>(out, "out", task.n_lists, task.n_places).data);
-}
-
-template <class T>
-HingeTask<T> hinge_task(const py::object& scores, const py::object& weights,
-                        const py::object& thresholds, const py::object& order,
-                        const py::object& reached, int n_threads) {
-    const Matrix<const T> places(scores, "scores");
-    const int64_t n_lists = places.rows, n = places.columns;
-    const Matrix<const T> over(thresholds, "thresholds", n_lists);
-    const HingeTask<T> task{places.data,
-                            Matrix<const T>(weights, "weights", n_lists, n).data,
-                            over.data,
-                            n_lists,
-                            n,
-                            over.columns,
-                            Matrix<int32_t>(order, "order", n_lists, over.columns).data,
-                            Matrix<int32_t>(reached, "reached", n_lists, n).data,
-                            n_threads};
-    if (std::max(n, over.columns) > std::numeric_limits<int32_t>::max())
-        throw py::value_error("scores and thresholds must have fewer than 2^31 columns");
-    return task;
-}
-
-template <class T>
-void sum_sorted_hinges(const py::object& scores, const py::object& weights,
-                       const py::object& thresholds, const py::object& order,
-                       const py::object& reached, const py::object& sums,
-                       const py::object& slopes, int n_threads) {
-    const auto task = hinge_task<T>(scores, weights, thresholds, order, reached, n_threads);
-    const int64_t n = task.n_lists, m = task.n_thresholds;
-    chosen_kernels<T>().sum_sorted_hinges(task, Matrix<T>(sums, "sums", n, m).data,
-                                          Matrix<T>(slopes, "slopes", n, m).data);
-}
-
-template <class T>
-void push_sorted_hinges(const py::object& scores, const py::object& weights,
-                        const py::object& thresholds, const py::object& order,
-                        const py::object& reached, const py::object& by_sums,
-                        const py::object& out, int n_threads) {
-    const auto task = hinge_task<T>(scores, weights, thresholds, order, reached, n_threads);
-    const int64_t n = task.n_lists, m = task.n_thresholds;
-    if (std::any_of(task.order, task.order + n * m, [m](int32_t t) { return t >= m; }) ||
-        std::any_of(task.reached, task.reached + n * task.n_places, [](int32_t r) { return r < 0; }))
-        throw py::index_error("order and reached must be those that the sums were made with");
-    chosen_kernels<T>().push_sorted_hinges(task,
-                                           Matrix<const T>(by_sums, "by_sums", n, m).data,
-                                           Matrix<T>(out, "out", n, task.n_places).data);
-}
-
-template <class T>
-void softmax(const py::object& scores, const py::object& filled, const py::object& less,
-             const py::object& totals, const py::object& out, int n_threads) {
-    const Matrix<const T> places(scores, "scores");
-    const int64_t n_lists = places.rows, n = places.columns;
-    SoftmaxTask<T> task{places.data, Matrix<const bool>(filled, "filled", n_lists, n).data,
-                        nullptr, n_lists, n, n_threads};
-    if (!less.is_none()) task.less = Matrix<const T>(less, "less", n_lists, n).data;
-    chosen_kernels<T>().softmax(task, Vector<T>(totals, "totals", n_lists).data,
-                                Matrix<T>(out, "out", n_lists, n).data);
-}
-
 // The users' rows lie within the indices; nothing else of the matrix is read.
 inline DrawTask draw_task(const py::object& indptr, const py::object& indices, int64_t n_columns,
                           const py::object& users, int64_t n_places, uint64_t key, int n_threads) {
@@ -278,59 +182,6 @@ inline void bind_lists(py::module_& m) {
             else chosen_kernels<float>().confine(rows_task<float>(table, rows, n_threads));
         },
         "table"_a, "rows"_a, "n_threads"_a);
-
-    m.def(
-        "sum_ramps",
-        [](const std::string& ramp, const py::object& scores, const py::object& weights,
-           const py::object& thresholds, const py::object& sums, const py::object& slopes,
-           int n_threads) {
-            const auto run = is_double(scores, "scores") ? sum_ramps<double> : sum_ramps<float>;
-            run(ramp, scores, weights, thresholds, sums, slopes, n_threads);
-        },
-        "ramp"_a, "scores"_a, "weights"_a, "thresholds"_a, "sums"_a, "slopes"_a, "n_threads"_a);
-
-    m.def(
-        "push_ramps",
-        [](const std::string& ramp, const py::object& scores, const py::object& weights,
-           const py::object& thresholds, const py::object& by_sums, const py::object& out,
-           int n_threads) {
-            const auto run = is_double(scores, "scores") ? push_ramps<double> : push_ramps<float>;
-            run(ramp, scores, weights, thresholds, by_sums, out, n_threads);
-        },
-        "ramp"_a, "scores"_a, "weights"_a, "thresholds"_a, "by_sums"_a, "out"_a, "n_threads"_a);
-
-    m.def(
-        "sum_sorted_hinges",
-        [](const py::object& scores, const py::object& weights, const py::object& thresholds,
-           const py::object& order, const py::object& reached, const py::object& sums,
-           const py::object& slopes, int n_threads) {
-            const auto run = is_double(scores, "scores") ? sum_sorted_hinges<double>
-                                                         : sum_sorted_hinges<float>;
-            run(scores, weights, thresholds, order, reached, sums, slopes, n_threads);
-        },
-        "scores"_a, "weights"_a, "thresholds"_a, "order"_a, "reached"_a, "sums"_a, "slopes"_a,
-        "n_threads"_a);
-
-    m.def(
-        "push_sorted_hinges",
-        [](const py::object& scores, const py::object& weights, const py::object& thresholds,
-           const py::object& order, const py::object& reached, const py::object& by_sums,
-           const py::object& out, int n_threads) {
-            const auto run = is_double(scores, "scores") ? push_sorted_hinges<double>
-                                                         : push_sorted_hinges<float>;
-            run(scores, weights, thresholds, order, reached, by_sums, out, n_threads);
-        },
-        "scores"_a, "weights"_a, "thresholds"_a, "order"_a, "reached"_a, "by_sums"_a, "out"_a,
-        "n_threads"_a);
-
-    m.def(
-        "softmax",
-        [](const py::object& scores, const py::object& filled, const py::object& less,
-           const py::object& totals, const py::object& out, int n_threads) {
-            const auto run = is_double(scores, "scores") ? softmax<double> : softmax<float>;
-            run(scores, filled, less, totals, out, n_threads);
-        },
-        "scores"_a, "filled"_a, "less"_a, "totals"_a, "out"_a, "n_threads"_a);
 
     m.def(
         "draw_likes",

@@ -19,6 +19,7 @@
 #include "isa.h"
 #include "lists.h"
 #include "lists_bind.h"
+#include "losses_bind.h"
 #include "parallel.h"
 #include "random.h"
 #include "tasks.h"
@@ -242,5 +243,6 @@ PYBIND11_MODULE(_ext, m) {
         "exclude"_a, "ids"_a, "scores"_a, "n_threads"_a);
 
     bind_lists(m);
+    bind_losses(m);
     bind_walk(m);
 }
