@@ -8,6 +8,7 @@ cannot solve to :data:`TOLERANCE` are solved again in float64.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -299,13 +300,17 @@ def top_k(
 def _shelves(candidates: CSR | None, exclude_all: NDArray[np.int32] | None, n_items: int) -> CSR:
     """What each query may get, before its own exclusions; one row where all share it."""
     if candidates is None:
-        every = np.arange(n_items, dtype=np.int32)
-        candidates = CSR(np.array([0, n_items]), every, None, n_items)
+        candidates = _every(n_items)
     if exclude_all is None:
         return candidates
     kept = np.isin(candidates.indices, exclude_all, invert=True)
     before = np.concatenate([[0], np.cumsum(kept)])
     return CSR(before[candidates.indptr], candidates.indices[kept], None, n_items)
+
+
+@lru_cache(maxsize=2)  # A single query is answered as fast as they are written.
+def _every(n_items: int) -> CSR:
+    return CSR(np.array([0, n_items]), np.arange(n_items, dtype=np.int32), None, n_items)
 
 
 def _longest_first(
