@@ -68,6 +68,7 @@ BOXES: dict[tuple[bool, str], quality.Box] = {
         "temperature": (0.05, 1.0),
     },
     (True, "cosine"): {"learning_rate": (0.01, 0.05), "temperature": (0.07, 0.3)},
+    (True, "distance"): {"learning_rate": (0.003, 0.03)},
 }
 """By whether a trainer goes on from the factors of another, and by its scores."""
 IMPLICIT_BPR: quality.Box = {
