@@ -35,9 +35,10 @@ def table(files: list[Path], chosen: list[str] | None = None) -> str:
 
 
 def origin(record: dict[str, Any]) -> str:
-    """Command, date and machine of a record."""
-    machine = ", ".join(f"{name} {value}" for name, value in record["machine"].items())
-    return f"`{record['command']}`, {record['date']} ({machine})"
+    """Command, date and processor of a record; the file has the versions of all libraries too."""
+    machine = record["machine"]
+    processor = f"{machine['processor']}, {machine['cores']} cores"
+    return f"`{record['command']}`, {record['date']}, {processor}  "
 
 
 def cell(value: Any) -> str:
