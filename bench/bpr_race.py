@@ -72,7 +72,9 @@ def fit_mfrank(data: Interactions, options: Options, n_threads: int, watch: Watc
         others=1,
         optimiser=mfrank.Adam(options["learning_rate"]),
         weight_decay=options["weight_decay"],
+        schedule=mfrank.Constant(),
         item_biases=True,
+        init="random",
         n_threads=n_threads,
         random_state=0,
     )

@@ -23,6 +23,7 @@ from torch_steps import WAYS, Step, torch_pace
 import mfrank
 from mfrank.comparison.peak_memory import peak_memory
 from mfrank.data.interactions import Interactions
+from mfrank.scoring import Scores
 
 __all__ = ["race"]
 
@@ -49,7 +50,7 @@ def race(data: Interactions, factors: int, args: argparse.Namespace) -> list[dic
     ways = {kind: faster_ways(kind, factors, part, args.threads) for kind in ("dot", "cosine")}
     rows = []
     for name in args.losses:
-        own_ways = ways[getattr(mfrank, name).scores]
+        own_ways = ways[scores_of(name)]
         entries = contenders(name, factors, own_ways, part, args.steps, args)
         small = contenders(name, factors, own_ways, few, 2, args)
         rounds = in_turns(entries, args.repeats)
@@ -67,6 +68,11 @@ def race(data: Interactions, factors: int, args: argparse.Namespace) -> list[dic
                 row["peak_mib"] = peak(small[contender], data)
             rows.append(row)
     return rows
+
+
+def scores_of(name: str) -> Scores:
+    """Dot products, but of SOPRC, whose hinge is made for cosines."""
+    return "cosine" if name == "SOPRC" else "dot"
 
 
 def in_turns(entries: dict[str, Callable[[], Pace]], repeats: int) -> dict[str, list[Pace]]:
@@ -95,7 +101,7 @@ def contenders(
     """Who times a step of the loss: mfrank, PyTorch in these ways, LibAUC in the first of them."""
     matrix, loss = part.user_items, getattr(mfrank, name)()
     found: dict[str, Callable[[], Pace]] = {
-        "mfrank": partial(descent_pace, loss, part, args.threads, factors=factors)
+        "mfrank": partial(descent_pace, loss, part, args.threads, scores_of(name), factors=factors)
     }
     for way in ways:
         step = Step(name, factors, way)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import mfrank
 from mfrank.data.interactions import Interactions
 from mfrank.lists import Array, Lists
+from mfrank.scoring import Scores
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["Pace", "descent_pace"]
@@ -46,13 +47,17 @@ class _Ticking(Loss):
         return self.loss.slopes(lists, likes, others, memory)
 
 
-def descent_pace(loss: Loss, data: Interactions, n_threads: int, **options: Any) -> Pace:
+def descent_pace(
+    loss: Loss, data: Interactions, n_threads: int, scores: Scores = "dot", **options: Any
+) -> Pace:
     """Median seconds of the steps of a second epoch, and what that took beside them."""
     _ticks.clear()
     epochs: list[float] = []
     model = mfrank.Descent(
         _Ticking(loss),
-        scores=loss.scores,
+        scores=scores,
+        temperature=1.0,
+        item_biases=False,
         iterations=2,
         n_threads=n_threads,
         random_state=0,

@@ -83,7 +83,9 @@ def points(name: str, trials: int, *, started: bool) -> list[dict[str, Any]]:
     trainer, found = TRAINERS[name], []
     loss = {f"loss_{key}": bounds for key, bounds in trainer.option.items()}
     for number in range(trials):
-        scores = "cosine" if number % 2 and trainer.loss.scores == "dot" else trainer.loss.scores
+        scores = trainer.loss.scores
+        if trainer.loss not in (mfrank.SOPRC, mfrank.SML):  # which take no other
+            scores = "cosine" if number % 2 else "dot"
         point = quality.points({**BOXES[started, scores], **loss}, trials, seed=0)[number]
         options: dict[str, Any] = {k: v for k, v in point.items() if k not in loss}
         options |= {"scores": scores, "loss": {key: point[f"loss_{key}"] for key in trainer.option}}

@@ -56,7 +56,14 @@ class Stage:
             return mfrank.ALS(self.goal, **shared)
         if self.whole_lists:
             shared |= {"likes": None, "others": None}
-        return mfrank.Descent(self.goal, optimiser=mfrank.Adam(self.learning_rate), **shared)
+        return mfrank.Descent(
+            self.goal,
+            optimiser=mfrank.Adam(self.learning_rate),
+            schedule=mfrank.Constant(),
+            scores="dot",
+            init="random",
+            **shared,
+        )
 
 
 Stages = tuple[Stage, ...]

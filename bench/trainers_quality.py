@@ -4,8 +4,9 @@ Every contender gets the same number of trials, points of one low-discrepancy se
 search box: Adam's learning rate, which comes down by half a cosine, weight decay or a temperature,
 and its one main option. Every second trial has cosine scores with item biases. A trial stops where
 NDCG@20 on the validation part (the published one, or a tenth of each user's training items) has not
-risen for fifteen epochs, six after a start. The best trial is fitted anew with three seeds for as
-many epochs, on the training part alone, and judged on the test part: means and standard deviations.
+risen for fifteen epochs from random factors, which is scratch, or six after a start, mfrank's
+spectral one too. The best trial is fitted anew with three seeds for as many epochs, on the training
+part alone, and judged on the test part: means and standard deviations.
 
 Lists are of at most 100 likes and 1,000 others that a batch shares; for losses over pairs of all
 items of a list, or of items and places, of 30 likes and 60 others of their own. Softmax takes whole
@@ -14,6 +15,7 @@ lists. On gowalla long lists are of 30 and 4,096. There, and from the factors of
 written one by one: the same command goes on where it was interrupted.
 
     python bench/trainers_quality.py ml-1m
+    python bench/trainers_quality.py ml-1m --start spectral
     python bench/trainers_quality.py ml-1m --start RG2 --factors 256
     python bench/trainers_quality.py gowalla --start IALS --factors 256
     python bench/trainers_quality.py ml-1m-seq
@@ -67,6 +69,7 @@ def descent(
         iterations=course(args)[0],
         optimiser=mfrank.Adam(options["learning_rate"]),
         schedule=mfrank.CosineDecay(),
+        init="spectral" if args.start == "spectral" else "random",
         random_state=seed,
         n_threads=args.threads,
         **(GOWALLA if large else trainer.lists),
@@ -82,7 +85,7 @@ def course(args: argparse.Namespace) -> tuple[int, int]:
 
 def started(args: argparse.Namespace, train: Interactions, seed: int) -> Any:
     """The model that trainers go on from, or None."""
-    if args.start is None:
+    if args.start in (None, "spectral"):
         return None
     if args.start in TRAINERS:
         scratch = kept(args.folder / f"{file_name(args, None)}.json")[args.start]
@@ -220,7 +223,9 @@ def main() -> None:
     """Tune, refit, judge, print, save."""
     made = parser(__doc__)
     made.add_argument("data", choices=("ml-1m", "gowalla", "ml-1m-seq"))
-    made.add_argument("--start", help="RG2 on ml-1m, IALS on gowalla, or a trainer done before")
+    made.add_argument(
+        "--start", help="spectral, RG2 on ml-1m, IALS on gowalla, or a trainer done before"
+    )
     made.add_argument("--factors", type=int, default=64)
     made.add_argument("--trials", type=int, default=4)
     made.add_argument("--epochs", type=int, help="most of a trial; default: 40, after a start 16")
@@ -230,7 +235,7 @@ def main() -> None:
 
     split = load(args.data)
     data = quality.with_validation(split, args.seed)
-    first = PEERS if args.start is None else (args.start,)
+    first = PEERS if args.start is None else () if args.start == "spectral" else (args.start,)
     shortened = args.data == "gowalla" or args.start in quality.OBJECTIVES
     names = args.trainers or (LEADERS if shortened else tuple(TRAINERS))
     rows = kept(args.folder / f"{file_name(args, args.start)}.json")

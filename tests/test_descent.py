@@ -221,6 +221,8 @@ def run(
     cells = data.user_rows(None)
     rng = np.random.default_rng(seed)
     users, items = 0.1 * rng.normal(size=(150, 8)), 0.1 * rng.normal(size=(60, 8))
+    for table in (users, items):
+        SCORINGS[loss.scores].confine(Rows(table, np.arange(len(table))))
     course = Course(loss, rule, Constant(), 6, Batches("users", 32), 0.0, None, seed)
     return list(
         descend(

@@ -103,7 +103,7 @@ def _add_flag(
 ) -> None:
     hint = get_type_hints(options)[field.name]
     how: dict[str, Any]
-    if hint is bool:
+    if hint in (bool, bool | None):
         how = {"action": argparse.BooleanOptionalAction}
     elif choices := _choices(hint, parameter.kind):
         how = {"choices": choices}

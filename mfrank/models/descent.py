@@ -24,10 +24,10 @@ from mfrank.optimisers import Adam, Optimiser
 from mfrank.options import describe
 from mfrank.retrieval.recommender import Recommender
 from mfrank.sampling import ListDrawer, Negatives, Sampling
-from mfrank.schedules import Constant, Schedule
+from mfrank.schedules import CosineDecay, Schedule
 from mfrank.scoring import SCORINGS, Rows, Scores
 from mfrank.seeds import Seed, generator
-from mfrank.spectral import random_factors
+from mfrank.spectral import random_factors, spectral_factors
 from mfrank.starts import first_biases, first_factors
 from mfrank.steps import Step
 from mfrank.store.factors import FactorStore
@@ -37,9 +37,11 @@ from mfrank.trainers.softmax import SampledSoftmax
 
 __all__ = ["Descent"]
 
+_COLD = 0.1  # near the best of bench/trainers_quality.py on ml-1m and gowalla
 _MOST_NUMBERS = 2**28  # in an array, of which a loss holds some at once: 2 GiB in float64
 
-_DEFAULT_LOSS, _DEFAULT_OPTIMISER, _DEFAULT_SCHEDULE = SampledSoftmax(), Adam(), Constant()
+_DEFAULT_LOSS, _DEFAULT_OPTIMISER = SampledSoftmax(), Adam(0.01)
+_DEFAULT_SCHEDULE = CosineDecay()
 
 
 @dataclass(eq=False)
@@ -50,10 +52,11 @@ class Descent(FactorModel):
     it draws a few liked and some other items, and moves their factors down the loss. Every value
     r > 0 counts as one like; dislikes, r < 0, are refused.
 
-    Ranking losses are not convex: they do best from factors that already rank, such as those of an
-    :class:`ALS`; pass it as ``start`` of :meth:`fit`. Cosines with item biases, a temperature of
-    about 0.1, ``Adam(0.03)`` under a ``CosineDecay`` and a thousand or more shared others are a
-    good beginning with or without a start (``bench/trainers_quality.py`` searches around it).
+    Ranking losses are not convex: they do best from factors that already rank. A fit begins with
+    the leading singular directions of the likes; it may go on from an :class:`ALS`, passed as
+    ``start`` of :meth:`fit`, from which dot products want a tenth of the default learning rate. On
+    large catalogues thousands of shared others rank better, and take longer
+    (``bench/trainers_quality.py`` searches around it).
 
     Parameters
     ----------
@@ -64,9 +67,9 @@ class Descent(FactorModel):
         Width of the factors, >= 1.
     iterations : int, default 20
         Epochs of a fit, >= 1.
-    optimiser : Optimiser, default Adam()
+    optimiser : Optimiser, default Adam(0.01)
         ``Adam``, ``Adagrad``, ``SGD`` (with heavy-ball momentum) or ``Langevin``.
-    schedule : Schedule, default Constant()
+    schedule : Schedule, default CosineDecay()
         Of the learning rate: ``Constant``, ``StepDecay`` or ``CosineDecay``.
     batches : {"users", "positives"}, default "users"
         What an epoch visits: users, with up to ``likes`` of their likes, or likes one by one.
@@ -88,13 +91,18 @@ class Descent(FactorModel):
         but an item meets them less often: it takes a higher learning rate.
     scores : {"dot", "cosine", "distance"} or None, default None
         Dot products; dot products of factors that are kept at length 1; or squared distances,
-        negative, of factors that are kept in the unit ball (Hsieh et al. 2017). None is what the
-        loss is made for: cosines for SOPRC, distances for SML, dot products for the others. The
-        store of distances has half of them, as p . q with biases -|p|^2 / 2 and -|q|^2 / 2.
-    temperature : float, default 1.0
-        > 0, what these are divided by in the loss.
-    item_biases : bool, default False
-        Whether items have biases too, added to the scores.
+        negative, of factors that are kept in the unit ball (Hsieh et al. 2017). None is what suits
+        the loss: cosines for SOPRC and SampledSoftmax, distances for SML, dot products for the
+        others. The store of distances has half of them, as p . q with biases -|p|^2 / 2 and
+        -|q|^2 / 2.
+    temperature : float or None, default None
+        > 0, what these are divided by in the loss; None is 0.1 for cosines, 1 for the others.
+    item_biases : bool or None, default None
+        Whether items have biases too, added to the scores; None is with cosines, which cannot tell
+        how popular an item is.
+    init : {"spectral", "random"}, default "spectral"
+        First factors, without a start: the leading singular directions of the normalised likes, as
+        in :class:`ALS`; or normal random numbers, as papers begin, which take many more epochs.
     weight_decay : float, default 0.0
         >= 0, times the factors added to the slopes of those that a batch touches.
     clip : float or None, default None
@@ -138,8 +146,9 @@ class Descent(FactorModel):
     popularity_power: float = 0.75
     shared_others: bool = False
     scores: Scores | None = None
-    temperature: float = 1.0
-    item_biases: bool = False
+    temperature: float | None = None
+    item_biases: bool | None = None
+    init: Literal["spectral", "random"] = "spectral"
     weight_decay: float = 0.0
     clip: float | None = None
     dtype: DTypeLike = "float32"
@@ -160,7 +169,8 @@ class Descent(FactorModel):
         for name, known in (
             ("batches", get_args(Literal["users", "positives"])),
             ("scores", (None, *get_args(Scores))),
-            ("item_biases", (True, False)),
+            ("item_biases", (None, True, False)),
+            ("init", get_args(Literal["spectral", "random"])),
         ):
             if getattr(self, name) not in known:
                 names = ", ".join(map(str, known))
@@ -171,7 +181,7 @@ class Descent(FactorModel):
                 'batch of positives more than once; use batches="users"'
             )
         _ = self._sampling  # which checks what is drawn
-        check_above_zero(temperature=self.temperature)
+        check_above_zero(temperature=self._temperature)
         check_at_least_zero(weight_decay=self.weight_decay)
         if self.clip is not None:
             check_above_zero(clip=self.clip)
@@ -189,7 +199,7 @@ class Descent(FactorModel):
         checkpoint: str | os.PathLike[str] | None = None,
         show_progress: bool = False,
     ) -> Self:
-        """Fit to interactions, from random factors unless ``start`` is given.
+        """Fit to interactions, from spectral factors unless ``start`` is given.
 
         Parameters
         ----------
@@ -290,6 +300,16 @@ class Descent(FactorModel):
             )
 
     @property
+    def _scores(self) -> Scores:
+        return self.scores or self.loss.scores
+
+    @property
+    def _temperature(self) -> float:
+        if self.temperature is not None:
+            return self.temperature
+        return _COLD if self._scores == "cosine" else 1.0
+
+    @property
     def _sampling(self) -> Sampling:
         return Sampling(
             self.likes, self.others, self.negatives, self.popularity_power, self.shared_others
@@ -299,30 +319,33 @@ class Descent(FactorModel):
         self, data: Interactions, start: FactorStore | None, random: np.random.Generator
     ) -> Tables:
         """What the fit begins with."""
-        backend, scoring = choose(self.backend), SCORINGS[self.scores or self.loss.scores]
+        backend, scoring = choose(self.backend), SCORINGS[self._scores]
         users, items = self._first_factors(data, start, random)
         for table in (users, items):
             scoring.confine(Rows(table, np.arange(len(table))))
         biases = None
-        if self.item_biases:
+        if self._scores == "cosine" if self.item_biases is None else self.item_biases:
             untrained = scoring.stored(items, np.zeros(len(items), items.dtype))
             stored = first_biases(data, start, untrained)
-            biases = scoring.trained(items, stored)[:, None] / self.temperature
+            biases = scoring.trained(items, stored)[:, None] / self._temperature
             biases = backend.place(biases)
         users, items = map(backend.place, (users, items))
-        return Tables(users, items, biases, backend, scoring, self.temperature, self.n_threads)
+        return Tables(users, items, biases, backend, scoring, self._temperature, self.n_threads)
 
     def _first_factors(
         self, data: Interactions, start: FactorStore | None, random: np.random.Generator
     ) -> tuple[Factors, Factors]:
-        if start is None:
-            shapes = (data.n_users, self.factors), (data.n_items, self.factors)
-            return random_factors(shapes[0], random, self.dtype), random_factors(
-                shapes[1], random, self.dtype
-            )
-        return first_factors(
-            data, self.factors, self.dtype, random, start, choose(self.backend), self.n_threads
+        how = choose(self.backend), self.n_threads
+        if start is not None:
+            return first_factors(data, self.factors, self.dtype, random, start, *how)
+        if self.init == "spectral":
+            rows = data.user_rows(self.dtype), data.item_rows(self.dtype)
+            return spectral_factors(*rows, self.factors, random, self.dtype, *how)
+        users, items = (
+            random_factors((n, self.factors), random, self.dtype)
+            for n in (data.n_users, data.n_items)
         )
+        return users, items
 
     def _saved(
         self,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from mfrank.amounts import check_above_zero
 from mfrank.lists import Array, Lists
 from mfrank.logistic import softplus
+from mfrank.scoring import Scores
 from mfrank.shares import list_shares, shares
 from mfrank.trainers import Loss, Memory, Slopes
 
@@ -39,6 +41,8 @@ class SampledSoftmax(Loss):
     temperature : float, default 1.0
         What scores are divided by, > 0.
     """
+
+    scores: ClassVar[Scores] = "cosine"
 
     temperature: float = 1.0
 

@@ -20,7 +20,7 @@ from mfrank.models.options import losses
 
 EXAMPLES = """\
   mfrank descend ratings.csv --start als --model ranked --loss song --factors 64
-  mfrank descend ratings.csv --model ranked --loss sampledsoftmax:temperature=0.1 --scores cosine
+  mfrank descend ratings.csv --model ranked --shared-others --likes 30 --others 4096
   mfrank descend ratings.csv --model ranked --loss ksong:k=20 --optimiser adam:learning_rate=0.003
 """
 
