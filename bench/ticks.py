@@ -58,6 +58,7 @@ def descent_pace(
         scores=scores,
         temperature=1.0,
         item_biases=False,
+        init="random",
         iterations=2,
         n_threads=n_threads,
         random_state=0,

@@ -156,15 +156,18 @@ class KSONG(Loss):
         return derivative
 
     def _minimum(self, lists: Lists, scores: Array, weights: Array, start: Array) -> Array:
-        """Where the lower level's slope, which rises with t, is 0: Newton's steps in a bracket."""
-        share, there = (self.k + _EPSILON) / lists.n_items, weights > 0
-        beyond = _BEYOND * self.smoothing_1
-        low = np.where(there, scores, np.inf).min(1) - beyond
+        """Where the lower level's slope, which rises with t, is 0: Newton's steps in a bracket.
+
+        As precise as the scores are.
+        """
+        share, filled = (self.k + _EPSILON) / lists.n_items, lists.filled
+        beyond, padded = _BEYOND * self.smoothing_1, not filled.all()
+        low = (np.where(filled, scores, np.inf) if padded else scores).min(1) - beyond
         low = np.minimum(low, (weights.sum(1) - share) / self.smoothing_2)
-        high = np.where(there, scores, -np.inf).max(1) + beyond
+        high = (np.where(filled, scores, -np.inf) if padded else scores).max(1) + beyond
         high = np.maximum(high, -share / self.smoothing_2)
         place = np.where(np.isnan(start), (low + high) / 2, np.clip(start, low, high))
-        last, scaled = high - low, scores.astype(np.float64) / self.smoothing_1
+        last, scaled, rounding = high - low, scores / self.smoothing_1, np.finfo(scores.dtype).eps
         for _ in range(_STEPS):
             at = place[:, None] / self.smoothing_1
             above = ramps("sigmoid", scaled, weights, at, lists.n_threads)
@@ -172,7 +175,9 @@ class KSONG(Loss):
             bend = above.slope_sums[:, 0] / self.smoothing_1
             low, high = np.where(slope < 0, place, low), np.where(slope < 0, high, place)
             step = -slope / (self.smoothing_2 + bend)
-            near = np.abs(step) <= 1e-9 * self.smoothing_1  # The next would be below rounding.
+            # The next would be below rounding.
+            near = np.abs(step) <= np.maximum(1e-9 * self.smoothing_1, rounding * np.abs(place))
+            near |= np.abs(slope) <= rounding
             trusted = (low <= place + step) & (place + step <= high) & (2 * np.abs(step) <= last)
             ahead = np.where(near | trusted, place + step, (low + high) / 2)
             place, last = ahead, np.abs(ahead - place)
