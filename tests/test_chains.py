@@ -194,8 +194,8 @@ import os, signal, threading, time
 import numpy as np
 from mfrank import _ext
 n = {n}
-threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     _ext.walk(
         rows=(np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n)),
         blocks=np.array([0, n]), left=None, right=None, base=np.ones((n, 1)), scale=1.0,
