@@ -208,8 +208,8 @@ import scipy.sparse as sp
 n, k = {n}, {k}
 hop = sp.csr_array((np.ones(n), (np.arange(n), (np.arange(n) + 1) % n)), (n, n))
 start = CSR(np.arange(k + 1), np.zeros(k, np.int32), np.ones(k), n)
-threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     cpu.settle(Moves.of(hop), start, 1e-9, 1e-300, 2**40, 2)
 except KeyboardInterrupt:
     print("interrupted")
