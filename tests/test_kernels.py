@@ -148,6 +148,7 @@ def test_threads_that_wait_for_work_end_after_a_while() -> None:
 
 INTERRUPT = """
 import os, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
 import numpy as np
 from mfrank import _ext
 {setup}

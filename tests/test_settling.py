@@ -200,6 +200,7 @@ def test_the_extension_checks_what_it_is_given() -> None:
 
 INTERRUPT = """
 import os, signal, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
 import numpy as np
 from mfrank.backends import cpu
 from mfrank.chains import Moves
