@@ -17,7 +17,7 @@ written one by one: the same command goes on where it was interrupted.
     python bench/trainers_quality.py ml-1m
     python bench/trainers_quality.py ml-1m --start spectral
     python bench/trainers_quality.py ml-1m --start RG2 --factors 256
-    python bench/trainers_quality.py gowalla --start IALS --factors 256
+    python bench/trainers_quality.py gowalla --start IALS --factors 64
     python bench/trainers_quality.py ml-1m-seq
     python bench/trainers_quality.py ml-1m-seq --start SOLC
 """
