@@ -90,6 +90,18 @@ void push_sorted_hinges(const py::object& scores, const py::object& weights,
 }
 
 template <class T>
+void top_thresholds(const py::object& scores, const py::object& weights, const py::object& shares,
+                    const py::object& thresholds, double smoothing_1, double smoothing_2,
+                    int n_threads) {
+    const Matrix<const T> places(scores, "scores");
+    const int64_t n_lists = places.rows, n = places.columns;
+    const TopTask<T> task{places.data, Matrix<const T>(weights, "weights", n_lists, n).data,
+                          n_lists, n, smoothing_1, smoothing_2, n_threads};
+    chosen_kernels<T>().top_thresholds(task, Vector<const double>(shares, "shares", n_lists).data,
+                                       Vector<double>(thresholds, "thresholds", n_lists).data);
+}
+
+template <class T>
 void softmax(const py::object& scores, const py::object& filled, const py::object& less,
              const py::object& totals, const py::object& out, int n_threads) {
     const Matrix<const T> places(scores, "scores");
@@ -146,6 +158,17 @@ inline void bind_losses(py::module_& m) {
             run(scores, weights, thresholds, order, reached, by_sums, out, n_threads);
         },
         "scores"_a, "weights"_a, "thresholds"_a, "order"_a, "reached"_a, "by_sums"_a, "out"_a,
+        "n_threads"_a);
+
+    m.def(
+        "top_thresholds",
+        [](const py::object& scores, const py::object& weights, const py::object& shares,
+           const py::object& thresholds, double smoothing_1, double smoothing_2, int n_threads) {
+            const auto run = is_double(scores, "scores") ? top_thresholds<double>
+                                                         : top_thresholds<float>;
+            run(scores, weights, shares, thresholds, smoothing_1, smoothing_2, n_threads);
+        },
+        "scores"_a, "weights"_a, "shares"_a, "thresholds"_a, "smoothing_1"_a, "smoothing_2"_a,
         "n_threads"_a);
 
     m.def(

@@ -169,6 +169,15 @@ struct HingeTask {
     int n_threads;
 };
 
+// Scores of lists that a part of each is to be above, softly: by the scale smoothing_1.
+template <class T>
+struct TopTask {
+    const T *scores, *weights;  // (n_lists, n_places)
+    int64_t n_lists, n_places;
+    double smoothing_1, smoothing_2;
+    int n_threads;
+};
+
 // Softmax of lists; a place of which `filled` is false is padding.
 template <class T>
 struct SoftmaxTask {
@@ -248,6 +257,7 @@ struct Kernels {
     void (*push_ramps)(const RampTask<T>&, const T* by_sums, T* out);
     void (*sum_sorted_hinges)(const HingeTask<T>&, T* sums, T* slopes);
     void (*push_sorted_hinges)(const HingeTask<T>&, const T* by_sums, T* out);
+    void (*top_thresholds)(const TopTask<T>&, const double* shares, double* thresholds);
     void (*softmax)(const SoftmaxTask<T>&, T* totals, T* out);
     void (*walk)(const WalkTask<T>&);
     void (*settle)(const SettleTask&);  // what nodes give to each other in the precision of T

@@ -145,6 +145,17 @@ def push_sorted_hinges(
 ) -> None:
     """Write ``push_ramps`` of squared hinges, from the order and who reaches how many."""
 
+def top_thresholds(
+    scores: NDArray[Any],
+    weights: NDArray[Any],
+    shares: NDArray[np.float64],
+    thresholds: NDArray[np.float64],
+    smoothing_1: float,
+    smoothing_2: float,
+    n_threads: int,
+) -> None:
+    """See :func:`mfrank.top_thresholds.top_thresholds`; ``thresholds`` come as the starts."""
+
 def slide(
     table: NDArray[Any],
     rows: NDArray[np.int64],

@@ -13,8 +13,8 @@ from mfrank.averages import averaged, check_decay
 from mfrank.hinge_ranks import HingeRanks, discounted_gains
 from mfrank.lists import Array, Lists, count_filled
 from mfrank.logistic import sigmoid
-from mfrank.ramps import ramps
 from mfrank.squared_hinges import hinge_numbers
+from mfrank.top_thresholds import top_thresholds
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["KSONG"]
@@ -22,8 +22,6 @@ __all__ = ["KSONG"]
 _EPSILON = 0.5
 """Of the paper's lower level: at 0, as in its Eq. (6) and its code, every number between the K-th
 and the next score is a minimum."""
-_STEPS = 60  # that halve the bracket at least, or are Newton's; 3 to 20 are taken
-_BEYOND = 40  # smoothings, past which a sigmoid is 0 or 1
 
 
 def _sigmoid(lead: Array, steepness: float) -> tuple[Array, Array]:
@@ -139,7 +137,15 @@ class KSONG(Loss):
     def _threshold(self, lists: Lists, scores: Array, weights: Array, memory: Memory) -> Array:
         """The averaged threshold of each user, shape (B,)."""
         kept = memory["thresholds"]
-        found = self._minimum(lists, scores, weights, kept[lists.users])
+        found = top_thresholds(
+            scores,
+            weights,
+            (self.k + _EPSILON) / lists.n_items,
+            kept[lists.users],
+            self.smoothing_1,
+            self.smoothing_2,
+            lists.n_threads,
+        )
         every = np.ones_like(found, dtype=bool)
         return averaged(kept, lists.users, found, self.decay, every)
 
@@ -154,36 +160,6 @@ class KSONG(Loss):
         kept = averaged(memory.get("curvatures"), lists.users, curvature, self.decay, every)
         derivative: Array = bend / kept[:, None]
         return derivative
-
-    def _minimum(self, lists: Lists, scores: Array, weights: Array, start: Array) -> Array:
-        """Where the lower level's slope, which rises with t, is 0: Newton's steps in a bracket.
-
-        As precise as the scores are.
-        """
-        share, filled = (self.k + _EPSILON) / lists.n_items, lists.filled
-        beyond, padded = _BEYOND * self.smoothing_1, not filled.all()
-        low = (np.where(filled, scores, np.inf) if padded else scores).min(1) - beyond
-        low = np.minimum(low, (weights.sum(1) - share) / self.smoothing_2)
-        high = (np.where(filled, scores, -np.inf) if padded else scores).max(1) + beyond
-        high = np.maximum(high, -share / self.smoothing_2)
-        place = np.where(np.isnan(start), (low + high) / 2, np.clip(start, low, high))
-        last, scaled, rounding = high - low, scores / self.smoothing_1, np.finfo(scores.dtype).eps
-        for _ in range(_STEPS):
-            at = place[:, None] / self.smoothing_1
-            above = ramps("sigmoid", scaled, weights, at, lists.n_threads)
-            slope = share + self.smoothing_2 * place - above.sums[:, 0]
-            bend = above.slope_sums[:, 0] / self.smoothing_1
-            low, high = np.where(slope < 0, place, low), np.where(slope < 0, high, place)
-            step = -slope / (self.smoothing_2 + bend)
-            # The next would be below rounding.
-            near = np.abs(step) <= np.maximum(1e-9 * self.smoothing_1, rounding * np.abs(place))
-            near |= np.abs(slope) <= rounding
-            trusted = (low <= place + step) & (place + step <= high) & (2 * np.abs(step) <= last)
-            ahead = np.where(near | trusted, place + step, (low + high) / 2)
-            place, last = ahead, np.abs(ahead - place)
-            if near.all():
-                break
-        return place
 
 
 def _weights(lists: Lists, scores: Array) -> Array:
