@@ -44,6 +44,21 @@ MFRANK_INLINE T loose_dot(const T* a, const T* b, int64_t k) {
     return sum;
 }
 
+// to[r] = query . rows[r]
+template <class T>
+MFRANK_INLINE void four_dots(const T* query, const T* const (&rows)[4], int64_t k, T* to) {
+    Vec<T> sums[4] = {};
+    int64_t j = 0;
+    for (; j + W<T> <= k; j += W<T>) {
+        const Vec<T> q = loose(query + j);
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; ++r) sums[r] += q * loose(rows[r] + j);
+    }
+    sums_of<T>(sums, to);
+    for (; j < k; ++j)
+        for (int r = 0; r < 4; ++r) to[r] += query[j] * rows[r][j];
+}
+
 // out[b, i] = queries[b] . items[ids[b, i]]
 template <class T>
 static void score(const ListTask<T>& task, T* out) {
@@ -52,10 +67,17 @@ static void score(const ListTask<T>& task, T* out) {
     for_each_list(task.n_lists, threads, [&](int64_t b) {
         const T* const query = task.queries + b * k;
         const int64_t* const ids = task.ids + b * n;
-        for (int64_t i = 0; i < n; ++i) {
-            if (i + PREFETCH_AHEAD < n) prefetch(task.items + ids[i + PREFETCH_AHEAD] * k, k);
-            out[b * n + i] = loose_dot(query, task.items + ids[i] * k, k);
+        int64_t i = 0;
+        for (; i + 4 <= n; i += 4) {
+            const T* rows[4];
+            for (int r = 0; r < 4; ++r) {
+                rows[r] = task.items + ids[i + r] * k;
+                if (i + r + PREFETCH_AHEAD < n)
+                    prefetch(task.items + ids[i + r + PREFETCH_AHEAD] * k, k);
+            }
+            four_dots(query, rows, k, out + b * n + i);
         }
+        for (; i < n; ++i) out[b * n + i] = loose_dot(query, task.items + ids[i] * k, k);
     });
 }
 

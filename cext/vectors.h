@@ -69,6 +69,35 @@ MFRANK_INLINE T sum_of(const Vec<T>& v) {
     else return sum_of<T, STEP / 2>(folded);
 }
 
+// Lane i: a[i] + a[i ^ STEP], or where bit STEP of i is set b[i] + b[i ^ STEP].
+template <int STEP, class T, class Lane, Lane... I>
+MFRANK_INLINE Vec<T> folded_beside(const Vec<T>& a, const Vec<T>& b,
+                                   std::integer_sequence<Lane, I...>) {
+    using Own = std::integer_sequence<Lane, (I & STEP ? I + W<T> : I)...>;
+    using Other = std::integer_sequence<Lane, (I & STEP ? (I ^ STEP) + W<T> : I ^ STEP)...>;
+    return shuffle<T>(a, b, Own()) + shuffle<T>(a, b, Other());
+}
+
+template <class T, int STEP>
+MFRANK_INLINE Vec<T> folded(const Vec<T>& v) {
+    if constexpr (STEP == 0) return v;
+    else return folded<T, STEP / 2>(v + swapped<STEP, T>(v, Lanes<T>()));
+}
+
+// The sums of four vectors, of fewer shuffles than one by one.
+template <class T>
+MFRANK_INLINE void sums_of(const Vec<T> (&v)[4], T* to) {
+    if constexpr (W<T> < 4) {
+        for (int r = 0; r < 4; ++r) to[r] = sum_of<T>(v[r]);
+    } else {
+        constexpr int HALF = W<T> / 2, QUARTER = W<T> / 4;
+        const Vec<T> all = folded<T, QUARTER / 2>(
+            folded_beside<QUARTER, T>(folded_beside<HALF, T>(v[0], v[2], Lanes<T>()),
+                                      folded_beside<HALF, T>(v[1], v[3], Lanes<T>()), Lanes<T>()));
+        for (int r = 0; r < 4; ++r) to[r] = all[r * QUARTER];
+    }
+}
+
 // Lanes a0 b0 a1 b1 ... of the lower (FROM = 0) or upper (FROM = W / 2) halves of a and b.
 template <int FROM, class T, class Lane, Lane... I>
 MFRANK_INLINE Vec<T> interleaved(const Vec<T>& a, const Vec<T>& b,
