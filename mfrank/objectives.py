@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.amounts import check_at_least_zero, is_number
+from mfrank.choices import check_choice
 from mfrank.quadratic import CellTerm, Counts, Observed, QuadraticObjective, RowProblem, Vector
 
 __all__ = ["EALS", "IALS", "RG2", "RGX", "WRMF", "RG2Sampled", "RGXPrinted"]
@@ -47,7 +48,7 @@ class WRMF(QuadraticObjective):
 
     def __post_init__(self) -> None:
         check_at_least_zero(alpha=self.alpha, regularization=self.regularization, nu=self.nu)
-        _one_of(("alpha*r", "1+alpha*r"), confidence=self.confidence)
+        check_choice("confidence", self.confidence, ("alpha*r", "1+alpha*r"))
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
         return np.ones(len(n))
@@ -168,7 +169,7 @@ class RG2(QuadraticObjective):
 
     def __post_init__(self) -> None:
         check_at_least_zero(alpha=self.alpha, regularization=self.regularization, nu=self.nu)
-        _one_of(("own", "authors"), ridge=self.ridge)
+        check_choice("ridge", self.ridge, ("own", "authors"))
 
     @property
     def target(self) -> float:
@@ -297,9 +298,3 @@ class RG2Sampled(QuadraticObjective):
 
 def _same(n: NDArray[Any], value: float, slope: float = 0.0) -> CellTerm:
     return CellTerm(np.full(len(n), value), slope)
-
-
-def _one_of(choices: tuple[str, ...], **parameters: str) -> None:
-    for name, value in parameters.items():
-        if not (isinstance(value, str) and value in choices):
-            raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.amounts import check_at_least_zero, check_count
 from mfrank.backends import ROUNDS, Backend, Chances
+from mfrank.choices import check_choice
 from mfrank.csr import CSR
 from mfrank.drawn import Drawn
 from mfrank.lists import Lists
@@ -51,17 +52,13 @@ class Sampling:
         for name in ("likes", "others"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), 1)
-        if self.negatives not in ("uniform", "popularity", "in-batch"):
-            raise ValueError(
-                f"negatives must be uniform, popularity or in-batch; got {self.negatives!r}"
-            )
+        check_choice("negatives", self.negatives, get_args(Negatives))
         if self.others is None and self.negatives != "uniform":
             raise ValueError(
                 f"negatives={self.negatives!r} says how to draw, but others=None takes all items; "
                 "give others a number"
             )
-        if self.shared not in (True, False):
-            raise ValueError(f"shared_others must be True or False; got {self.shared!r}")
+        check_choice("shared_others", self.shared, (True, False))
         if self.shared and self.negatives == "in-batch":
             raise ValueError(
                 'shared_others=True draws one sample for all lists, negatives="in-batch" one for '

@@ -7,7 +7,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-__all__ = ["Step"]
+__all__ = ["Record", "Step"]
+
+Record = dict[str, float | int | None]
+"""An epoch in a history."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +39,6 @@ class Step:
     item_biases: NDArray[Any] | None = None
     user_biases: NDArray[Any] | None = None
 
-    def record(self) -> dict[str, float | int | None]:
+    def record(self) -> Record:
         """The step without its factors, as kept in a history."""
         return {"epoch": self.epoch, "seconds": self.seconds, "objective": self.objective}

@@ -13,6 +13,9 @@ from test_losses import LOSSES
 
 import mfrank
 from mfrank import native
+from mfrank.descent import Batches
+from mfrank.models.room import check_room
+from mfrank.sampling import Sampling
 from mfrank.trainers import Loss, Sizes
 
 KNOWN: dict[str, Loss] = {
@@ -60,7 +63,9 @@ def test_ramps_of_a_device_need_room(loss: Loss) -> None:
     with installed(), pytest.raises(ValueError, match=r"a batch of 2000 lists of .* lower batch"):
         mfrank.Descent(loss, backend="cuda", **options).fit(rows)
     if native.why_missing is None:
-        mfrank.Descent(loss, **options)._check_room(rows.user_rows("float32"))
+        batches = Batches("users", options["batch_size"])
+        sampling = Sampling(options["likes"], options["others"])
+        check_room(rows.user_rows("float32"), loss, batches, sampling, "summed")
 
 
 def test_long_lists_of_sorted_hinges_have_room_on_a_device() -> None:

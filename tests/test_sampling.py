@@ -150,10 +150,13 @@ def test_bad_options_are_refused() -> None:
     for change, message in (
         ({"likes": 0}, "likes must be at least 1"),
         ({"others": 0}, "others must be at least 1"),
-        ({"negatives": "hard"}, "negatives must be uniform, popularity or in-batch; got 'hard'"),
+        (
+            {"negatives": "hard"},
+            "negatives must be one of uniform, popularity, in-batch; got 'hard'",
+        ),
         ({"negatives": "in-batch", "others": None}, "give others a number"),
         ({"negatives": "in-batch", "shared": True}, "take uniform or popularity with it"),
-        ({"shared": "yes"}, "shared_others must be True or False; got 'yes'"),
+        ({"shared": "yes"}, "shared_others must be one of True, False; got 'yes'"),
         ({"power": float("nan")}, "power must be a finite number >= 0"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mfrank.arrays import beside, on_host
 from mfrank.data.interactions import Interactions
 from mfrank.lists import Array
+from mfrank.steps import Record, Step
 from mfrank.store.factors import FactorStore
 from mfrank.tables import Tables
 from mfrank.trainers import Memory
 
-__all__ = ["Checkpoint", "fingerprint"]
+__all__ = ["Checkpoint", "State", "fingerprint"]
 
 _MAY_CHANGE = {"iterations", "n_threads", "backend", "random_state"}
+
+
+class State(NamedTuple):
+    """What a descent's next epoch depends on; tables and memory are written to as it goes on."""
+
+    seed: int
+    tables: Tables
+    memory: Memory
 
 
 def fingerprint(data: Interactions) -> Array:
@@ -52,12 +61,31 @@ class Checkpoint:
         """Checkpoints of a fit to these interactions."""
         return cls(Path(folder), fingerprint(data))
 
-    def save(self, store: FactorStore, seed: int, tables: Tables, memory: Memory) -> None:
+    def saving(
+        self,
+        steps: Iterator[Step],
+        store_of: Callable[[Step, Sequence[Record]], FactorStore],
+        history: Sequence[Record],
+        state: State,
+    ) -> Iterator[Step]:
+        """The steps, each after the state that it left is on the disk.
+
+        ``store_of`` makes the store of a step from it and the records of all epochs up to it, of
+        which ``history`` holds those before.
+        """
+        records = list(history)
+        for step in steps:
+            records.append(step.record())
+            self.save(store_of(step, records), state)
+            yield step
+
+    def save(self, store: FactorStore, state: State) -> None:
         """Replace what the folder holds by the state after the store's epoch."""
+        seed, tables, memory = state
         arrays = {"checkpoint_data": self.data, "checkpoint_seed": np.array([seed], np.uint64)}
         arrays |= {f"memory_{name}": array for name, array in memory.items()}
-        for table, state in tables.kept.items():
-            arrays |= {f"{table}_{name}": array for name, array in state.items()}
+        for table, kept in tables.kept.items():
+            arrays |= {f"{table}_{name}": array for name, array in kept.items()}
         if tables.biases is not None:
             arrays["checkpoint_biases"] = tables.biases
         here = {name: on_host(array) for name, array in arrays.items()}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -13,13 +13,15 @@ from numpy.typing import DTypeLike
 from mfrank import native
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
 from mfrank.backends import Factors, choose
+from mfrank.choices import check_choice
 from mfrank.csr import CSR
 from mfrank.data.interactions import Interactions
 from mfrank.descent import Batches, Course, descend
 from mfrank.evaluation.stopping import EarlyStopping
-from mfrank.models.checkpoint import Checkpoint, resume
-from mfrank.models.factor_model import Callback, FactorModel, Record, Watch
-from mfrank.models.options import check_backend, check_dtype
+from mfrank.models.checkpoint import Checkpoint, State, resume
+from mfrank.models.factor_model import Callback, FactorModel, Watch
+from mfrank.models.options import check_backend, check_dtype, check_kind
+from mfrank.models.room import check_room
 from mfrank.optimisers import Adam, Optimiser
 from mfrank.options import describe
 from mfrank.retrieval.recommender import Recommender
@@ -29,16 +31,15 @@ from mfrank.scoring import SCORINGS, Rows, Scores
 from mfrank.seeds import Seed, generator
 from mfrank.spectral import random_factors, spectral_factors
 from mfrank.starts import first_biases, first_factors
-from mfrank.steps import Step
+from mfrank.steps import Record
 from mfrank.store.factors import FactorStore
 from mfrank.tables import Tables
-from mfrank.trainers import Loss, Memory, Sizes
+from mfrank.trainers import Loss, Sizes
 from mfrank.trainers.softmax import SampledSoftmax
 
 __all__ = ["Descent"]
 
 _COLD = 0.1  # near the best of bench/trainers_quality.py on ml-1m and gowalla
-_MOST_NUMBERS = 2**28  # in an array, of which a loss holds some at once: 2 GiB in float64
 
 _DEFAULT_LOSS, _DEFAULT_OPTIMISER = SampledSoftmax(), Adam(0.01)
 _DEFAULT_SCHEDULE = CosineDecay()
@@ -157,24 +158,15 @@ class Descent(FactorModel):
     backend: str = "auto"
 
     def __post_init__(self) -> None:
-        for name, kind, example in (
-            ("loss", Loss, "mfrank.SONG()"),
-            ("optimiser", Optimiser, "mfrank.Adam(0.001)"),
-            ("schedule", Schedule, "mfrank.StepDecay()"),
-        ):
-            if not isinstance(value := getattr(self, name), kind):
-                raise TypeError(f"{name} must be one of mfrank's, such as {example}; got {value!r}")
+        check_kind("loss", self.loss, Loss, "mfrank.SONG()")
+        check_kind("optimiser", self.optimiser, Optimiser, "mfrank.Adam(0.001)")
+        check_kind("schedule", self.schedule, Schedule, "mfrank.StepDecay()")
         for name, least in (("factors", 1), ("iterations", 1), ("batch_size", 1), ("n_threads", 0)):
             check_count(name, getattr(self, name), least)
-        for name, known in (
-            ("batches", get_args(Literal["users", "positives"])),
-            ("scores", (None, *get_args(Scores))),
-            ("item_biases", (None, True, False)),
-            ("init", get_args(Literal["spectral", "random"])),
-        ):
-            if getattr(self, name) not in known:
-                names = ", ".join(map(str, known))
-                raise ValueError(f"{name} must be one of {names}; got {getattr(self, name)!r}")
+        check_choice("batches", self.batches, ("users", "positives"))
+        check_choice("scores", self.scores, (None, *get_args(Scores)))
+        check_choice("item_biases", self.item_biases, (None, True, False))
+        check_choice("init", self.init, ("spectral", "random"))
         if self.batches == "positives" and self.loss.remembers_users:
             raise ValueError(
                 f"{type(self.loss).__name__} remembers something of each user, who may stand in a "
@@ -245,7 +237,9 @@ class Descent(FactorModel):
                 "checkpoint and stopping do not go together: a checkpoint holds the last epoch, "
                 "not the best; stop by a callback, or evaluate afterwards"
             )
-        self._check_room(rows)
+        batches = Batches(self.batches, self.batch_size)
+        in_reach = native.takes(choose(self.backend).place(np.empty((1, 1), self.dtype)))
+        check_room(rows, self.loss, batches, self._sampling, "summed" if in_reach else "held")
         kept = None if checkpoint is None else Checkpoint.of(checkpoint, data)
         past = None if kept is None else kept.load(describe(self))
         store = start.store if isinstance(start, Recommender) else start
@@ -271,33 +265,17 @@ class Descent(FactorModel):
             self.optimiser,
             self.schedule,
             self.iterations,
-            Batches(self.batches, self.batch_size),
+            batches,
             self.weight_decay,
             self.clip,
             seed,
         )
         steps = descend(drawer, rows.counts, course, tables, memory, done=len(history))
         if kept is not None:
-            steps = self._saved(steps, kept, data, history, course, tables, memory)
+            state = State(seed, tables, memory)
+            steps = kept.saving(steps, partial(self._stored, data), history, state)
         self._keep(steps, data, watch, history)
         return self
-
-    def _check_room(self, rows: CSR) -> None:
-        """Refuse batches of lists that the memory of most machines has no room for."""
-        longest = int(rows.counts.max(initial=1))
-        n_likes = 1 if self.batches == "positives" else min(self.likes or longest, longest)
-        n_others = rows.n_columns if self.others is None else self.others
-        visited = len(rows.indices) if self.batches == "positives" else rows.n_rows
-        size = min(self.batch_size, max(1, visited))
-        numbers = size * self.loss.numbers(n_likes, n_others)
-        if not native.takes(choose(self.backend).place(np.empty((1, 1), self.dtype))):
-            numbers = max(numbers, size * self.loss.ramp_numbers(n_likes, n_others))
-        if numbers > _MOST_NUMBERS:
-            raise ValueError(
-                f"a batch of {size} lists of {n_likes:,} likes and {n_others:,} others has "
-                f"{type(self.loss).__name__} make arrays of {numbers:.1e} numbers; lower "
-                "batch_size, or give likes and others (smaller) numbers"
-            )
 
     @property
     def _scores(self) -> Scores:
@@ -346,23 +324,6 @@ class Descent(FactorModel):
             for n in (data.n_users, data.n_items)
         )
         return users, items
-
-    def _saved(
-        self,
-        steps: Iterator[Step],
-        kept: Checkpoint,
-        data: Interactions,
-        history: list[Record],
-        course: Course,
-        tables: Tables,
-        memory: Memory,
-    ) -> Iterator[Step]:
-        """Steps, each after its state is on the disk."""
-        records = list(history)
-        for step in steps:
-            records.append(step.record())
-            kept.save(self._stored(step, data, records), course.seed, tables, memory)
-            yield step
 
 
 def _likes(data: Interactions, dtype: DTypeLike) -> CSR:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -15,15 +15,13 @@ from mfrank.models.options import option_classes, runnable
 from mfrank.options import Parameters, describe, restore
 from mfrank.progress import follow
 from mfrank.retrieval.recommender import Recommender
-from mfrank.steps import Step
+from mfrank.steps import Record, Step
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Callback", "FactorModel", "Watch"]
 
 Callback = Callable[[int, float, float | None], object]
 """Called after epoch i = 0, 1, ... with (i, seconds, objective or None); true stops the fit."""
-
-Record = dict[str, float | int | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,12 +99,10 @@ class FactorModel(Parameters, Recommender):
 
     def _take(self, step: Step, data: Interactions, records: list[Record]) -> None:
         """Hold the factors of an epoch in place of those before."""
-        self._store = self._stored(step, data, records)
+        self._store = self._stored(data, step, records)
         self._seen = data.user_items
 
-    def _stored(
-        self, step: Step, data: Interactions, history: Sequence[Mapping[str, float | int | None]]
-    ) -> FactorStore:
+    def _stored(self, data: Interactions, step: Step, history: Sequence[Record]) -> FactorStore:
         return FactorStore(
             step.user_factors,
             step.item_factors,

@@ -15,7 +15,7 @@ from mfrank.amounts import check_at_least_zero, check_count
 from mfrank.data.judged import Judged, feature_matrix
 from mfrank.data.scaling import Scaling
 from mfrank.linear_descent import descend_linear
-from mfrank.models.options import option_classes
+from mfrank.models.options import check_kind, option_classes
 from mfrank.optimisers import Adam, Optimiser
 from mfrank.options import Parameters, describe, restore
 from mfrank.progress import follow
@@ -88,16 +88,12 @@ class LinearRanker(Parameters):
     _store: LinearStore | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, kind, example in (
-            ("loss", Loss, "mfrank.trainers.list_net.ListNet()"),
-            ("optimiser", Optimiser, "mfrank.optimisers.Adam(0.01)"),
-        ):
-            if not isinstance(value := getattr(self, name), kind):
-                raise TypeError(f"{name} must be one of mfrank's, such as {example}; got {value!r}")
+        check_kind("loss", self.loss, Loss, "mfrank.ListNet()")
+        check_kind("optimiser", self.optimiser, Optimiser, "mfrank.Adam(0.01)")
         if self.loss.between:
             raise ValueError(
                 f"loss {type(self.loss).__name__} is of distances between items, which documents "
-                "have no factors for; take another, such as mfrank.trainers.list_net.ListNet()"
+                "have no factors for; take another, such as mfrank.ListNet()"
             )
         for name in ("iterations", "batch_size"):
             check_count(name, getattr(self, name), 1)

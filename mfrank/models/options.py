@@ -18,6 +18,7 @@ __all__ = [
     "check_backend",
     "check_dtype",
     "check_gathers",
+    "check_kind",
     "gather_dtype",
     "losses",
     "option_classes",
@@ -40,6 +41,12 @@ def check_dtype(dtype: Any) -> None:
         known = False
     if not known:
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+
+
+def check_kind(name: str, value: object, kind: type, example: str) -> None:
+    """Raise unless an option is an object of that class of mfrank's."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be one of mfrank's, such as {example}; got {value!r}")
 
 
 def gather_dtype(given: Any) -> GatherDtype | None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.amounts import check_above_zero, check_count, share
+from mfrank.choices import check_choice
 from mfrank.data.interactions import Interactions
 from mfrank.models.factor_model import Callback
 from mfrank.models.options import check_backend, runnable
@@ -123,9 +124,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
                 "loss must have one margin, a number; learn with mfrank.pagerank.Problem where "
                 "pairs of labels have their own"
             )
-        if self.accuracy not in get_args(Accuracy):
-            known = ", ".join(get_args(Accuracy))
-            raise ValueError(f"accuracy must be one of {known}; got {self.accuracy!r}")
+        check_choice("accuracy", self.accuracy, get_args(Accuracy))
         share("alpha", self.alpha)
         check_above_zero(tolerance=self.tolerance)
         if self.gap is not None:

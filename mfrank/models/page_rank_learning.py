@@ -9,9 +9,10 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.models.factor_model import Callback, Record
+from mfrank.models.factor_model import Callback
 from mfrank.pagerank import Tuned
 from mfrank.progress import follow
+from mfrank.steps import Record
 
 __all__ = ["Learned"]
 

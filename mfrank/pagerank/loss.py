@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.amounts import check_at_least_zero
+from mfrank.choices import check_choice
 from mfrank.pagerank.graphs import Graphs
 
 __all__ = ["Pairs", "SquareLoss"]
@@ -42,8 +43,7 @@ class SquareLoss:
     sign: Sign = "margin"
 
     def __post_init__(self) -> None:
-        if self.sign not in get_args(Sign):
-            raise ValueError(f"sign must be one of {', '.join(get_args(Sign))}; got {self.sign!r}")
+        check_choice("sign", self.sign, get_args(Sign))
         margins = self.margin if isinstance(self.margin, Mapping) else {"margin": self.margin}
         for labels, value in margins.items():
             check_at_least_zero(**{f"margin of {labels}": value})

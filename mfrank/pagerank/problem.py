@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mfrank.amounts import check_count, share
 from mfrank.backends import choose
 from mfrank.chains import Until
+from mfrank.choices import check_choice
 from mfrank.pagerank.accuracy import (
     steps_for_gradient,
     steps_for_loss,
@@ -84,9 +85,7 @@ class Problem:
             Graphs without a pair of different labels, or whose seeds or edges weigh 0 altogether;
             an option that is none.
         """
-        if accuracy not in get_args(Accuracy):
-            known = ", ".join(get_args(Accuracy))
-            raise ValueError(f"accuracy must be one of {known}; got {accuracy!r}")
+        check_choice("accuracy", accuracy, get_args(Accuracy))
         check_count("n_threads", n_threads, 0)
         walker = Walker(share("alpha", alpha), choose(backend), n_threads)
         Transitions.of(graphs)  # which checks the sums at weights of 1, and so at any others > 0

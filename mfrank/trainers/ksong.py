@@ -10,6 +10,7 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero, check_count
 from mfrank.averages import averaged, check_decay
+from mfrank.choices import check_choice
 from mfrank.hinge_ranks import HingeRanks, discounted_gains
 from mfrank.lists import Array, Lists, count_filled
 from mfrank.logistic import sigmoid
@@ -92,8 +93,7 @@ class KSONG(Loss):
     def __post_init__(self) -> None:
         check_count("k", self.k, 1)
         check_decay(self.decay)
-        if self.choice not in _CHOICES:
-            raise ValueError(f"choice must be one of {', '.join(_CHOICES)}; got {self.choice!r}")
+        check_choice("choice", self.choice, _CHOICES)
         check_above_zero(
             margin=self.margin,
             steepness=self.steepness,

@@ -8,6 +8,7 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
 from mfrank.arrays import beside
+from mfrank.choices import check_choice
 from mfrank.jumps import METRICS
 from mfrank.lists import Array, Lists
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
@@ -63,8 +64,7 @@ class StochasticRank(Loss):
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        if self.metric not in METRICS:
-            raise ValueError(f"metric must be one of {', '.join(METRICS)}; got {self.metric!r}")
+        check_choice("metric", self.metric, METRICS)
         check_count("k", self.k, 1)
         check_above_zero(noise=self.noise)
         check_at_least_zero(shift=self.shift)
