@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.twins import converted
+
 __all__ = ["CSR"]
 
 
@@ -19,6 +21,7 @@ class CSR:
 
     scipy keeps ``indptr`` and ``indices`` in one dtype, so beyond 2^31 entries its columns
     take twice the memory they need. Kernels never meet that case: they read this structure.
+    Rows that filter lists may lie on a GPU.
 
     Attributes
     ----------
@@ -43,10 +46,10 @@ class CSR:
 
         ``dtype=None`` leaves the values out.
         """
-        data = None if dtype is None else np.ascontiguousarray(matrix.data, dtype=dtype)
+        data = None if dtype is None else converted(matrix.data, dtype)
         return cls(
-            np.ascontiguousarray(matrix.indptr, dtype=np.int64),
-            np.ascontiguousarray(matrix.indices, dtype=np.int32),
+            converted(matrix.indptr, np.int64),
+            converted(matrix.indices, np.int32),
             data,
             int(matrix.shape[1]),
         )

@@ -12,6 +12,7 @@ import numpy as np
 from mfrank.csr import CSR
 from mfrank.cuda.device import Array, Device
 from mfrank.quadratic import RowProblem
+from mfrank.twins import twin_of
 
 __all__ = ["PerRow", "Resident", "Rows", "resident_on"]
 
@@ -36,7 +37,10 @@ class PerRow(NamedTuple):
 
 
 class Resident:
-    """Copies on one device. Their owners, ``CSR`` and ``RowProblem``, do not change."""
+    """Copies on one device, or what was given there (:mod:`mfrank.twins`).
+
+    Their owners, ``CSR`` and ``RowProblem``, do not change.
+    """
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -50,7 +54,7 @@ class Resident:
         kept = self._rows.get(rows)
         if kept is None:
             kept = Rows(
-                self._device.asarray(rows.indptr),
+                self._device.asarray(self._given(rows.indptr), np.int64),
                 self._columns_of(rows),
                 self._if_it_fits(rows.data),
             )
@@ -96,9 +100,19 @@ class Resident:
         return columns
 
     def _if_it_fits(self, array: Any) -> Array | None:
-        if array is None or array.nbytes > _MOST_OF_FREE * self._device.free_bytes():
+        if array is None:
             return None
-        return self._device.asarray(array)
+        there = self._given(array)
+        if there.dtype == array.dtype and self._device.holds(there):
+            return self._device.asarray(there)
+        if array.nbytes > _MOST_OF_FREE * self._device.free_bytes():
+            return None
+        return self._device.asarray(there, array.dtype)
+
+    def _given(self, array: Any) -> Any:
+        """What an array on the host is a copy of, else itself."""
+        there = twin_of(array) if isinstance(array, np.ndarray) else None
+        return array if there is None else there
 
 
 def resident_on(device: Device) -> Resident:

@@ -90,7 +90,7 @@ class Interactions:
     ) -> Interactions:
         """Interactions from one array for each column, all of shape (n,).
 
-        What lies on a GPU is copied: interactions live on the host.
+        What lies on a GPU is copied: ids are numbered and entries sorted on the host.
 
         Parameters
         ----------
@@ -137,7 +137,9 @@ class Interactions:
         """Interactions from a scipy (or CuPy) sparse matrix (users x items) in any format.
 
         Ids are given in row order; left out, the row numbers are the ids. A canonical CSR is
-        shared, not copied.
+        shared, not copied. CuPy's are copied to be checked, and to plan fits with; of a canonical
+        CSR without zeros that you keep, ``backend="cuda"`` then reads the users' rows where they
+        lie (those of the items are made on the host). Do not write to what is shared.
 
         Raises
         ------
