@@ -33,15 +33,23 @@ class CSR:
         Values; None where the reader needs none, every stored value then counts as 1.
     n_columns : int
         Width of the matrix.
+    across : CSR, optional
+        The same matrix by its columns, where this was made of that.
     """
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     data: NDArray[Any] | None
     n_columns: int
+    across: CSR | None = None
 
     @classmethod
-    def from_scipy(cls, matrix: sp.csr_array, dtype: DTypeLike | None = np.float32) -> CSR:
+    def from_scipy(
+        cls,
+        matrix: sp.csr_array,
+        dtype: DTypeLike | None = np.float32,
+        across: CSR | None = None,
+    ) -> CSR:
         """View a canonical scipy CSR (sorted, no duplicates); copies only what has another dtype.
 
         ``dtype=None`` leaves the values out.
@@ -52,6 +60,7 @@ class CSR:
             converted(matrix.indices, np.int32),
             data,
             int(matrix.shape[1]),
+            across,
         )
 
     @property
@@ -63,6 +72,10 @@ class CSR:
     def counts(self) -> NDArray[np.int64]:
         """Entries of each row, int64, shape (n_rows,)."""
         return np.diff(self.indptr)
+
+    def pattern(self) -> CSR:
+        """The same without the values."""
+        return CSR(self.indptr, self.indices, None, self.n_columns, self.across)
 
     def pick(self, rows: NDArray[np.int64]) -> CSR:
         """Some rows, in any order, without their values; a single one is a view."""

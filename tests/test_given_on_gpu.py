@@ -17,6 +17,8 @@ from sparse_on_gpu import SparseOnGPU, known_as_cupys
 from test_foreign import N_ITEMS, N_USERS, serving, store
 
 import mfrank
+from mfrank.csr import CSR
+from mfrank.cuda.across import by_columns
 from mfrank.cuda.resident import resident_on
 from mfrank.evaluation.evaluate import evaluate
 from mfrank.foreign import to_host
@@ -56,8 +58,8 @@ def test_a_canonical_csr_is_read_where_it_lies(device: EmulatedGPU, went: list[i
     assert not went
 
 
-WENT = {"as it is": 2, "other dtype": 3, "unsorted": 4, "zeros": 4, "csc": 4, "dropped": 4}
-"""Arrays of all entries that go up: columns and values of the items' rows, and what was changed."""
+WENT = {"as it is": 0, "other dtype": 1, "unsorted": 4, "zeros": 4, "csc": 4, "dropped": 4}
+"""Arrays of all entries that go up: columns and values by users and by items, where changed."""
 
 
 def changed(matrix: sp.csr_array, how: str) -> sp.csr_array:
@@ -91,6 +93,49 @@ def test_a_fit_is_the_one_to_the_same_matrix_on_the_host(
     fits[1].fit(data)
     assert went.count(data.nnz) == WENT[how]
     np.testing.assert_array_equal(fits[1].user_factors, fits[0].user_factors)
+
+
+@pytest.mark.parametrize("init", ["spectral", "random"])
+def test_a_descent_reads_it_where_it_lies_too(
+    device: EmulatedGPU, went: list[int], init: str
+) -> None:
+    matrix, fits = ratings(), []
+    for data in (matrix, there := SparseOnGPU(matrix)):
+        went.clear()
+        model = mfrank.Descent(
+            factors=3, iterations=1, others=7, batch_size=4, init=init, random_state=0
+        )
+        fits.append(model.set_params(backend="cuda").fit(data))
+        assert (matrix.nnz in went) is (data is matrix)
+    assert there is not None
+    np.testing.assert_array_equal(fits[1].item_factors, fits[0].item_factors)
+
+
+@settings(deadline=None)
+@given(
+    st.integers(0, 5),
+    st.integers(0, 6),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), unique=True),
+)
+def test_columns_are_those_that_scipy_makes(
+    device: EmulatedGPU, n_rows: int, n_columns: int, cells: list[tuple[int, int]]
+) -> None:
+    inside = [cell for cell in cells if cell[0] < n_rows and cell[1] < n_columns]
+    at = tuple(np.array(inside, dtype=np.int64).reshape(-1, 2).T)
+    matrix = sp.csr_array((np.arange(1.0, len(inside) + 1), at), shape=(n_rows, n_columns))
+    matrix.sum_duplicates()
+    rows, columns = CSR.from_scipy(matrix), CSR.from_scipy(matrix.T.tocsr())
+    for data in (rows.data, None):
+        given_ = (
+            None if a is None else device.asarray(a) for a in (rows.indptr, rows.indices, data)
+        )
+        made = by_columns(device, *given_, n_columns)
+        wanted = columns.indptr, columns.indices, None if data is None else columns.data
+        for one, other in zip(made, wanted, strict=True):
+            assert (one is None) is (other is None)
+            if one is not None:
+                np.testing.assert_array_equal(one.on_host, other)
+                assert one.dtype == other.dtype
 
 
 def test_rows_to_leave_out_of_an_evaluation_go_up_once(

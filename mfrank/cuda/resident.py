@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import numpy as np
 
 from mfrank.csr import CSR
+from mfrank.cuda.across import BYTES_OF_AN_ENTRY, by_columns
 from mfrank.cuda.device import Array, Device
 from mfrank.quadratic import RowProblem
 from mfrank.twins import twin_of
@@ -53,13 +54,25 @@ class Resident:
         """The rows' arrays."""
         kept = self._rows.get(rows)
         if kept is None:
-            kept = Rows(
+            kept = self._turned(rows) or Rows(
                 self._device.asarray(self._given(rows.indptr), np.int64),
                 self._columns_of(rows),
                 self._if_it_fits(rows.data),
             )
             self._rows[rows] = kept
         return kept
+
+    def _turned(self, rows: CSR) -> Rows | None:
+        """Made of the other side's rows, where those were given there."""
+        other = rows.across
+        if other is None or twin_of(other.indices) is None:
+            return None
+        if BYTES_OF_AN_ENTRY * len(other.indices) > _MOST_OF_FREE * self._device.free_bytes():
+            return None
+        indptr, indices, data = self.rows(other if rows.data is not None else other.pattern())
+        if indices is None or (data is None and rows.data is not None):
+            return None
+        return Rows(*by_columns(self._device, indptr, indices, data, rows.n_rows))
 
     def per_row(self, problem: RowProblem) -> PerRow:
         """The problem's numbers."""
@@ -73,9 +86,11 @@ class Resident:
 
     def of_factors(self, factors: Any) -> Array:
         """Factors; read-only ones, such as a store's, stay."""
-        if isinstance(factors, np.ndarray) and not factors.flags.writeable:
+        if not isinstance(factors, np.ndarray):
+            return self._device.asarray(factors)
+        if not factors.flags.writeable:
             return self.array(factors)
-        return self._device.asarray(factors)
+        return self._device.asarray(self._given(factors), factors.dtype)
 
     def array(self, array: Any) -> Array:
         """An array that does not change, told by its identity."""

@@ -138,8 +138,8 @@ class Interactions:
 
         Ids are given in row order; left out, the row numbers are the ids. A canonical CSR is
         shared, not copied. CuPy's are copied to be checked, and to plan fits with; of a canonical
-        CSR without zeros that you keep, ``backend="cuda"`` then reads the users' rows where they
-        lie (those of the items are made on the host). Do not write to what is shared.
+        CSR without zeros that you keep, ``backend="cuda"`` then reads the rows where they lie. Do
+        not write to what is shared.
 
         Raises
         ------
@@ -359,5 +359,6 @@ class Interactions:
     def _view(self, side: str, dtype: DTypeLike | None) -> CSR:
         key = side, None if dtype is None else np.dtype(dtype)
         if key not in self._views:
-            self._views[key] = CSR.from_scipy(getattr(self, side), dtype)
+            across = None if side == "user_items" else self.user_rows(dtype)
+            self._views[key] = CSR.from_scipy(getattr(self, side), dtype, across)
         return self._views[key]

@@ -373,5 +373,4 @@ def _likes(data: Interactions, dtype: DTypeLike) -> CSR:
             f"user_items has {int((values < 0).sum())} negative values, which mean dislikes; "
             "ranking losses know likes only. Drop them with Interactions.at_least(0)"
         )
-    rows = data.user_rows(dtype)
-    return CSR(rows.indptr, rows.indices, None, rows.n_columns)
+    return data.user_rows(dtype).pattern()
