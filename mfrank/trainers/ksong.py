@@ -11,7 +11,7 @@ import numpy as np
 from mfrank.amounts import check_above_zero, check_count
 from mfrank.averages import averaged, check_decay
 from mfrank.hinge_ranks import HingeRanks, discounted_gains
-from mfrank.lists import Array, Lists, count_filled
+from mfrank.lists import Array, Lists, count_filled, may_pad
 from mfrank.logistic import sigmoid
 from mfrank.ramps import ramps
 from mfrank.squared_hinges import hinge_numbers
@@ -161,7 +161,7 @@ class KSONG(Loss):
         As precise as the scores are.
         """
         share, filled = (self.k + _EPSILON) / lists.n_items, lists.filled
-        beyond, padded = _BEYOND * self.smoothing_1, not filled.all()
+        beyond, padded = _BEYOND * self.smoothing_1, may_pad(filled)
         low = (np.where(filled, scores, np.inf) if padded else scores).min(1) - beyond
         low = np.minimum(low, (weights.sum(1) - share) / self.smoothing_2)
         high = (np.where(filled, scores, -np.inf) if padded else scores).max(1) + beyond
