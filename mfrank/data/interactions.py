@@ -21,6 +21,7 @@ from mfrank.data.columns import frame_columns
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.intake import IdsLike
 from mfrank.foreign import sparse_to_host
+from mfrank.pickles import MadeOfFields
 from mfrank.quadratic import Counts
 
 __all__ = ["Interactions"]
@@ -29,7 +30,7 @@ _log = logging.getLogger("mfrank")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Interactions:
+class Interactions(MadeOfFields):
     """Observed cells of the users x items matrix, with the ids of its rows and columns.
 
     Made by :meth:`from_arrays`, :meth:`from_sparse`, :meth:`from_pandas`, :meth:`from_file` or
