@@ -241,7 +241,8 @@ class EmulatedGPU:
 
     def asarray(self, array: Any, dtype: DTypeLike | None = None) -> DeviceArray:
         if isinstance(array, DeviceArray):
-            return DeviceArray(np.ascontiguousarray(array.on_host, dtype=dtype))
+            there = np.ascontiguousarray(array.on_host, dtype=dtype)
+            return array if there is array.on_host else DeviceArray(there)  # as CuPy does
         if not isinstance(array, np.ndarray) and hasattr(array, "__dlpack__"):
             array = np.from_dlpack(array)
         DeviceArray.went.append(np.size(array))

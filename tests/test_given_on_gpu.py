@@ -58,6 +58,16 @@ def test_a_canonical_csr_is_read_where_it_lies(device: EmulatedGPU, went: list[i
     assert not went
 
 
+def test_rows_that_are_gone_are_not_mistaken_for_others(device: EmulatedGPU) -> None:
+    """New arrays get the places of those that are gone, while what was given is still there."""
+    matrix, other = ratings(), toy(N_USERS, N_ITEMS, 0.5)
+    there, resident = SparseOnGPU(matrix), resident_on(device)
+    for _ in range(50):
+        resident.rows(mfrank.Interactions.of(there).user_rows())
+        rows = CSR.from_scipy(other.copy())
+        np.testing.assert_array_equal(resident.rows(rows).indices.on_host, rows.indices)
+
+
 WENT = {"as it is": 0, "other dtype": 1, "unsorted": 4, "zeros": 4, "csc": 4, "dropped": 4}
 """Arrays of all entries that go up: columns and values by users and by items, where changed."""
 

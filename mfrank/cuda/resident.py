@@ -106,6 +106,8 @@ class Resident:
 
     def _columns_of(self, rows: CSR) -> Array | None:
         """Those of an array that rows with and without values may have in common."""
+        if self._device.holds(self._given(rows.indices)):
+            return self._if_it_fits(rows.indices)
         key = id(rows.indices)  # of no other array while rows that have it are kept
         columns = self._columns.get(key)
         if columns is None:

@@ -27,7 +27,7 @@ Raw: TypeAlias = Hashable | ArrayLike
 """One id, or many (a list, an array, a range, a Series)."""
 
 Matrix: TypeAlias = Interactions | sp.sparray | sp.spmatrix
-"""Interactions, or a scipy sparse matrix."""
+"""Interactions, or a sparse matrix of scipy's or CuPy's."""
 
 
 def is_single(raw: Raw) -> bool:
