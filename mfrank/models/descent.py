@@ -203,7 +203,7 @@ class Descent(FactorModel):
 
         Parameters
         ----------
-        user_items : Interactions, scipy sparse (users x items), or DataFrame
+        user_items : Interactions, sparse (users x items) of scipy's or CuPy's, or DataFrame
         start : model or FactorStore, optional
             Go on from its factors, with a fresh optimiser: an :class:`ALS`, or a ``Descent`` of
             another loss as a warm-up. As in :meth:`ALS.fit`. Factors of cosines and distances are
