@@ -2,37 +2,46 @@
 
 What was given there comes to the host to be checked and planned with; where checks changed nothing,
 a backend on that GPU then reads what was given, and nothing goes up again. Neither array is kept
-alive here. One on the host is known by its memory: a view of all of it is the same.
+alive here. One on the host is known by its memory: any view of just that is the same array.
 """
 
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 __all__ = ["converted", "note", "twin_of"]
 
-_known: dict[int, tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
+
+class _Copy(NamedTuple):
+    """An array on the host, by what owns its memory, and what it is a copy of."""
+
+    owner: weakref.ref[NDArray[Any]]
+    dtype: np.dtype[Any]
+    size: int
+    there: weakref.ref[Any]
+
+
+_known: dict[int, _Copy] = {}
+"""By the addresses where copies begin."""
 
 
 def note(here: NDArray[Any], there: Any) -> None:
     """Say that ``here`` is a copy of ``there``, on a GPU; from now on neither may change."""
-    owner = _owner(here)
-    key = id(owner)
-    _known[key] = weakref.ref(owner, lambda _: _known.pop(key, None)), weakref.ref(there)
+    begin = here.ctypes.data
+    owner = weakref.ref(_owner(here), lambda _: _known.pop(begin, None))
+    _known[begin] = _Copy(owner, here.dtype, here.size, weakref.ref(there))
 
 
 def twin_of(here: NDArray[Any]) -> Any:
     """What it is a copy of, perhaps in another dtype; None where that is not known, or gone."""
-    owner = _owner(here)
-    copy_of, there = _known.get(id(owner), (None, None))
-    if copy_of is None or there is None or copy_of() is not owner:
+    copy = _known.get(here.ctypes.data)
+    if copy is None or copy.owner() is not _owner(here) or not here.flags.c_contiguous:
         return None
-    all_of_it = here.dtype == owner.dtype and here.size == owner.size and here.flags.c_contiguous
-    return there() if all_of_it else None
+    return copy.there() if (copy.dtype, copy.size) == (here.dtype, here.size) else None
 
 
 def converted(here: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:

@@ -15,13 +15,22 @@ class There:
     """An array of another library."""
 
 
-def test_an_array_is_known_by_all_of_its_memory() -> None:
+def test_an_array_is_known_by_its_memory() -> None:
     here, there = np.arange(6), There()
     note(here, there)
     for same in (here, here[:], here[:6], here.view(), here.reshape(2, 3)):
         assert twin_of(same) is there
     for other in (here.copy(), here[:5], here[1:], here[::-1], here.view(np.float64)):
         assert twin_of(other) is None
+
+
+def test_parts_of_one_memory_are_told_apart() -> None:
+    whole, twins = np.arange(12), [There(), There()]
+    for part, there in zip((whole[:4], whole[4:]), twins, strict=True):
+        note(part, there)
+    assert [twin_of(whole[:4]), twin_of(whole[4:])] == twins
+    assert twin_of(whole) is None
+    assert twin_of(whole[4:8]) is None
 
 
 def test_a_copy_in_another_dtype_has_the_same_twin() -> None:
