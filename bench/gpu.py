@@ -1,18 +1,19 @@
 """Seconds per epoch, users per second and agreement with the processor, on a GPU.
 
-One command, with a GPU and ``pip install -e ".[bench,cuda13]"`` (or ``cuda12``):
+One command, with a GPU and ``pip install -e ".[cuda13,bench-gpu]"`` (or ``cuda12``, without
+``bench-gpu``: implicit's GPU build is of CUDA 13):
 
     python bench/gpu.py
     python bench/gpu.py --data ml-20m --factors 64 128 --contenders "cuda auto" "cuda cg"
 
 Contenders are this backend with exact solves where they cost least (``auto``), throughout
 (``cholesky``), with three steps of conjugate gradients (``cg``) and with fixed factors read in
-float16, the processor's, and implicit's own GPU build where it is there (conjugate gradients; its
-wheel for your CUDA). The objective is WRMF with confidence alpha r, as in epoch_cost.py.
-``over_floor`` are seconds over the least that an exact epoch can take at the GPU's measured rates
-of float32 products and of copies (floor.py). ``gpu_mib`` is what CuPy's pool came to hold, so not
-implicit's. ``agreement`` is the largest difference of some users' scores from the processor's after
-one epoch from the same start, over their length.
+float16, the processor's, and implicit's own GPU build where it can run (conjugate gradients;
+implicit_gpu.py loads what its wheel needs). The objective is WRMF with confidence alpha r, as in
+epoch_cost.py. ``over_floor`` are seconds over the least that an exact epoch can take at the GPU's
+measured rates of float32 products and of copies (floor.py). ``gpu_mib`` is what CuPy's pool came to
+hold, so not implicit's. ``agreement`` is the largest difference of some users' scores from the
+processor's after one epoch from the same start, over their length.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+import implicit_gpu
 import numpy as np
 from floor import Machine, Work
 from records import line, parser, save
@@ -80,16 +82,11 @@ def main() -> None:
 
 
 def _is_there(contender: str) -> bool:
-    """All are but implicit's, whose usual wheel has no GPU in it."""
-    if contender != "implicit gpu":
-        return True
-    try:
-        from implicit.gpu import HAS_CUDA
-    except ImportError:
-        HAS_CUDA = False
-    if not HAS_CUDA:
-        print("implicit gpu is left out: no build of it for a GPU is installed", flush=True)
-    return bool(HAS_CUDA)
+    """All are but perhaps implicit's, whose wheel does not bring all that it needs."""
+    reason = implicit_gpu.why_unavailable() if contender == "implicit gpu" else None
+    if reason:
+        print(f"implicit gpu is left out: {reason}", flush=True)
+    return reason is None
 
 
 def epochs(

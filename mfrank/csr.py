@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.twins import converted
+
 __all__ = ["CSR"]
 
 
@@ -19,6 +21,7 @@ class CSR:
 
     scipy keeps ``indptr`` and ``indices`` in one dtype, so beyond 2^31 entries its columns
     take twice the memory they need. Kernels never meet that case: they read this structure.
+    Rows that filter lists may lie on a GPU.
 
     Attributes
     ----------
@@ -30,25 +33,34 @@ class CSR:
         Values; None where the reader needs none, every stored value then counts as 1.
     n_columns : int
         Width of the matrix.
+    across : CSR, optional
+        The same matrix by its columns, where this was made of that.
     """
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     data: NDArray[Any] | None
     n_columns: int
+    across: CSR | None = None
 
     @classmethod
-    def from_scipy(cls, matrix: sp.csr_array, dtype: DTypeLike | None = np.float32) -> CSR:
+    def from_scipy(
+        cls,
+        matrix: sp.csr_array,
+        dtype: DTypeLike | None = np.float32,
+        across: CSR | None = None,
+    ) -> CSR:
         """View a canonical scipy CSR (sorted, no duplicates); copies only what has another dtype.
 
         ``dtype=None`` leaves the values out.
         """
-        data = None if dtype is None else np.ascontiguousarray(matrix.data, dtype=dtype)
+        data = None if dtype is None else converted(matrix.data, dtype)
         return cls(
-            np.ascontiguousarray(matrix.indptr, dtype=np.int64),
-            np.ascontiguousarray(matrix.indices, dtype=np.int32),
+            converted(matrix.indptr, np.int64),
+            converted(matrix.indices, np.int32),
             data,
             int(matrix.shape[1]),
+            across,
         )
 
     @property
@@ -60,6 +72,10 @@ class CSR:
     def counts(self) -> NDArray[np.int64]:
         """Entries of each row, int64, shape (n_rows,)."""
         return np.diff(self.indptr)
+
+    def pattern(self) -> CSR:
+        """The same without the values."""
+        return CSR(self.indptr, self.indices, None, self.n_columns, self.across)
 
     def pick(self, rows: NDArray[np.int64]) -> CSR:
         """Some rows, in any order, without their values; a single one is a view."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from mfrank.backends import Factors, SolveOptions, choose
 from mfrank.coupling import weighted_sum
 from mfrank.csr import CSR
 from mfrank.eigenbasis import Eigenbasis, solve_in_own_basis
+from mfrank.pickles import MadeOfFields
 from mfrank.quadratic import QuadraticObjective
 from mfrank.store.factors import FactorStore
 
@@ -39,7 +40,7 @@ class Explanation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FoldIn:
+class FoldIn(MadeOfFields):
     """Solves rows of one store under one objective; the store is not changed.
 
     Attributes
@@ -81,10 +82,6 @@ class FoldIn:
         contributions = pull * (observed @ solved)
         baseline = float(problem.weight[0] * shared.vector @ solved)
         return float(contributions.sum()) + baseline, contributions, baseline
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The fields alone: what is cached is made again, and backends cannot be pickled."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @cached_property
     def _steps(self) -> HalfSteps:

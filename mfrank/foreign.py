@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from mfrank import twins
 from mfrank.arrays import on_host
 
-__all__ = ["as_array", "is_on_gpu", "sparse_to_host", "take", "to_host"]
+__all__ = ["as_array", "is_on_gpu", "is_sparse_on_gpu", "sparse_to_host", "take", "to_host"]
 
 _HOST = {1, 3, 11}  # DLPack's names for memory that the processor reads: its own, and pinned
 _CUDA = {2, 13}  # of a CUDA device, and managed
@@ -76,10 +77,24 @@ def is_on_gpu(given: Any) -> bool:
     return not isinstance(given, np.ndarray) and _memory(given) in _CUDA
 
 
-def sparse_to_host(matrix: Any) -> Any:
-    """A sparse matrix of CuPy's as scipy's, by a copy; anything else as it is."""
+def is_sparse_on_gpu(matrix: Any) -> bool:
+    """Whether it is a sparse matrix of CuPy's."""
     cupy = sys.modules.get("cupyx.scipy.sparse")  # not imported: who has one has imported it
-    return matrix.get() if cupy is not None and cupy.issparse(matrix) else matrix
+    return cupy is not None and bool(cupy.issparse(matrix))
+
+
+def sparse_to_host(matrix: Any) -> Any:
+    """A sparse matrix of CuPy's as scipy's, by a copy; anything else as it is.
+
+    The copy of a CSR is known as one (:mod:`mfrank.twins`).
+    """
+    if not is_sparse_on_gpu(matrix):
+        return matrix
+    here = matrix.get()
+    if here.format == "csr":
+        for name in ("data", "indices", "indptr"):
+            twins.note(getattr(here, name), getattr(matrix, name))
+    return here
 
 
 def _memory(given: Any) -> int | None:

@@ -216,7 +216,7 @@ class QuadraticObjective(ABC):
         self, rows: CSR, weight: Vector, total: float, observed: Observed, *, users_are_rows: bool
     ) -> RowProblem:
         if not self.uses_values and not self.accepts_dislikes:
-            rows = CSR(rows.indptr, rows.indices, None, rows.n_columns)
+            rows = rows.pattern()
         bare = RowProblem(rows, weight, np.empty(0), observed, users_are_rows)
         ridge = self.regularization * self._mass(bare, total) ** self.nu
         return RowProblem(rows, weight, ridge, observed, users_are_rows)

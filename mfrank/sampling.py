@@ -149,7 +149,7 @@ class ListDrawer:
     def _drawn(self, asked: _Asked, cells: Ints, key: int, *, users_repeat: bool) -> Drawn:
         filled, users = cells >= 0, asked.users
         likes = np.where(filled, self._indices[cells], 0).astype(np.int64)
-        others, there, log_chances = self._others(asked, likes[filled], key_of(key, 1))
+        others, there, log_chances = self._others(asked, likes, filled, key_of(key, 1))
         lists = Lists(
             gains=filled.astype(np.float64),
             others=there,
@@ -165,7 +165,7 @@ class ListDrawer:
         return Drawn(lists, others, users_repeat)
 
     def _others(
-        self, asked: _Asked, pool: Ints, key: int
+        self, asked: _Asked, likes: Ints, filled: Bools, key: int
     ) -> tuple[Ints, Bools, NDArray[np.float64] | None]:
         """Items, whether each may stand, and log expected numbers of times they are drawn."""
         n_items, count = self._rows.n_columns, self._sampling.others
@@ -174,7 +174,7 @@ class ListDrawer:
         if self._sampling.shared:
             return self._shared(asked, count, key)
         if self._sampling.negatives == "in-batch":
-            return self._from_pool(asked, pool, count, key)
+            return self._from_pool(asked, likes[filled], count, key)
         items, there = self._backend.draw_others(
             self._rows, asked.users, count, key, self._chances, self._n_threads
         )

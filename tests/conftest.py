@@ -33,6 +33,13 @@ def device() -> Iterator[EmulatedGPU]:
 
 
 @pytest.fixture
+def went(device: EmulatedGPU) -> list[int]:
+    """Numbers in each array that went from the host to the emulated GPU."""
+    DeviceArray.went.clear()
+    return DeviceArray.went
+
+
+@pytest.fixture
 def came(device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Numbers in each array that came from the emulated GPU to the host."""
     sizes: list[int] = []

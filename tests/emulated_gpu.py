@@ -83,6 +83,9 @@ class DeviceArray:
     asked: ClassVar[dict[str, dict[str, set[str]]]] = {"functions": {}, "attributes": {}}
     """What the whole test run used of the library and of its arrays, and with which keywords."""
 
+    went: ClassVar[list[int]] = []
+    """Numbers in each array that went from the host to the device."""
+
     __array_priority__ = 1000
     __hash__ = None  # type: ignore[assignment]
 
@@ -108,6 +111,7 @@ class DeviceArray:
             return _poisoned(function(*args, **how))
         if function in (np.asarray, np.array, np.zeros, np.arange):
             given = [value.on_host if isinstance(value, DeviceArray) else value for value in args]
+            self.went.extend(value.size for value in args if isinstance(value, np.ndarray))
             return _outside(np.array(function(*given, **how)))  # with like=: a copy on the device
         return _outside(function(*map(_inside, args), **{n: _inside(v) for n, v in how.items()}))
 
@@ -237,9 +241,11 @@ class EmulatedGPU:
 
     def asarray(self, array: Any, dtype: DTypeLike | None = None) -> DeviceArray:
         if isinstance(array, DeviceArray):
-            return DeviceArray(np.ascontiguousarray(array.on_host, dtype=dtype))
+            there = np.ascontiguousarray(array.on_host, dtype=dtype)
+            return array if there is array.on_host else DeviceArray(there)  # as CuPy does
         if not isinstance(array, np.ndarray) and hasattr(array, "__dlpack__"):
             array = np.from_dlpack(array)
+        DeviceArray.went.append(np.size(array))
         copy = np.array(array, dtype=dtype, order="C")
         guarded = _poisoned(copy)
         guarded.on_host[...] = copy

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import emulated_gpu
@@ -17,6 +16,7 @@ import test_chains as chains_contract
 import test_top_k as lists_contract
 from emulated_gpu import DeviceArray, EmulatedGPU
 from problems import OBJECTIVES, toy
+from sparse_on_gpu import SparseOnGPU, known_as_cupys
 
 import mfrank
 from mfrank import backends
@@ -122,7 +122,7 @@ def test_the_order_of_threads_changes_no_list(
     results = []
     for device.reversed in (False, True):
         found = [
-            *backend.top_k(queries, items, 12, exclude=rows),
+            *backend.top_k(queries, items, 12, exclude=[rows]),
             *backend.sum_queries(queries, 300, ids, queries[:, :9]),
             backend.sum_items(items, ids, queries[:, :9]),
             backend.draw_likes(rows, users, 5, 11),
@@ -250,7 +250,7 @@ def test_top_k_in_chunks(
     queries = rng.integers(-2, 3, (90, 7)).astype(np.float32)
     items = rng.integers(-2, 3, (200, 7)).astype(np.float32)
     filters = {
-        "exclude": lists_contract.random_lists(rng, 90, 200, 0.3),
+        "exclude": [lists_contract.random_lists(rng, 90, 200, 0.3)],
         "exclude_all": np.arange(0, 200, 7, dtype=np.int32),
     }
     whole = backend.top_k(queries, items, 25, **filters)
@@ -415,15 +415,11 @@ def test_recommend_takes_factors_on_the_device(
     np.testing.assert_array_equal(store.on_host().item_factors, items)
 
 
-def test_sparse_matrices_of_cupy_are_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    class OnGPU:
-        def get(self) -> sp.csr_array:
-            return toy()
-
-    known = SimpleNamespace(issparse=lambda matrix: isinstance(matrix, OnGPU))
-    monkeypatch.setitem(sys.modules, "cupyx.scipy.sparse", known)
-    for data in (mfrank.Interactions.of(OnGPU()), mfrank.Interactions.from_sparse(OnGPU())):
-        assert (data.user_items != toy()).nnz == 0
+def test_sparse_matrices_of_cupy_are_data() -> None:
+    with known_as_cupys():
+        for make in (mfrank.Interactions.of, mfrank.Interactions.from_sparse):
+            for given in (toy(), toy().tocsc()):
+                assert (make(SparseOnGPU(given)).user_items != toy()).nnz == 0
 
 
 def test_settled_walks_are_those_of_the_reference(backend: backends.Backend) -> None:

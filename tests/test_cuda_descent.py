@@ -11,11 +11,12 @@ from typing import Any
 import emulated_gpu
 import numpy as np
 import pytest
-from emulated_gpu import DeviceArray
+from emulated_gpu import DeviceArray, EmulatedGPU
 from problems import toy
 
 import mfrank
 from mfrank import squared_hinges
+from mfrank.lists import count_filled, where_filled
 from mfrank.trainers import Loss
 
 if reason := emulated_gpu.why_unavailable():
@@ -134,6 +135,20 @@ def test_what_descends_stays_on_the_device() -> None:
     for array in (held.user_factors, held.item_factors, held.user_biases, held.item_biases):
         assert isinstance(array, DeviceArray)
     np.testing.assert_array_equal(model.item_factors, held.item_factors.get())
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_whether_lists_are_padded_is_not_waited_for(
+    device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch, padded: bool
+) -> None:
+    filled, numbers = np.ones((3, 4), dtype=bool), np.arange(3.0)[:, None]
+    filled[1, 2:] = not padded
+    there = device.asarray(filled), device.asarray(numbers)
+    monkeypatch.setattr(DeviceArray, "__bool__", lambda _: pytest.fail("waits for the GPU"))
+    found = where_filled(*there), count_filled(there[0])
+    for one, other in zip(found, (numbers * filled, filled.sum(1, keepdims=True)), strict=True):
+        np.testing.assert_array_equal(one.on_host, other)
+    assert where_filled(filled, numbers).shape == ((3, 4) if padded else (3, 1))  # on the host
 
 
 def test_the_best_epoch_is_kept() -> None:

@@ -228,6 +228,15 @@ def test_cupy_has_what_is_asked_of_it() -> None:
     )  # what stays on a device is found again by weak references
 
 
+def test_sparse_matrices_of_cupy_have_what_is_asked_of_them() -> None:
+    sparse = pytest.importorskip("cupyx.scipy.sparse")
+    assert not sparse.issparse(np.eye(2))
+    for name in ("csr_matrix", "csc_matrix", "coo_matrix"):
+        matrix = getattr(sparse, name)
+        assert matrix.format == name[:3]
+        assert not [each for each in ("get", "tocsr", "shape", "ndim") if not hasattr(matrix, each)]
+
+
 @pytest.mark.parametrize("module", modules()[::5], ids=lambda module: module.name)
 def test_kernels_compile_with_the_options_that_cupy_adds(
     monkeypatch: pytest.MonkeyPatch, module: Module

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
 from pathlib import Path
 from typing import Any
@@ -182,3 +183,28 @@ def test_nothing_can_be_asked_before_a_fit(tmp_path: Path) -> None:
         with pytest.raises(mfrank.NotFittedError, match=r"ALS is not fitted; call fit\(\)"):
             ask()
     assert not hasattr(model, "user_factors")
+
+
+def test_pickles_leave_out_what_is_made_again() -> None:
+    """However much was asked of a model and its data, pickles hold their fields alone."""
+    data = labelled()
+    model = als(random_state=7).fit(data)
+    user, item = data.user_ids.raw([0]).tolist(), data.item_ids.raw([0]).tolist()
+    lists = model.recommend(user), model.similar_items(item), model.recommend_users(item)
+    model.recommend(user, data, recalculate_user=True)
+    again, data_again = pickle.loads(pickle.dumps((model, data)))
+    for asked, copied in (
+        (model.store, again.store),
+        (model.store.item_ids, again.store.item_ids),
+        (model._seen_rows, again._seen_rows),
+        (data, data_again),
+    ):
+        names = {field.name for field in dataclasses.fields(asked)}
+        assert vars(asked).keys() > names
+        assert vars(copied).keys() == names
+    assert data._views
+    assert not data_again._views
+    assert again._seen_rows.matrix is again._seen
+    assert not again.item_factors.flags.writeable
+    for one, other in zip(lists, (again.recommend(user), again.similar_items(item)), strict=False):
+        np.testing.assert_array_equal(one[0], other[0])

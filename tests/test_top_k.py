@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mfrank import backends
 from mfrank.csr import CSR
+from mfrank.picked import Listed, Picked
 
 Lists = tuple[NDArray[np.int32], NDArray[Any]]
 
@@ -47,12 +48,21 @@ class Query(NamedTuple):
 
     def allowed(self, row: int) -> list[int]:
         allowed = set(range(len(self.items)))
-        only, exclude = self.filters.get("candidates"), self.filters.get("exclude")
+        only = self.filters.get("candidates")
         if only is not None:
-            allowed &= set(only.row(0 if only.n_rows == 1 else row)[0].tolist())
+            allowed &= listed(only, row)
         if self.filters.get("exclude_all") is not None:
             allowed -= set(self.filters["exclude_all"].tolist())
-        return sorted(allowed - set(exclude.row(row)[0].tolist() if exclude is not None else ()))
+        return sorted(
+            allowed.difference(*(listed(e, row) for e in self.filters.get("exclude", ())))
+        )
+
+
+def listed(lists: Listed, row: int) -> set[int]:
+    """What is on a row's list; a CSR of one row is everyone's."""
+    if isinstance(lists, Picked):
+        return listed(lists.whole, int(lists.rows[row]))
+    return set(lists.row(0 if lists.n_rows == 1 else row)[0].tolist())
 
 
 def brute_force(query: Query) -> Lists:
@@ -86,11 +96,18 @@ def random_lists(rng: np.random.Generator, n_rows: int, n_items: int, share: flo
 
 
 def random_filters(rng: np.random.Generator, n_queries: int, n_items: int) -> dict[str, Any]:
+    def lists(share: float) -> Listed:
+        if rng.random() < 0.5:
+            return random_lists(rng, n_queries, n_items, share)
+        whole = random_lists(rng, n_queries + 2, n_items, share)
+        return Picked(whole, rng.integers(0, n_queries + 2, n_queries))
+
     shared = random_lists(rng, 1, n_items, rng.random())
+    some, more = lists(rng.choice([0.1, 0.9, 1.0])), lists(0.2)
     options = {
-        "exclude": [None, random_lists(rng, n_queries, n_items, rng.choice([0.1, 0.9, 1.0]))],
+        "exclude": [(), (some,), (some, more)],
         "exclude_all": [None, random_lists(rng, 1, n_items, 0.3).indices],
-        "candidates": [None, shared, random_lists(rng, n_queries, n_items, rng.random())],
+        "candidates": [None, shared, lists(rng.random())],
     }
     return {name: values[rng.integers(len(values))] for name, values in options.items()}
 
@@ -143,7 +160,7 @@ def test_random_factors_are_ranked_exactly(
 ) -> None:
     rng = np.random.default_rng(5)
     queries, items = factors(rng, (400, 33), dtype), factors(rng, (1500, 33), dtype)
-    filters: dict[str, Any] = {"exclude": random_lists(rng, 400, 1500, 0.02)}
+    filters: dict[str, Any] = {"exclude": [random_lists(rng, 400, 1500, 0.02)]}
     if with_bias:
         filters["item_bias"] = (3 * rng.standard_normal(1500)).astype(dtype)
     query = Query(queries, items, 10, filters)
@@ -165,14 +182,14 @@ def test_same_bits_whatever_the_threads_and_the_company(
     rng = np.random.default_rng(7)
     queries, items = factors(rng, (300, 21), dtype), factors(rng, (500, 21), dtype)
     exclude = random_lists(rng, 300, 500, 0.05)
-    ids, scores = backend.top_k(queries, items, 12, exclude=exclude, n_threads=1)
+    ids, scores = backend.top_k(queries, items, 12, exclude=[exclude], n_threads=1)
     for n_threads in (2, 3):
-        again = backend.top_k(queries, items, 12, exclude=exclude, n_threads=n_threads)
+        again = backend.top_k(queries, items, 12, exclude=[exclude], n_threads=n_threads)
         assert np.array_equal(ids, again[0])
         assert np.array_equal(scores, again[1])
     for row in range(0, 300, 50):
         alone = CSR(np.array([0, exclude.counts[row]]), exclude.row(row)[0], None, 500)
-        again = backend.top_k(queries[row : row + 1], items, 12, exclude=alone)
+        again = backend.top_k(queries[row : row + 1], items, 12, exclude=[alone])
         assert np.array_equal(ids[row], again[0][0])
         assert np.array_equal(scores[row], again[1][0])
 
@@ -202,7 +219,7 @@ def test_few_queries_over_a_large_catalogue(backend: backends.Backend, n_queries
     wanted = queries @ items.T
     for row, scores in enumerate(wanted):
         scores[exclude.row(row)[0]] = -np.inf
-    ids, scores = backend.top_k(queries, items, 50, exclude=exclude, n_threads=3)
+    ids, scores = backend.top_k(queries, items, 50, exclude=[exclude], n_threads=3)
     best = np.argsort(-wanted, axis=1, kind="stable")[:, :50]
     assert np.array_equal(ids, best)
     assert np.array_equal(scores, np.take_along_axis(wanted, best, axis=1))
@@ -244,7 +261,7 @@ def test_nothing_left_to_recommend(backend: backends.Backend) -> None:
     everything = random_lists(rng, 3, 5, 1.0)
     nothing = CSR(np.zeros(2, np.int64), np.empty(0, np.int32), None, 5)
     for filters in (
-        {"exclude": everything},
+        {"exclude": [everything]},
         {"exclude_all": np.arange(5, dtype=np.int32)},
         {"candidates": nothing},
     ):
@@ -294,7 +311,7 @@ def test_real_catalogue(backend: backends.Backend, data_dir: Path) -> None:
     popular = np.sqrt(1 + np.bincount(item, minlength=n_items))[:, None]
     items = (rng.standard_normal((n_items, 8)) * popular).astype(np.float32)
     queries = factors(rng, (len(asked), 8), np.float32)
-    ids, scores = backend.top_k(queries, items, 10, exclude=exclude)
+    ids, scores = backend.top_k(queries, items, 10, exclude=[exclude])
     truth = queries.astype(np.float64) @ items.astype(np.float64).T
     for row in range(len(asked)):
         truth[row, exclude.row(row)[0]] = -np.inf

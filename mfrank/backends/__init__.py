@@ -8,6 +8,7 @@ that device's: what is computed from them then stays there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, Protocol, cast
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from mfrank.chains import Chain, Moves, Settled, Until, Walked
 from mfrank.csr import CSR
+from mfrank.picked import Listed
 from mfrank.quadratic import RowProblem
 
 __all__ = [
@@ -321,9 +323,9 @@ class Backend(Protocol):
         k: int,
         *,
         item_bias: NDArray[Any] | None = None,
-        exclude: CSR | None = None,
+        exclude: Sequence[Listed] = (),
         exclude_all: NDArray[np.int32] | None = None,
-        candidates: CSR | None = None,
+        candidates: Listed | None = None,
         n_threads: int = 0,
     ) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Exact best ``k`` items of each query row: ids int32 and scores, shape (n_queries, k).
@@ -334,12 +336,14 @@ class Backend(Protocol):
         ----------
         queries, items : shape (U, K) and (N, K), one dtype
             Scores are ``queries @ items.T + item_bias``.
-        exclude : CSR with U rows and N columns, optional
-            Items a row must not get.
+        exclude : lists (:mod:`mfrank.picked`) of U rows and N columns, any number of them
+            Items a row must not get: those that are on any of its lists.
         exclude_all : int32, sorted and unique, optional
             Items no row may get.
-        candidates : CSR with U rows, or with one row that serves all, and N columns, optional
+        candidates : lists of U rows, or a CSR with one row that serves all, N columns, optional
             The only items a row may get. Exclusions still hold.
+
+        Filters may lie on a GPU whatever the backend.
         """
 
 

@@ -7,6 +7,7 @@ cannot solve to :data:`TOLERANCE` are solved again in float64.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -30,6 +31,7 @@ from mfrank.chains import Chain, Moves, Settled, Until, Walked
 from mfrank.csr import CSR
 from mfrank.native import ext as _ext
 from mfrank.native import why_missing
+from mfrank.picked import Listed, listed_on_host, union
 from mfrank.precise import in_float64, minimum_norm
 from mfrank.products import multiply
 from mfrank.quadratic import RowProblem
@@ -272,14 +274,15 @@ def top_k(
     k: int,
     *,
     item_bias: NDArray[Any] | None = None,
-    exclude: CSR | None = None,
+    exclude: Sequence[Listed] = (),
     exclude_all: NDArray[np.int32] | None = None,
-    candidates: CSR | None = None,
+    candidates: Listed | None = None,
     n_threads: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """Scores, filters and selection in one pass, the longest items first, which ends it early."""
     ids = np.full((len(queries), k), -1, dtype=np.int32)
     scores = np.full((len(queries), k), np.nan, dtype=items.dtype)
+    excluded = union(exclude)
     shelves, lengths = _shelves(candidates, exclude_all, len(items)), None
     if shelves.n_rows == 1 and len(queries) >= _QUERIES_WORTH_A_SORT:
         shelves, lengths = _longest_first(shelves, items, item_bias)
@@ -289,7 +292,7 @@ def top_k(
         item_bias=item_bias,
         shelves=(shelves.indptr, shelves.indices),
         lengths=lengths,
-        exclude=None if exclude is None else (exclude.indptr, exclude.indices),
+        exclude=None if excluded is None else (excluded.indptr, excluded.indices),
         ids=ids,
         scores=scores,
         n_threads=n_threads,
@@ -297,15 +300,14 @@ def top_k(
     return ids, scores
 
 
-def _shelves(candidates: CSR | None, exclude_all: NDArray[np.int32] | None, n_items: int) -> CSR:
+def _shelves(candidates: Listed | None, exclude_all: NDArray[np.int32] | None, n_items: int) -> CSR:
     """What each query may get, before its own exclusions; one row where all share it."""
-    if candidates is None:
-        candidates = _every(n_items)
+    shelves = _every(n_items) if candidates is None else listed_on_host(candidates)
     if exclude_all is None:
-        return candidates
-    kept = np.isin(candidates.indices, exclude_all, invert=True)
+        return shelves
+    kept = np.isin(shelves.indices, on_host(exclude_all), invert=True)
     before = np.concatenate([[0], np.cumsum(kept)])
-    return CSR(before[candidates.indptr], candidates.indices[kept], None, n_items)
+    return CSR(before[shelves.indptr], shelves.indices[kept], None, n_items)
 
 
 @lru_cache(maxsize=2)  # A single query is answered as fast as they are written.

@@ -2,7 +2,8 @@
 
 Arrays may lie on either side. What is computed from factors on the device stays there; what is
 computed from numpy arrays comes back as such. Rows of interactions, and factors that are read-only
-as those of a store are, are put on the device once and stay there while they live.
+as those of a store are, are put on the device once and stay there while they live; rows and
+filters that were given there are read where they lie.
 
 **No kernel of this backend has run on a GPU yet.** The tests compile each for sm_80, sm_90 and
 sm_100, and run all of them, and everything around them, on an emulated device.
@@ -10,6 +11,7 @@ sm_100, and run all of them, and everything around them, on an emulated device.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,11 +33,12 @@ from mfrank.chains import Chain, Moves, Settled, Until, Walked
 from mfrank.csr import CSR
 from mfrank.cuda import best, draws, factor_sums, lists, walks
 from mfrank.cuda import device as gpu
-from mfrank.cuda.best import Filters
 from mfrank.cuda.device import Array
+from mfrank.cuda.filters import Filters
 from mfrank.cuda.fixed import Fixed
 from mfrank.cuda.resident import Resident, resident_on
 from mfrank.cuda.workers import RowsTask, solve
+from mfrank.picked import Listed
 from mfrank.precise import in_float64, minimum_norm
 from mfrank.quadratic import RowProblem
 
@@ -228,15 +231,15 @@ def top_k(
     k: int,
     *,
     item_bias: NDArray[Any] | None = None,
-    exclude: CSR | None = None,
+    exclude: Sequence[Listed] = (),
     exclude_all: NDArray[np.int32] | None = None,
-    candidates: CSR | None = None,
+    candidates: Listed | None = None,
     n_threads: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """Scores of all items the lists share, those that filters forbid struck out, the best kept."""
     device, resident = gpu.device(), _resident()
-    bias = None if item_bias is None else device.asarray(item_bias)
-    filters = Filters.of(len(items), candidates, exclude_all, exclude)
+    bias = None if item_bias is None else resident.of_factors(item_bias)
+    filters = Filters.of(device, len(items), candidates, exclude_all, exclude)
     asked, answering = resident.of_factors(queries), resident.of_factors(items)
     ids, scores = best.top_k(device, asked, answering, k, bias, filters)
     return _beside(ids, queries), _beside(scores, queries)

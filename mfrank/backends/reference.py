@@ -5,6 +5,7 @@ Slow on purpose. Each other backend is tested against this one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +27,7 @@ from mfrank.backends import (
 from mfrank.chains import Chain, Moves, Settled, Until, Walked
 from mfrank.csr import CSR
 from mfrank.float16 import rounded, scale_of
+from mfrank.picked import Listed, listed_on_host
 from mfrank.quadratic import RowProblem
 from mfrank.streams import random_bits, random_units
 
@@ -260,25 +262,27 @@ def top_k(
     k: int,
     *,
     item_bias: NDArray[Any] | None = None,
-    exclude: CSR | None = None,
+    exclude: Sequence[Listed] = (),
     exclude_all: NDArray[np.int32] | None = None,
-    candidates: CSR | None = None,
+    candidates: Listed | None = None,
     n_threads: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """Score every item, drop what a row must not get, sort."""
     ids = np.full((len(queries), k), -1, dtype=np.int32)
     scores = np.full((len(queries), k), np.nan, dtype=items.dtype)
+    only = None if candidates is None else listed_on_host(candidates)
+    lists = [listed_on_host(each) for each in exclude]
     wide = items.astype(np.float64)
     bias = np.float64(0) if item_bias is None else item_bias.astype(np.float64)
     for r, query in enumerate(queries.astype(np.float64)):
         allowed = np.ones(len(items), dtype=bool)
-        if candidates is not None:
+        if only is not None:
             allowed[:] = False
-            allowed[candidates.row(0 if candidates.n_rows == 1 else r)[0]] = True
+            allowed[only.row(0 if only.n_rows == 1 else r)[0]] = True
         if exclude_all is not None:
-            allowed[exclude_all] = False
-        if exclude is not None:
-            allowed[exclude.row(r)[0]] = False
+            allowed[on_host(exclude_all)] = False
+        for each in lists:
+            allowed[each.row(r)[0]] = False
         row = ((wide * query).sum(axis=1) + bias).astype(items.dtype)
         best = np.argsort(-row, kind="stable")
         best = best[allowed[best]][:k]

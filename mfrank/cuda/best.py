@@ -6,52 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mfrank.csr import CSR
 from mfrank.cuda.device import Array, Device, Grid
+from mfrank.cuda.filters import Filters, Lists
 from mfrank.cuda.sources import Module
 
-__all__ = ["Filters", "top_k"]
+__all__ = ["top_k"]
 
 _PART_OF_FREE = 0.125  # of free memory, for scores
 _LEAST_QUERIES = 64  # that the scores of all items must have room for; else items come in chunks
 _MOST_QUERIES = 1 << 15  # a grid has at most 2^16 - 1 blocks along y
 _SELECT_THREADS = 256
 _SELECT_SHARED = 1024 + 48  # bytes: kernels/best.cu
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Filters:
-    """What lists may hold.
-
-    Attributes
-    ----------
-    shelf : int32, ascending, or None
-        The only items that any list may hold.
-    only, exclude : CSR or None
-        The only items, and those that may not be, of each query's list.
-    """
-
-    shelf: NDArray[np.int32] | None
-    only: CSR | None
-    exclude: CSR | None
-
-    @classmethod
-    def of(
-        cls,
-        n_items: int,
-        candidates: CSR | None,
-        exclude_all: NDArray[np.int32] | None,
-        exclude: CSR | None,
-    ) -> Filters:
-        """From the arguments of ``Backend.top_k``."""
-        shared = candidates is not None and candidates.n_rows == 1
-        shelf = candidates.indices if candidates is not None and shared else None
-        if exclude_all is not None:
-            every = np.arange(n_items, dtype=np.int32) if shelf is None else shelf
-            shelf = np.setdiff1d(every, exclude_all)
-        return cls(shelf, None if shared else candidates, exclude)
 
 
 def top_k(
@@ -63,15 +29,14 @@ def top_k(
     filters: Filters,
 ) -> tuple[Array, Array]:
     """Best ``k`` items of each query, ids int32 and scores, both (U, k)."""
-    xp, n_queries, shelf = device.xp, len(queries), None
+    xp, n_queries, shelf = device.xp, len(queries), filters.shelf
     ids = xp.full((n_queries, k), -1, np.int32)
     scores = xp.full((n_queries, k), np.nan, items.dtype)
-    if filters.shelf is not None:
-        shelf = device.asarray(filters.shelf)
+    if shelf is not None:
         items, bias = items[shelf], None if bias is None else bias[shelf]
     if not (len(items) and n_queries):
         return ids, scores
-    asking = _Asking(device, items, bias, shelf, filters)
+    asking = _Asking(device, items, bias, filters)
     numbers = int(_PART_OF_FREE * device.free_bytes()) // items.dtype.itemsize
     n_at_once = min(len(items), max(k, numbers // _LEAST_QUERIES))
     most = int(np.clip(numbers // n_at_once, 1, _MOST_QUERIES))
@@ -94,7 +59,6 @@ class _Asking:
     device: Device
     items: Array
     bias: Array | None
-    shelf: Array | None
     filters: Filters
 
     def best(self, queries: Array, part: slice, k: int, n_at_once: int) -> tuple[Array, Array]:
@@ -130,25 +94,20 @@ class _Asking:
             ),
             (queries, len(queries), self.items[items], n, k, bias, scores),
         )
-        for listed, kernel in (
-            (self.filters.only, "keep_listed"),
-            (self.filters.exclude, "drop_listed"),
-        ):
-            if listed is not None:
-                self._filter(listed, kernel, part, items.start, scores)
+        if self.filters.only is not None:
+            self._filter(self.filters.only, "keep_listed", part, items.start, scores)
+        for lists in self.filters.exclude:
+            self._filter(lists, "drop_listed", part, items.start, scores)
         return scores
 
-    def _filter(self, listed: CSR, kernel: str, part: slice, begin: int, scores: Array) -> None:
-        first, end = int(listed.indptr[part.start]), int(listed.indptr[part.stop])
-        indptr = self.device.asarray(listed.indptr[part.start : part.stop + 1])
-        indices = self.device.asarray(listed.indices[first:end])
+    def _filter(self, lists: Lists, kernel: str, part: slice, begin: int, scores: Array) -> None:
         n_queries, n = scores.shape
         blocks: Any = n_queries if kernel == "drop_listed" else (-(-n // 128), n_queries)
         self.device.launch(
             Module.of("top", scores.dtype),
             kernel,
             Grid(blocks, 128),
-            (indptr, first, indices, self.shelf, begin, n, scores),
+            (*lists.spans(part), self.filters.shelf, begin, n, scores),
         )
 
     def _select(self, scores: Array, k: int) -> tuple[Array, Array]:

@@ -10,8 +10,10 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import numpy as np
 
 from mfrank.csr import CSR
+from mfrank.cuda.across import BYTES_OF_AN_ENTRY, by_columns
 from mfrank.cuda.device import Array, Device
 from mfrank.quadratic import RowProblem
+from mfrank.twins import twin_of
 
 __all__ = ["PerRow", "Resident", "Rows", "resident_on"]
 
@@ -36,7 +38,10 @@ class PerRow(NamedTuple):
 
 
 class Resident:
-    """Copies on one device. Their owners, ``CSR`` and ``RowProblem``, do not change."""
+    """Copies on one device, or what was given there (:mod:`mfrank.twins`).
+
+    Their owners, ``CSR`` and ``RowProblem``, do not change.
+    """
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -49,13 +54,25 @@ class Resident:
         """The rows' arrays."""
         kept = self._rows.get(rows)
         if kept is None:
-            kept = Rows(
-                self._device.asarray(rows.indptr),
+            kept = self._turned(rows) or Rows(
+                self._device.asarray(self._given(rows.indptr), np.int64),
                 self._columns_of(rows),
                 self._if_it_fits(rows.data),
             )
             self._rows[rows] = kept
         return kept
+
+    def _turned(self, rows: CSR) -> Rows | None:
+        """Made of the other side's rows, where those were given there."""
+        other = rows.across
+        if other is None or twin_of(other.indices) is None:
+            return None
+        if BYTES_OF_AN_ENTRY * len(other.indices) > _MOST_OF_FREE * self._device.free_bytes():
+            return None
+        indptr, indices, data = self.rows(other if rows.data is not None else other.pattern())
+        if indices is None or (data is None and rows.data is not None):
+            return None
+        return Rows(*by_columns(self._device, indptr, indices, data, rows.n_rows))
 
     def per_row(self, problem: RowProblem) -> PerRow:
         """The problem's numbers."""
@@ -69,9 +86,11 @@ class Resident:
 
     def of_factors(self, factors: Any) -> Array:
         """Factors; read-only ones, such as a store's, stay."""
-        if isinstance(factors, np.ndarray) and not factors.flags.writeable:
+        if not isinstance(factors, np.ndarray):
+            return self._device.asarray(factors)
+        if not factors.flags.writeable:
             return self.array(factors)
-        return self._device.asarray(factors)
+        return self._device.asarray(self._given(factors), factors.dtype)
 
     def array(self, array: Any) -> Array:
         """An array that does not change, told by its identity."""
@@ -87,6 +106,8 @@ class Resident:
 
     def _columns_of(self, rows: CSR) -> Array | None:
         """Those of an array that rows with and without values may have in common."""
+        if self._device.holds(self._given(rows.indices)):
+            return self._if_it_fits(rows.indices)
         key = id(rows.indices)  # of no other array while rows that have it are kept
         columns = self._columns.get(key)
         if columns is None:
@@ -96,9 +117,19 @@ class Resident:
         return columns
 
     def _if_it_fits(self, array: Any) -> Array | None:
-        if array is None or array.nbytes > _MOST_OF_FREE * self._device.free_bytes():
+        if array is None:
             return None
-        return self._device.asarray(array)
+        there = self._given(array)
+        if there.dtype == array.dtype and self._device.holds(there):
+            return self._device.asarray(there)
+        if array.nbytes > _MOST_OF_FREE * self._device.free_bytes():
+            return None
+        return self._device.asarray(there, array.dtype)
+
+    def _given(self, array: Any) -> Any:
+        """What an array on the host is a copy of, else itself."""
+        there = twin_of(array) if isinstance(array, np.ndarray) else None
+        return array if there is None else there
 
 
 def resident_on(device: Device) -> Resident:

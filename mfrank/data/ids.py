@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.data.labels import RawIds, canonical, number, objects
+from mfrank.pickles import MadeOfFields
 
 __all__ = ["Ids", "RawIds"]
 
@@ -19,7 +20,7 @@ _SHOWN = 5  # ids named in an error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ids:
+class Ids(MadeOfFields):
     """The ids of n rows; immutable. Made by :meth:`numbered`, :meth:`of` or :meth:`factorize`.
 
     What can be an id is said in :mod:`mfrank.data.labels`.

@@ -21,6 +21,7 @@ from mfrank.data.columns import frame_columns
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.intake import IdsLike
 from mfrank.foreign import sparse_to_host
+from mfrank.pickles import MadeOfFields
 from mfrank.quadratic import Counts
 
 __all__ = ["Interactions"]
@@ -29,7 +30,7 @@ _log = logging.getLogger("mfrank")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Interactions:
+class Interactions(MadeOfFields):
     """Observed cells of the users x items matrix, with the ids of its rows and columns.
 
     Made by :meth:`from_arrays`, :meth:`from_sparse`, :meth:`from_pandas`, :meth:`from_file` or
@@ -90,7 +91,7 @@ class Interactions:
     ) -> Interactions:
         """Interactions from one array for each column, all of shape (n,).
 
-        What lies on a GPU is copied: interactions live on the host.
+        What lies on a GPU is copied: ids are numbered and entries sorted on the host.
 
         Parameters
         ----------
@@ -137,7 +138,9 @@ class Interactions:
         """Interactions from a scipy (or CuPy) sparse matrix (users x items) in any format.
 
         Ids are given in row order; left out, the row numbers are the ids. A canonical CSR is
-        shared, not copied.
+        shared, not copied. CuPy's are copied to be checked, and to plan fits with; of a canonical
+        CSR without zeros that you keep, ``backend="cuda"`` then reads the rows where they lie. Do
+        not write to what is shared.
 
         Raises
         ------
@@ -357,5 +360,6 @@ class Interactions:
     def _view(self, side: str, dtype: DTypeLike | None) -> CSR:
         key = side, None if dtype is None else np.dtype(dtype)
         if key not in self._views:
-            self._views[key] = CSR.from_scipy(getattr(self, side), dtype)
+            across = None if side == "user_items" else self.user_rows(dtype)
+            self._views[key] = CSR.from_scipy(getattr(self, side), dtype, across)
         return self._views[key]

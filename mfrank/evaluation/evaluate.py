@@ -13,6 +13,7 @@ from mfrank.amounts import check_count
 from mfrank.arrays import beside, on_host
 from mfrank.backends import choose
 from mfrank.csr import CSR
+from mfrank.data.interactions import Interactions
 from mfrank.evaluation.judgements import find, judge, keys, stand
 from mfrank.evaluation.kinds import CatalogueMetric, ListMetric, Metric, RankingMetric
 from mfrank.evaluation.metrics import MRR, NDCG, Recall
@@ -53,7 +54,9 @@ def evaluate(
     AUPRC treat items whose scores are equal as tied.
 
     Where the lists lie on a GPU, as of factors with ``backend="cuda"`` or where a recommender's
-    arrays do, metrics are computed there, and only the users' values come back.
+    arrays do, metrics are computed there, and only the users' values come back. What is relevant is
+    found out on the host. ``train`` goes up once: that of Interactions stays there, a CSR of CuPy's
+    is read where it lies.
 
     Parameters
     ----------
@@ -62,9 +65,9 @@ def evaluate(
         a FactorStore, another library's model): these are ranked. Or anything with
         ``recommend(users, user_items, N=) -> (ids, scores)``, or such a function itself, of row
         numbers; one that has the argument ``by_row``, as a Reranker's, is called with True.
-    test : Interactions or scipy sparse, shape (n_users, n_items)
+    test : Interactions, or sparse of scipy's or CuPy's, shape (n_users, n_items)
         What the users chose.
-    train : Interactions or scipy sparse, shape (n_users, n_items), optional
+    train : Interactions, or sparse of scipy's or CuPy's, shape (n_users, n_items), optional
         What not to rank; None ranks everything.
     metrics : Metric or str, or several
         What to compute, in one pass (``mfrank.evaluation.metrics``).
@@ -88,15 +91,16 @@ def evaluate(
     seen = sp.csr_array(relevance.shape) if train is None else _matrix(train, "train")
     if seen.shape != relevance.shape:
         raise ValueError(f"train must have test's shape {relevance.shape}, got {seen.shape}")
-    ranker = ranker_of(model, (n_users, n_items), choose(backend), n_threads)
+    rows_seen = _rows(train, seen)
+    ranker = ranker_of(model, seen, rows_seen, choose(backend), n_threads)
     asked = np.arange(n_users) if users is None else np.unique(check_rows(users, n_users, "users"))
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
 
-    relevant, in_train = _relevant(relevance, seen)
+    relevant, in_train = _relevant(relevance, rows_seen)
     evaluated = asked[np.diff(relevant.indptr)[asked] > 0]
     for block in _blocks(evaluated, batch_size or max(1, _CELLS_AT_ONCE // max(1, tally.width))):
-        tally.add(ranker, block, relevant[block], seen[block])
+        tally.add(ranker, block, relevant[block])
     return Evaluation(
         scores=tally.scores(),
         users=evaluated,
@@ -120,13 +124,11 @@ class _Tally:
         self.weights: dict[Metric, list[Floats]] = {m: [np.empty(0)] for m in metrics}
         self.counts = {m: np.zeros(n_items, dtype=np.int64) for m in self.on_catalogue}
 
-    def add(
-        self, ranker: Ranker, users: NDArray[np.int64], relevant: sp.csr_array, seen: sp.csr_array
-    ) -> None:
-        """Rank for a block of users and score it; the matrices hold the rows of these users."""
+    def add(self, ranker: Ranker, users: NDArray[np.int64], relevant: sp.csr_array) -> None:
+        """Rank for a block of users and score it; the matrix holds the rows of these users."""
         judgements = CSR.from_scipy(relevant, np.float64)
         if self.list_length:
-            ids = ranker.lists(users, seen, self.list_length)
+            ids = ranker.lists(users, self.list_length)
             lists = judge(ids, judgements, self.list_length)
             for m in self.on_lists:
                 self.values[m].append(on_host(m.per_user(lists)))
@@ -136,7 +138,7 @@ class _Tally:
                 counts = beside(self.counts[c], shown)
                 self.counts[c] = counts + np.bincount(shown[shown >= 0], minlength=len(counts))
         if self.on_ranking:
-            standings = stand(ranker.scores(users, seen), judgements)
+            standings = stand(ranker.scores(users), judgements)
             for r in self.on_ranking:
                 self.values[r].append(on_host(r.per_user(standings)))
                 self.weights[r].append(np.ones(len(users)))
@@ -177,12 +179,19 @@ def _matrix(rows: UserItems, name: str) -> sp.csr_array:
     return canonical
 
 
-def _relevant(test: sp.csr_array, seen: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
+def _rows(given: UserItems | None, matrix: sp.csr_array) -> CSR:
+    """Rows of a matrix as kernels read them; of Interactions those that they keep."""
+    if isinstance(given, Interactions):
+        return given.user_rows(None)
+    return CSR.from_scipy(matrix, None)
+
+
+def _relevant(test: sp.csr_array, seen: CSR) -> tuple[sp.csr_array, NDArray[np.int64]]:
     """Test entries above 0 that train does not hold; and how many it holds, for each user."""
     cells = CSR.from_scipy(test, np.float64)
     values = np.asarray(cells.data)
     places = keys(cells)
-    _, known = find(keys(CSR.from_scipy(seen, None)), places)
+    _, known = find(keys(seen), places)
     users = np.repeat(np.arange(cells.n_rows), cells.counts)
     kept = (values > 0) & ~known
     relevant = sp.csr_array((values[kept], (users[kept], cells.indices[kept])), shape=test.shape)

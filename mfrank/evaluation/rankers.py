@@ -16,6 +16,7 @@ from mfrank.arrays import beside, reachable
 from mfrank.backends import Backend, Factors
 from mfrank.csr import CSR
 from mfrank.foreign import as_array
+from mfrank.picked import Picked
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.recommend import recommend
 from mfrank.retrieval.recommender import Recommender
@@ -27,15 +28,12 @@ Recommend = Callable[..., tuple[NDArray[Any], NDArray[Any]]]
 
 
 class Ranker(Protocol):
-    """Ranks the whole catalogue for users, without the items they have in ``seen``.
+    """Ranks the whole catalogue for users, without the items that they have in ``seen``."""
 
-    ``seen`` has one row for each of the users, its stored entries are the items to leave out.
-    """
-
-    def lists(self, users: Users, seen: sp.csr_array, k: int) -> NDArray[np.int32]:
+    def lists(self, users: Users, k: int) -> NDArray[np.int32]:
         """Best k items, distinct, shape (U, at most k); id -1 where a list has ended."""
 
-    def scores(self, users: Users, seen: sp.csr_array) -> NDArray[Any]:
+    def scores(self, users: Users) -> NDArray[Any]:
         """Score of every item, shape (U, N); NaN where it is left out."""
 
 
@@ -46,28 +44,29 @@ class _FactorRanker:
     user_factors: NDArray[Any]
     item_factors: NDArray[Any]
     item_biases: NDArray[Any] | None
+    seen: CSR
     backend: Backend
     n_threads: int
 
-    def lists(self, users: Users, seen: sp.csr_array, k: int) -> NDArray[np.int32]:
+    def lists(self, users: Users, k: int) -> NDArray[np.int32]:
         ids, _ = recommend(
             self._queries(users),
             self.item_factors,
             n=k,
-            candidates=Candidates(CSR.from_scipy(seen, dtype=None)),
+            candidates=Candidates((Picked(self.seen, users),)),
             item_bias=self.item_biases,
             backend=self.backend,
             n_threads=self.n_threads,
         )
         return ids
 
-    def scores(self, users: Users, seen: sp.csr_array) -> NDArray[Any]:
+    def scores(self, users: Users) -> NDArray[Any]:
         # Equal factors must score equally wherever BLAS puts them: sum in float64, then round.
         wide = self._queries(users).astype(np.float64) @ self.item_factors.T.astype(np.float64)
         if self.item_biases is not None:
             wide += self.item_biases
         scores: NDArray[Any] = wide.astype(self.item_factors.dtype, copy=False)
-        scores[_cells(seen, scores)] = np.nan
+        scores[_cells(self.seen.pick(users), scores)] = np.nan
         return scores
 
     def _queries(self, users: Users) -> Factors:
@@ -79,49 +78,53 @@ class _RecommendRanker:
     """Lists from a function ``recommend(users, user_items, N=) -> (ids, scores)``."""
 
     recommend: Recommend
-    n_items: int
+    seen: sp.csr_array
 
-    def lists(self, users: Users, seen: sp.csr_array, k: int) -> NDArray[np.int32]:
-        return self._ask(users, seen, k)[0]
+    def lists(self, users: Users, k: int) -> NDArray[np.int32]:
+        return self._ask(users, k)[0]
 
-    def scores(self, users: Users, seen: sp.csr_array) -> NDArray[Any]:
-        ids, listed = self._ask(users, seen, self.n_items)
-        scores = np.empty((len(users), self.n_items), dtype=np.float64, like=ids)
+    def scores(self, users: Users) -> NDArray[Any]:
+        n_items = self.seen.shape[1]
+        ids, listed = self._ask(users, n_items)
+        scores = np.empty((len(users), n_items), dtype=np.float64, like=ids)
         scores[:] = -np.inf
         there = (ids >= 0) & ~np.isnan(listed)
         scores[np.nonzero(there)[0], ids[there]] = listed[there]
-        scores[_cells(seen, scores)] = np.nan
+        scores[_cells(CSR.from_scipy(self.seen[users], None), scores)] = np.nan
         return scores
 
-    def _ask(
-        self, users: Users, seen: sp.csr_array, k: int
-    ) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    def _ask(self, users: Users, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
         # csr_matrix, because other libraries' recommenders do not read csr_array
-        answer = self.recommend(users, sp.csr_matrix(seen), N=k)
+        answer = self.recommend(users, sp.csr_matrix(self.seen[users]), N=k)
         ids, scores = (as_array(each, "what recommend returns") for each in answer[:2])
         if ids.ndim != 2 or len(ids) != len(users) or ids.shape[1] > k or scores.shape != ids.shape:
             raise ValueError(
                 f"recommend must return ids and scores of shape ({len(users)}, at most {k}) for "
                 f"{len(users)} users and N={k}; got {ids.shape} and {scores.shape}"
             )
-        inside = ids.dtype.kind in "iu" and bool(((ids >= -1) & (ids < self.n_items)).all())
-        if not inside:
+        n_items = self.seen.shape[1]
+        if not (ids.dtype.kind in "iu" and bool(((ids >= -1) & (ids < n_items)).all())):
             raise ValueError(
-                f"recommend must return integer item rows below {self.n_items}, or -1 where a "
-                "list has ended"
+                f"recommend must return integer item rows below {n_items}, or -1 where a list "
+                "has ended"
             )
         return _without_repeats(ids.astype(np.int32)), beside(scores, ids)
 
 
-def ranker_of(model: Any, shape: tuple[int, int], backend: Backend, n_threads: int) -> Ranker:
+def ranker_of(
+    model: Any, seen: sp.csr_array, rows_seen: CSR, backend: Backend, n_threads: int
+) -> Ranker:
     """Read a model: its factors where it ranks by them, else its ``recommend``, else call it.
+
+    The stored entries of ``seen``, shape (users, items), are not ranked; ``rows_seen`` are its rows
+    as kernels read them.
 
     Raises
     ------
     TypeError
         It has neither factors nor ``recommend`` and cannot be called.
     ValueError
-        The factors do not fit together, to ``shape`` (users, items), or are not finite.
+        The factors do not fit together, to the shape of ``seen``, or are not finite.
     """
     # An estimator's FactorStore has its biases too.
     held = model.placed if isinstance(model, Recommender) else getattr(model, "store", model)
@@ -130,17 +133,17 @@ def ranker_of(model: Any, shape: tuple[int, int], backend: Backend, n_threads: i
         users, items = (
             _floats(side, name) for side, name in zip(sides, ("user", "item"), strict=True)
         )
-        _check_shapes(users, items, shape)
+        _check_shapes(users, items, seen.shape)
         users, items = reachable(users, backend.place), backend.place(items)
         biases = getattr(held, "item_biases", None)
         if biases is not None:
             biases = beside(as_array(biases, "item_biases"), items, items.dtype)
-            if biases.shape != (shape[1],) or not np.isfinite(biases).all():
-                raise ValueError(f"item_biases must be finite, of shape ({shape[1]},)")
-        return _FactorRanker(users, items, biases, backend, n_threads)
+            if biases.shape != (len(items),) or not np.isfinite(biases).all():
+                raise ValueError(f"item_biases must be finite, of shape ({len(items)},)")
+        return _FactorRanker(users, items, biases, rows_seen, backend, n_threads)
     ask = getattr(model, "recommend", model)
     if callable(ask):
-        return _RecommendRanker(_of_rows(ask), shape[1])
+        return _RecommendRanker(_of_rows(ask), seen)
     raise TypeError(
         "model must have user_factors and item_factors, or a method recommend(users, user_items, "
         f"N=), or be such a function; got {type(model).__name__}"
@@ -186,9 +189,9 @@ def _check_shapes(users: NDArray[Any], items: NDArray[Any], shape: tuple[int, in
         )
 
 
-def _cells(rows: sp.csr_array, scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _cells(rows: CSR, scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Rows and columns of the stored entries, beside the scores."""
-    users = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    users = np.repeat(np.arange(rows.n_rows), rows.counts)
     return beside(users, scores), beside(rows.indices, scores)
 
 

@@ -126,7 +126,7 @@ class ALS(FactorModel, ClosedForm):
 
         Parameters
         ----------
-        user_items : Interactions, scipy sparse (users x items), or DataFrame
+        user_items : Interactions, sparse (users x items) of scipy's or CuPy's, or DataFrame
         start : model or FactorStore, optional
             Warm start: go on from its factors. Its width must be ``factors``; users and items are
             matched by their ids, new ones start at random. Where row numbers are the ids, the data

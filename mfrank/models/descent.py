@@ -195,7 +195,7 @@ class Descent(FactorModel):
 
         Parameters
         ----------
-        user_items : Interactions, scipy sparse (users x items), or DataFrame
+        user_items : Interactions, sparse (users x items) of scipy's or CuPy's, or DataFrame
         start : model or FactorStore, optional
             Go on from its factors, with a fresh optimiser: an :class:`ALS`, or a ``Descent`` of
             another loss as a warm-up. As in :meth:`ALS.fit`. Factors of cosines and distances are
@@ -334,5 +334,4 @@ def _likes(data: Interactions, dtype: DTypeLike) -> CSR:
             f"user_items has {int((values < 0).sum())} negative values, which mean dislikes; "
             "ranking losses know likes only. Drop them with Interactions.at_least(0)"
         )
-    rows = data.user_rows(dtype)
-    return CSR(rows.indptr, rows.indices, None, rows.n_columns)
+    return data.user_rows(dtype).pattern()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.arrays import on_host
 from mfrank.csr import CSR
 from mfrank.pagerank.item_walk import ItemWalk
 from mfrank.pagerank.stationary import Walker
+from mfrank.picked import listed_on_host, union
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.recommend import Lists
 
@@ -30,10 +32,10 @@ def walked_lists(
 
     ``first`` has an item of each row that leads its list, where it is no filtered one.
     """
-    parts = [_no_lists(n)]
+    parts, filters = [_no_lists(n)], _Filters.of(candidates)
     for block in walk.blocks(starts.shape[0]):
         scores = walk.rank(starts[block], tolerance, walker)
-        scores[~_allowed(candidates, block, walk.n_items)] = -np.inf
+        scores[~_allowed(filters, block, walk.n_items)] = -np.inf
         parts.append(_best(scores, n, None if first is None else first[block]))
     ids, listed = zip(*parts, strict=True)
     return np.concatenate(ids), np.concatenate(listed)
@@ -60,15 +62,29 @@ def _best(scores: NDArray[Any], n: int, first: NDArray[np.int64] | None) -> List
     )
 
 
-def _allowed(candidates: Candidates, block: slice, n_items: int) -> NDArray[np.bool_]:
+class _Filters(NamedTuple):
+    """In numpy."""
+
+    only: CSR | None
+    exclude_all: NDArray[np.int32] | None
+    exclude: CSR | None
+
+    @classmethod
+    def of(cls, given: Candidates) -> _Filters:
+        only = None if given.only is None else listed_on_host(given.only)
+        every = None if given.exclude_all is None else on_host(given.exclude_all)
+        return cls(only, every, union(given.exclude))
+
+
+def _allowed(filters: _Filters, block: slice, n_items: int) -> NDArray[np.bool_]:
     shape = block.stop - block.start, n_items
-    allowed = np.full(shape, candidates.only is None)
-    if candidates.only is not None:
-        allowed[_cells(candidates.only, block)] = True
-    if candidates.exclude_all is not None:
-        allowed[:, candidates.exclude_all] = False
-    if candidates.exclude is not None:
-        allowed[_cells(candidates.exclude, block)] = False
+    allowed = np.full(shape, filters.only is None)
+    if filters.only is not None:
+        allowed[_cells(filters.only, block)] = True
+    if filters.exclude_all is not None:
+        allowed[:, filters.exclude_all] = False
+    if filters.exclude is not None:
+        allowed[_cells(filters.exclude, block)] = False
     return allowed
 
 

@@ -72,7 +72,7 @@ def _nearest(
     units = store.item_factors / np.where(lengths > 0, lengths, 1)[:, None].astype(store.dtype)
     itself = CSR(np.arange(n + 1), np.arange(n, dtype=np.int32), None, n)
     found, cosines = choose(backend).top_k(
-        units, units, min(neighbours, n), exclude=itself, n_threads=n_threads
+        units, units, min(neighbours, n), exclude=[itself], n_threads=n_threads
     )
     alike = (found >= 0) & (np.nan_to_num(cosines) > 0)
     sources = np.repeat(np.arange(n), alike.sum(axis=1))

@@ -10,7 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import beside, on_host
+from mfrank.csr import CSR
 from mfrank.foreign import as_array
+from mfrank.picked import Listed, Picked
 
 __all__ = ["Asked", "Rows", "check_rows", "check_rows_there"]
 
@@ -54,7 +56,8 @@ class Asked:
     Attributes
     ----------
     rows : int64, shape (U,), or None
-        Row of each query in the model, where they were given; None where the queries are new to it.
+        Row of each query in the model, where they were given and lie; None where the queries are
+        new to it.
     n_queries : int
         U.
     n_rows : int
@@ -82,12 +85,23 @@ class Asked:
         As many rows as the model has: the whole matrix, whoever is asked. Else one row per query.
         """
         given = matrix.shape[0]
-        if self.rows is not None and given == self.n_rows:
-            rows = on_host(self.rows)
-            every = self.n_queries == given and np.array_equal(rows, np.arange(given))
-            return matrix if every else matrix[rows]
-        if given == self.n_queries:
+        if not self._is_whole(given, name):
             return matrix
+        rows = on_host(self.rows)
+        every = self.n_queries == given and np.array_equal(rows, np.arange(given))
+        return matrix if every else matrix[rows]
+
+    def pick_lists(self, rows: CSR, name: str) -> Listed:
+        """As :meth:`pick`, without a copy."""
+        whole = self._is_whole(rows.n_rows, name)
+        return Picked(rows, self.rows) if whole and self.rows is not None else rows
+
+    def _is_whole(self, given: int, name: str) -> bool:
+        """Whether so many rows are one for each of the model's; ValueError where they are none."""
+        if self.rows is not None and given == self.n_rows:
+            return True
+        if given == self.n_queries:
+            return False
         whole = "" if self.rows is None else f"{self.n_rows} rows (the whole matrix) or "
         raise ValueError(
             f"{name} must have {whole}{self.n_queries} rows (one per query), got {given}"

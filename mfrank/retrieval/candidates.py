@@ -11,9 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays import beside
 from mfrank.csr import CSR
-from mfrank.foreign import sparse_to_host, to_host
-from mfrank.retrieval.asked import Asked, Rows, check_rows
+from mfrank.foreign import is_on_gpu, is_sparse_on_gpu, take
+from mfrank.picked import Listed, Picked, holds
+from mfrank.retrieval import on_gpu
+from mfrank.retrieval.asked import Asked, Rows, check_rows, check_rows_there
 
 __all__ = ["Candidates", "HasUserItems", "ItemFilter"]
 
@@ -35,19 +38,21 @@ ItemFilter: TypeAlias = ArrayLike | Sequence[Sequence[int]] | sp.sparray | sp.sp
 class Candidates:
     """The items that each list may hold, as backends read them (``Backend.top_k``).
 
+    They lie where they were given.
+
     Attributes
     ----------
-    exclude : CSR with a row per query, or None
-        Items that a query must not get.
+    exclude : lists with a row per query, any number of them
+        Items that a query must not get: those that are on any of its lists.
     exclude_all : int32, sorted and unique, or None
         Items that no query may get.
-    only : CSR with a row per query, or with one row for all, or None
+    only : lists with a row per query, or CSR with one row for all, or None
         The only items a query may get.
     """
 
-    exclude: CSR | None = None
+    exclude: tuple[Listed, ...] = ()
     exclude_all: NDArray[np.int32] | None = None
-    only: CSR | None = None
+    only: Listed | None = None
 
     @classmethod
     def of(
@@ -55,9 +60,9 @@ class Candidates:
         asked: Asked,
         n_items: int,
         *,
-        user_items: HasUserItems | sp.sparray | sp.spmatrix | CSR | None = None,
-        filter_items: ItemFilter = None,
-        items: ItemFilter = None,
+        user_items: HasUserItems | sp.sparray | sp.spmatrix | Listed | None = None,
+        filter_items: ItemFilter | Listed = None,
+        items: ItemFilter | Listed = None,
     ) -> Candidates:
         """Check the filters of a call and bring them to one form.
 
@@ -67,13 +72,13 @@ class Candidates:
             Who is asked for.
         n_items : int
             Items the model has.
-        user_items : Interactions or scipy sparse, optional
+        user_items : Interactions or sparse of scipy's or CuPy's, optional
             What each query has seen and shall not get again. Every stored entry counts, an
-            explicit zero too. Whole matrix or one row per query (:meth:`Asked.pick`); rows that
+            explicit zero too. Whole matrix or one row per query (:meth:`Asked.pick`); lists that
             are read already are taken as they are, one per query.
         filter_items : optional
-            Items not to get: one list for all queries; or one per query, as a sparse matrix or a
-            list of lists, whole or a row per query.
+            Items not to get: one list for all queries; or one per query, as a sparse matrix, a
+            list of lists or an array with a row each, whole or a row per query.
         items : optional
             The only items to get, in the same forms. An empty list allows none.
 
@@ -82,27 +87,24 @@ class Candidates:
         TypeError, ValueError
             The argument named has another shape, or holds what are not rows of items.
         """
-        seen = user_items if isinstance(user_items, CSR) else _seen(user_items, asked, n_items)
-        filter_items = to_host(sparse_to_host(filter_items), "filter_items")
-        items = to_host(sparse_to_host(items), "items")
-        exclude, exclude_all = seen, None
+        filter_items, items = take(filter_items, "filter_items"), take(items, "items")
+        exclude, exclude_all = [_seen(user_items, asked, n_items)], None
         if _per_query(filter_items):
-            more = _pattern(filter_items, asked, n_items, "filter_items")
-            both = more if seen is None or more is None else (_matrix(seen) + more).tocsr()
-            exclude = _csr(both)
+            exclude.append(_lists(filter_items, asked, n_items, "filter_items"))
         elif filter_items is not None:
             exclude_all = _one_list(filter_items, n_items, "filter_items")
-        only: CSR | None = None
+        only: Listed | None = None
         if _per_query(items):
-            only = _csr(_pattern(items, asked, n_items, "items"))
+            only = _lists(items, asked, n_items, "items")
         elif items is not None:
             allowed = _one_list(items, n_items, "items")
-            only = CSR(np.array([0, len(allowed)]), allowed, None, n_items)
-        return cls(exclude, exclude_all, only)
+            only = CSR(beside(np.array([0, len(allowed)]), allowed), allowed, None, n_items)
+        return cls(tuple(each for each in exclude if each is not None), exclude_all, only)
 
     def check(self, n_queries: int, n_items: int) -> None:
         """Raise unless made for so many queries and items."""
-        for rows, allowed in ((self.exclude, {n_queries}), (self.only, {1, n_queries})):
+        one_each, or_one = {n_queries}, {1, n_queries}
+        for rows, allowed in (*((each, one_each) for each in self.exclude), (self.only, or_one)):
             if rows is not None and (rows.n_rows not in allowed or rows.n_columns != n_items):
                 raise ValueError(
                     f"candidates must be for {n_queries} queries and {n_items} items, "
@@ -110,55 +112,61 @@ class Candidates:
                 )
 
     def allow(self, items: Rows) -> NDArray[np.bool_]:
-        """Whether query r may get ``items[r]``, for every r."""
-        allowed = np.ones(len(items), dtype=bool)
+        """Whether query r may get ``items[r]``, for every r; answered where ``items`` lie."""
+        allowed = ~np.zeros(len(items), dtype=bool, like=items)
         if self.only is not None:
-            allowed &= _holds(self.only, items)
+            allowed &= holds(self.only, items)
         if self.exclude_all is not None:
-            allowed &= ~np.isin(items, self.exclude_all)
-        if self.exclude is not None:
-            allowed &= ~_holds(self.exclude, items)
+            allowed &= ~np.isin(items, beside(self.exclude_all, items))
+        for lists in self.exclude:
+            allowed &= ~holds(lists, items)
         return allowed
 
     def without(self, items: Rows, n_items: int) -> Candidates:
         """Exclude ``items[r]`` from query r too."""
-        single = CSR(np.arange(len(items) + 1), items.astype(np.int32), None, n_items)
-        if self.exclude is None:
-            return Candidates(single, self.exclude_all, self.only)
-        both = (_matrix(self.exclude) + _matrix(single)).tocsr()
-        return Candidates(_csr(both), self.exclude_all, self.only)
+        every = np.arange(len(items) + 1, like=items)
+        single = CSR(every, items.astype(np.int32), None, n_items)
+        return Candidates((*self.exclude, single), self.exclude_all, self.only)
 
 
-def _seen(user_items: Any, asked: Asked, n_items: int) -> CSR | None:
-    if isinstance(user_items, HasUserItems):
-        user_items = user_items.user_items
-    user_items = sparse_to_host(user_items)
-    if user_items is not None and not sp.issparse(user_items):
+def _seen(user_items: Any, asked: Asked, n_items: int) -> Listed | None:
+    if user_items is None or isinstance(user_items, CSR | Picked):
+        return user_items
+    seen = user_items.user_items if isinstance(user_items, HasUserItems) else user_items
+    if not (sp.issparse(seen) or is_sparse_on_gpu(seen)):
         raise TypeError(
-            "user_items must be Interactions or a scipy sparse matrix, "
-            f"got {type(user_items).__name__}"
+            f"user_items must be Interactions or a scipy sparse matrix, got {type(seen).__name__}"
         )
-    return _csr(_pattern(user_items, asked, n_items, "user_items"))
+    return _lists(seen, asked, n_items, "user_items")
 
 
-def _per_query(values: ItemFilter) -> bool:
+def _per_query(values: Any) -> bool:
     if values is None:
         return False
-    if sp.issparse(values):
+    if sp.issparse(values) or is_sparse_on_gpu(values) or isinstance(values, CSR | Picked):
         return True
-    if isinstance(values, np.ndarray):
-        return values.ndim > 1
+    if isinstance(values, np.ndarray) or is_on_gpu(values):
+        return bool(values.ndim > 1)
     return isinstance(values, Sequence) and any(not np.isscalar(v) for v in values)
 
 
-def _one_list(values: ItemFilter, n_items: int, name: str) -> NDArray[np.int32]:
-    return np.unique(check_rows(values, n_items, name)).astype(np.int32)  # type: ignore[arg-type]
+def _one_list(values: Any, n_items: int, name: str) -> NDArray[np.int32]:
+    return np.unique(check_rows_there(values, n_items, name)).astype(np.int32)
 
 
-def _pattern(values: Any, asked: Asked, n_items: int, name: str) -> sp.csr_array | None:
+def _lists(values: Any, asked: Asked, n_items: int, name: str) -> Listed:
+    """A list for each query, ascending, no item twice."""
+    if isinstance(values, CSR | Picked):
+        return values
+    if is_sparse_on_gpu(values):
+        return asked.pick_lists(on_gpu.of_sparse(values, n_items, name), name)
+    if is_on_gpu(values):
+        return asked.pick_lists(on_gpu.of_table(values, n_items, name), name)
+    return CSR.from_scipy(_pattern(values, asked, n_items, name), dtype=None)
+
+
+def _pattern(values: Any, asked: Asked, n_items: int, name: str) -> sp.csr_array:
     """Each query's stored columns, all of value True, sorted, no duplicates."""
-    if values is None:
-        return None
     matrix: Any = values if sp.issparse(values) else _from_lists(values, n_items, name)
     if matrix.ndim != 2 or matrix.shape[1] != n_items:
         raise ValueError(
@@ -178,21 +186,3 @@ def _from_lists(lists: Sequence[Sequence[int]], n_items: int, name: str) -> sp.c
     indptr = np.cumsum([0, *map(len, rows)])
     columns = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=indptr[-1])
     return sp.csr_array((np.ones(len(columns), dtype=bool), columns, indptr), (len(rows), n_items))
-
-
-def _csr(matrix: sp.csr_array | None) -> CSR | None:
-    return None if matrix is None else CSR.from_scipy(matrix, dtype=None)
-
-
-def _matrix(rows: CSR) -> sp.csr_array:
-    marks = np.ones(len(rows.indices), dtype=bool)
-    return sp.csr_array((marks, rows.indices, rows.indptr), shape=(rows.n_rows, rows.n_columns))
-
-
-def _holds(rows: CSR, items: Rows) -> NDArray[np.bool_]:
-    """Whether row r holds ``items[r]``; a single row stands for all."""
-    if rows.n_rows == 1:
-        return np.isin(items, rows.indices)
-    width = rows.n_columns
-    stored = np.repeat(np.arange(rows.n_rows), rows.counts) * width + rows.indices
-    return np.isin(np.arange(len(items)) * width + items, stored)

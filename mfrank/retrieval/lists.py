@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.amounts import check_count
 from mfrank.arrays import beside, on_host
 from mfrank.backends import Backend, Factors
-from mfrank.csr import CSR
 from mfrank.foreign import is_on_gpu
+from mfrank.picked import Listed
 from mfrank.retrieval.asked import Asked
 from mfrank.retrieval.candidates import Candidates
-from mfrank.retrieval.recommend import Lists, recommend, similar
+from mfrank.retrieval.recommend import Lists, look_up, recommend, similar
 from mfrank.retrieval.sides import Raw, Side, is_single
 
 __all__ = ["Answer", "Asking", "Wanted", "answer", "best", "closest"]
@@ -50,7 +49,7 @@ class Wanted:
         check_count("n_threads", self.n_threads, 0)
 
     def candidates(
-        self, asked: Asked, answering: Side, seen: sp.csr_array | CSR | None = None
+        self, asked: Asked, answering: Side, seen: sp.csr_array | Listed | None = None
     ) -> Candidates:
         """What each list may hold; ``seen`` has one row for each list."""
         name = f"{answering.name}s"
@@ -64,25 +63,29 @@ class Wanted:
 
 
 class Asking(NamedTuple):
-    """Who asks, with their factors and biases, which lie where the ids asked about do."""
+    """Who asks, with their factors and biases, which lie where the ids asked about do.
+
+    Of ids on a GPU, factors are looked up where the backend reads them.
+    """
 
     asked: Asked
     factors: Factors
     biases: NDArray[Any] | None
 
     @classmethod
-    def known(cls, side: Side, raw: Raw, argument: str) -> Asking:
+    def known(cls, side: Side, raw: Raw, argument: str, backend: Backend) -> Asking:
         """Rows of the model; ValueError where an id is unknown."""
         rows = side.rows_there(raw, argument)
-        as_many = len(rows) == len(side.ids)
-        all_of_them = as_many and bool((rows == np.arange(len(rows), like=rows)).all())
-        at = beside(rows, side.factors)
-        factors = beside(side.factors if all_of_them else side.factors[at], rows)
-        biases = None if side.biases is None else beside(side.biases[at], rows)
+        factors = beside(look_up(rows, side.factors, backend), rows)
+        biases = side.biases
+        if biases is not None:
+            biases = beside(look_up(rows, biases, backend), rows)
         return cls(Asked.known(rows, len(side.ids)), factors, biases)
 
 
-def best(asking: Asking, answering: Side, wanted: Wanted, seen: sp.csr_array | CSR | None) -> Lists:
+def best(
+    asking: Asking, answering: Side, wanted: Wanted, seen: sp.csr_array | Listed | None
+) -> Lists:
     """Rows of the answering side by score."""
     ids, scores = recommend(
         asking.factors,

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.amounts import check_count
-from mfrank.arrays import beside, empty_beside, on_host, reachable
+from mfrank.arrays import beside, empty_beside, reachable
 from mfrank.backends import Backend, Factors, choose
 from mfrank.directions import directions_of
-from mfrank.foreign import as_array
-from mfrank.retrieval.asked import check_rows_there
+from mfrank.foreign import as_array, is_on_gpu
+from mfrank.retrieval.asked import Rows, check_rows_there
 from mfrank.retrieval.candidates import Candidates
 
-__all__ = ["Lists", "nearest", "recommend", "score", "similar"]
+__all__ = ["Lists", "look_up", "nearest", "recommend", "score", "similar"]
 
 Lists: TypeAlias = tuple[NDArray[np.int32], NDArray[Any]]
 """Item ids and scores, both of shape (n_queries, n); id -1, score NaN where a list ends early."""
@@ -165,21 +165,21 @@ def similar(
     check_count("n", n, 1)
     factors = as_array(factors, "factors")
     own = check_rows_there(rows, len(factors), "rows")
-    candidates, filtered = candidates or Candidates(), on_host(own)
+    backend, candidates = backend or choose(), candidates or Candidates()
     candidates.check(len(own), len(factors))
-    itself = factors[beside(own, factors)]
+    itself = look_up(own, factors, backend)
     ids, scores = nearest(
         itself,
         factors,
         n=n,
-        candidates=candidates.without(filtered, len(factors)),
+        candidates=candidates.without(own, len(factors)),
         directions=directions,
         backend=backend,
         n_threads=n_threads,
     )
-    led = beside(np.flatnonzero(candidates.allow(filtered)), ids)
+    led = np.flatnonzero(beside(candidates.allow(own), ids))
     ids[led, 1:], scores[led, 1:] = ids[led, :-1], scores[led, :-1]
-    ids[led, 0], scores[led, 0] = beside(own, ids)[led], itself.any(axis=1)[led]
+    ids[led, 0], scores[led, 0] = beside(own, ids)[led], (itself[led] != 0).any(axis=1)
     return beside(ids, own), beside(scores, own)
 
 
@@ -223,6 +223,16 @@ def score(
     if item_bias is not None:
         scores += beside(item_bias, scores)[right].astype(scores.dtype)
     return beside(scores, asked)
+
+
+def look_up(rows: Rows, table: Factors, backend: Backend) -> Factors:
+    """Some rows of a table, or itself; of rows on a GPU, where the backend reads tables."""
+    reached = backend.place(table) if is_on_gpu(rows) else table
+    as_many = len(rows) == len(reached)
+    if as_many and bool((rows == np.arange(len(rows), like=rows)).all()):
+        return reached
+    found: Factors = reached[beside(rows, reached)]
+    return found
 
 
 def _as_queries(vectors: ArrayLike, factors: Factors, name: str) -> Factors:

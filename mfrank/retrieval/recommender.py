@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import beside
 from mfrank.backends import Factors, choose
-from mfrank.csr import CSR
 from mfrank.data.ids import Ids
+from mfrank.picked import Listed, Picked
 from mfrank.retrieval.lists import Answer, Asking, Wanted, answer, best, closest
 from mfrank.retrieval.recommend import score
 from mfrank.retrieval.seen import Seen, pack, unpack
-from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_rows, sides
+from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_lists, sides
 from mfrank.store.factors import FactorStore
 
 __all__ = ["NotFittedError", "Recommender"]
@@ -39,8 +39,9 @@ class Recommender:
     does not grow with users times items.
 
     Ids may be arrays of any library. Row numbers that lie on a GPU are answered there, by CuPy's
-    arrays, and with ``backend="cuda"`` neither factors nor scores come to the host in between;
-    filters are read there, and so are ids that have labels.
+    arrays: with ``backend="cuda"`` nothing comes to the host meanwhile, neither factors nor scores,
+    nor filters that lie there too (arrays, or sparse matrices of CuPy's). Only labels are host
+    things: where ids have labels, they are looked up and answered on the host.
     """
 
     backend: str = "auto"
@@ -105,21 +106,23 @@ class Recommender:
         Parameters
         ----------
         userid : id, or 1-D array-like of ids
-        user_items : Interactions or scipy sparse, optional
-            What users have seen. By default the interactions of the fit. Interactions are read
+        user_items : Interactions, or sparse of scipy's or CuPy's, optional
+            What users have seen. By default the interactions of the fit, which go to a GPU once and
+            stay there while the model lives, if they fit. Interactions are read
             by their ids. A sparse matrix has a row for each user of the model, or else one for
             each user asked about, in their order.
         N : int, default 10
             Length of a list, >= 1; it may exceed the number of items.
         filter_already_liked_items : bool, default True
             Leave out every item stored in the user's row of ``user_items``.
-        filter_items : ids, list of lists of ids, or scipy sparse, optional
-            Items not to recommend: to anyone, or (one list or row for each) to each user asked
-            about. The entries stored in a sparse matrix count, its columns are item rows.
+        filter_items : ids, list of lists of ids, or sparse of scipy's or CuPy's, optional
+            Items not to recommend: to anyone, or (one list or row for each, of an array too) to
+            each user asked about. The entries stored in a sparse matrix count, its columns are item
+            rows.
         recalculate_user : bool, default False
             Solve the users' factors anew from their rows of ``user_items``, which must be given;
-            users then need not be known to the model.
-        items : ids, list of lists of ids, or scipy sparse, optional
+            users then need not be known to the model. Rows are checked on the host for it.
+        items : as filter_items, optional
             The only items to recommend, in the same forms as ``filter_items``.
         by_row : bool, default False
             Ids of users and items are row numbers, in arguments and answer.
@@ -145,7 +148,7 @@ class Recommender:
             factors = np.atleast_2d(self.recalculate_user(userid, user_items, by_row=by_row))
             asking = Asking(users.asked(userid), factors, None)
         else:
-            asking = Asking.known(users, userid, "userid")
+            asking = Asking.known(users, userid, "userid", wanted.backend)
         seen = None
         if filter_already_liked_items:
             seen = self._seen_by(userid, user_items, users, item_side)
@@ -170,7 +173,7 @@ class Recommender:
         itemid = given_ids(itemid, "itemid")
         wanted = self._wanted(N, filter_users, users, n_threads)
         user_side, items = sides(self.placed, by_row=by_row)
-        asking = Asking.known(items, itemid, "itemid")
+        asking = Asking.known(items, itemid, "itemid", wanted.backend)
         seen = None
         if filter_already_liked_users:
             seen = self._seen_by(itemid, item_users, items, user_side)
@@ -262,11 +265,11 @@ class Recommender:
 
     def _seen_by(
         self, raw: Raw, matrix: Matrix | None, asking: Side, answering: Side
-    ) -> sp.csr_array | CSR:
+    ) -> sp.csr_array | Listed:
         """One row for each id asked about: what not to list again."""
         argument = f"{asking.name}_{answering.name}s"
         if matrix is not None:
-            return given_rows(matrix, raw, asking, answering, argument)
+            return given_lists(matrix, raw, asking, answering, argument)
         if self._seen is None:
             raise ValueError(
                 f"{argument} is needed to filter what was seen, as this model holds no "
@@ -274,4 +277,5 @@ class Recommender:
             )
         if self._seen_rows is None or self._seen_rows.matrix is not self._seen:
             self._seen_rows = Seen(self._seen)
-        return self._seen_rows.rows_of(asking.name).pick(asking.rows(raw, f"{asking.name}id"))
+        rows = asking.rows_there(raw, f"{asking.name}id")
+        return Picked(self._seen_rows.rows_of(asking.name), rows)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.csr import CSR
+from mfrank.pickles import MadeOfFields
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Seen", "pack", "unpack"]
@@ -19,7 +20,7 @@ _INDPTR, _INDICES = "seen_indptr", "seen_indices"
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class Seen(MadeOfFields):
     """Users x items as rows of either side, made when first asked for and kept."""
 
     matrix: sp.csr_array

@@ -14,18 +14,20 @@ from mfrank.arrays import on_host
 from mfrank.backends import Factors
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
-from mfrank.foreign import sparse_to_host, take, to_host
-from mfrank.retrieval.asked import Asked, Rows, check_rows, check_rows_there
+from mfrank.foreign import is_on_gpu, is_sparse_on_gpu, sparse_to_host, take, to_host
+from mfrank.picked import Listed
+from mfrank.retrieval import on_gpu
+from mfrank.retrieval.asked import Asked, Rows, check_rows_there
 from mfrank.retrieval.candidates import ItemFilter
 from mfrank.store.factors import FactorStore
 
-__all__ = ["Matrix", "Raw", "Side", "given_ids", "given_rows", "is_single", "sides"]
+__all__ = ["Matrix", "Raw", "Side", "given_ids", "given_lists", "given_rows", "is_single", "sides"]
 
 Raw: TypeAlias = Hashable | ArrayLike
 """One id, or many (a list, an array, a range, a Series)."""
 
 Matrix: TypeAlias = Interactions | sp.sparray | sp.spmatrix
-"""Interactions, or a scipy sparse matrix."""
+"""Interactions, or a sparse matrix of scipy's or CuPy's."""
 
 
 def is_single(raw: Raw) -> bool:
@@ -85,28 +87,37 @@ class Side:
         """Who is asked for; as new to the model where any id is unknown."""
         many = [raw] if is_single(raw) else raw
         rows: Rows
-        if self.by_row:
-            rows = check_rows(many, 2**31, f"{self.name}id")  # type: ignore[arg-type]
+        if self.by_row or (self.speaks_rows and is_on_gpu(many)):
+            rows = check_rows_there(many, 2**31, f"{self.name}id")  # type: ignore[arg-type]
             known = bool((rows < len(self.ids)).all())
         else:
             rows = self.find(many, f"{self.name}id", missing=-1)
             known = bool((rows >= 0).all())
         return Asked.known(rows, len(self.ids)) if known else Asked.new(len(rows))
 
-    def filter(self, values: Any, asked: Asked, argument: str) -> ItemFilter:
-        """Bring a filter argument to row numbers: one list, or one for each query asked."""
-        values = to_host(sparse_to_host(values), argument)
+    def filter(self, values: Any, asked: Asked, argument: str) -> ItemFilter | Listed:
+        """Bring a filter argument to row numbers: one list, or one for each query asked.
+
+        What lies on a GPU stays there, but ids that have labels.
+        """
+        values = take(values, argument)
         if values is None:
             return None
+        if is_sparse_on_gpu(values):
+            return asked.pick_lists(on_gpu.of_sparse(values, len(self.ids), argument), argument)
+        if not self.speaks_rows:
+            values = to_host(values, argument)
         if sp.issparse(values):
             return asked.pick(_csr(values, self, argument), argument)
         if not _is_nested(values):
-            return self.rows(values, argument)
+            return self.rows_there(values, argument)
         if len(values) != asked.n_queries:
             raise ValueError(
                 f"{argument} must have a list for each of the {asked.n_queries} queries, or be one "
                 f"list for all; got {len(values)} lists"
             )
+        if is_on_gpu(values):
+            return on_gpu.of_table(values, len(self.ids), argument)
         return [self.rows(row, argument).tolist() for row in values]
 
     def answer(self, rows: NDArray[np.int32]) -> NDArray[Any]:
@@ -148,6 +159,16 @@ def given_rows(
     return asking.asked(raw).pick(_csr(matrix, answering, argument), argument)
 
 
+def given_lists(
+    matrix: Matrix, raw: Raw, asking: Side, answering: Side, argument: str
+) -> sp.csr_array | Listed:
+    """As :func:`given_rows`, whose values do not count; of a matrix on a GPU where it lies."""
+    if not is_sparse_on_gpu(matrix):
+        return given_rows(matrix, raw, asking, answering, argument)
+    lists = on_gpu.of_sparse(matrix, len(answering.ids), argument)
+    return asking.asked(raw).pick_lists(lists, argument)
+
+
 def _by_ids(
     matrix: Interactions, raw: Raw, asking: Side, answering: Side, argument: str
 ) -> sp.csr_array:
@@ -170,8 +191,8 @@ def _by_ids(
 
 def _is_nested(values: Any) -> bool:
     """Whether a filter has one list for each query."""
-    if isinstance(values, np.ndarray):
-        return values.ndim > 1
+    if isinstance(values, np.ndarray) or is_on_gpu(values):
+        return bool(values.ndim > 1)
     return isinstance(values, Sequence) and not all(map(is_single, values))
 
 

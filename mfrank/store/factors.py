@@ -17,6 +17,7 @@ from mfrank.arrays import on_host
 from mfrank.data.ids import Ids
 from mfrank.directions import directions_of
 from mfrank.foreign import is_on_gpu
+from mfrank.pickles import MadeOfFields
 from mfrank.quadratic import Counts
 from mfrank.store import checks as check
 from mfrank.store.folder import read, write
@@ -42,7 +43,7 @@ def _versions() -> dict[str, str]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FactorStore:
+class FactorStore(MadeOfFields):
     """A fitted model as arrays: user x scores item y by p_x . q_y + b_x + b_y.
 
     A store does not change: it keeps read-only views of the arrays it is given (and copies only

@@ -28,13 +28,14 @@ score_tiles(const T* queries, Int n_queries, const T* items, Int n_items, Int k,
     });
 }
 
-// What no list may hold has no score: NaN. Items are those of the `shelf`, ascending, or all, from
-// the one at `begin` on. A block a query.
+// What no list may hold has no score: NaN. Query q has listed `indices` from begins[q] up to ends[q],
+// ascending. Items are those of the `shelf`, ascending, or all, from the one at `begin` on. A block a
+// query.
 extern "C" __global__ void __launch_bounds__(128)
-drop_listed(const Int* indptr, Int first, const int* indices, const int* shelf, Int begin,
+drop_listed(const Int* begins, const Int* ends, const int* indices, const int* shelf, Int begin,
             Int n_items, T* scores) {
     const Int q = blockIdx.x;
-    for (Int e = indptr[q] - first + threadIdx.x; e < indptr[q + 1] - first; e += blockDim.x) {
+    for (Int e = begins[q] + threadIdx.x; e < ends[q]; e += blockDim.x) {
         Int at = Int(indices[e]) - begin;
         if (shelf) {
             at = lower_bound(shelf + begin, n_items, indices[e]);
@@ -46,12 +47,12 @@ drop_listed(const Int* indptr, Int first, const int* indices, const int* shelf, 
 
 // As above, of all items but those listed. Blocks of items by queries.
 extern "C" __global__ void __launch_bounds__(128)
-keep_listed(const Int* indptr, Int first, const int* indices, const int* shelf, Int begin,
+keep_listed(const Int* begins, const Int* ends, const int* indices, const int* shelf, Int begin,
             Int n_items, T* scores) {
     const Int q = blockIdx.y, at = Int(blockIdx.x) * blockDim.x + threadIdx.x;
     if (at >= n_items) return;
     const int item = shelf ? shelf[begin + at] : int(begin + at);
-    const int* const row = indices + (indptr[q] - first);
-    const Int n = indptr[q + 1] - indptr[q], found = lower_bound(row, n, item);
+    const int* const row = indices + begins[q];
+    const Int n = ends[q] - begins[q], found = lower_bound(row, n, item);
     if (found == n || row[found] != item) scores[q * n_items + at] = T(NAN_BITS);
 }
