@@ -24,13 +24,14 @@
 #include "walk.h"
 #include "settling.h"
 #include "settle.h"
+#include "sketch.h"
 #include "best.h"
 #include "item_tile.h"
 #include "topk.h"
 
 template <class T>
 static Kernels<T> kernels() {
-    return {solve_rows<T>, rotate<T>, gram<T>, observed_value<T>, top_k<T>, score<T>, sum_items<T>,
+    return {solve_rows<T>, rotate<T>, gram<T>, observed_value<T>, top_k<T>, sketch<T>, score<T>, sum_items<T>,
             sum_queries<T>, adam<T>, sum_ramps<T>, push_ramps<T>, sum_sorted_hinges<T>,
             push_sorted_hinges<T>, top_thresholds<T>, softmax<T>, walk<T>, settle<T>, slide<T>,
             confine<T>, draw_likes, draw_others};

@@ -23,6 +23,7 @@
 #include "parallel.h"
 #include "random.h"
 #include "tasks.h"
+#include "topk_bind.h"
 #include "walk_bind.h"
 
 namespace mfrank {
@@ -141,40 +142,6 @@ double observed_value(const py::tuple& csr, const py::tuple& observed, bool user
         {cells, left.data, right.data, right.columns, n_threads});
 }
 
-// Rows of columns, (indptr, indices).
-template <class T>
-Csr<T> lists_view(const py::object& rows, int64_t n_columns, int n_threads) {
-    const auto pair = rows.cast<py::tuple>();
-    if (pair.size() != 2) throw py::value_error("rows must be (indptr, indices)");
-    return csr_view<T>(pair[0], pair[1], py::none(), n_columns, n_threads);
-}
-
-template <class T>
-void top_k(const py::object& queries, const py::object& items, const py::object& item_bias,
-           const py::object& shelves, const py::object& lengths, const py::object& exclude,
-           const py::object& ids, const py::object& scores, int n_threads) {
-    const Matrix<const T> right(items, "items");
-    const Matrix<const T> left(queries, "queries", ANY_SIZE, right.columns);
-    const Matrix<int32_t> listed(ids, "ids", left.rows);
-    TopKTask<T> task{};
-    task.queries = left.data, task.n_queries = left.rows;
-    task.items = right.data, task.k = right.columns;
-    if (!item_bias.is_none()) task.bias = Vector<const T>(item_bias, "item_bias", right.rows).data;
-    task.shelves = lists_view<T>(shelves, right.rows, n_threads);
-    if (task.shelves.n_rows != 1 || !lengths.is_none())
-        check_size("shelves", task.shelves.n_rows, lengths.is_none() ? left.rows : 1, "rows");
-    if (!lengths.is_none())
-        task.lengths = Vector<const double>(lengths, "lengths", task.shelves.indptr[1]).data;
-    if (!exclude.is_none()) {
-        task.exclude = lists_view<T>(exclude, right.rows, n_threads);
-        check_size("exclude", task.exclude.n_rows, left.rows, "rows");
-    }
-    task.count = listed.columns, task.ids = listed.data;
-    task.scores = Matrix<T>(scores, "scores", left.rows, listed.columns).data;
-    task.n_threads = n_threads;
-    if (task.n_queries > 0 && task.count > 0) chosen_kernels<T>().top_k(task);
-}
-
 }  // namespace mfrank
 
 PYBIND11_MODULE(_ext, m) {
@@ -231,18 +198,8 @@ PYBIND11_MODULE(_ext, m) {
         py::kw_only(), "rows"_a, "observed"_a, "users_are_rows"_a, "row_factors"_a, "fixed"_a,
         "n_threads"_a);
 
-    m.def(
-        "top_k",
-        [](const py::object& queries, const py::object& items, const py::object& item_bias,
-           const py::object& shelves, const py::object& lengths, const py::object& exclude,
-           const py::object& ids, const py::object& scores, int n_threads) {
-            const auto run = is_double(items, "items") ? top_k<double> : top_k<float>;
-            run(queries, items, item_bias, shelves, lengths, exclude, ids, scores, n_threads);
-        },
-        py::kw_only(), "queries"_a, "items"_a, "item_bias"_a, "shelves"_a, "lengths"_a,
-        "exclude"_a, "ids"_a, "scores"_a, "n_threads"_a);
-
     bind_lists(m);
     bind_losses(m);
+    bind_topk(m);
     bind_walk(m);
 }

@@ -225,6 +225,12 @@ struct SettleTask {
     int n_threads;
 };
 
+// Items at a byte a factor; sketch.h.
+struct Sketch {
+    const int8_t* codes;           // aligned to a cache line; or null
+    const float *scales, *rooms;
+};
+
 // Backend.top_k: the lists of every query, the places that stay empty left as they are.
 template <class T>
 struct TopKTask {
@@ -232,6 +238,7 @@ struct TopKTask {
     int64_t n_queries, k;
     const T* bias;          // (n_items), or null
     Csr<T> shelves;         // the items each query may get; a single row serves all
+    Sketch sketch;          // where it is, the shelf is every item, and needs no indices
     const double* lengths;  // of the single shelf's items, bias included, descending; or null
     Csr<T> exclude;         // ascending in each row; no rows: nothing is excluded
     int64_t count;          // length of a list
@@ -249,6 +256,8 @@ struct Kernels {
     void (*gram)(const GramTask<T>&);
     double (*observed_value)(const ValueTask<T>&);
     void (*top_k)(const TopKTask<T>&);
+    void (*sketch)(const T* items, int64_t n_items, int64_t k, int n_threads, int8_t* codes,
+                   float* scales, float* rooms);
     void (*score)(const ListTask<T>&, T* out);
     void (*sum_items)(const ListTask<T>&, const T* slopes, T* out);
     void (*sum_queries)(const ListTask<T>&, const Grouped<T>&, T* out);

@@ -94,7 +94,8 @@ class Group {
         const int64_t capacity = std::min(task_.count, n_items);
         if (capacity == 0) return;
         start(begin, end, capacity);
-        search(task_.shelves.indices + first, n_items, blocks);
+        if (task_.sketch.codes) search_sketch(first, n_items, blocks);
+        else search(task_.shelves.indices + first, n_items, blocks);
         for (int64_t p = 0; p < n_panels_; ++p)
             for (int i = 0; i < panels_[p].count; ++i) {
                 const int64_t place = (panels_[p].first + i) * task_.count;
@@ -132,6 +133,29 @@ class Group {
             }
             vec(scores + v * W<T>) = score_rows<T>(query, rows, ahead, task_.k) + biases;
         }
+    }
+
+    // Of items [first, first + n_items) those whose ceilings are open, a tile of them at a time.
+    void search_sketch(int64_t first, int64_t n_items, Blocks& blocks) {
+        constexpr double ANY_LENGTH = std::numeric_limits<double>::infinity();
+        Panel<T, M>& panel = panels_[0];
+        const int64_t end = first + n_items;
+        const SketchedQuery<T> query(task_.sketch, panel.packed, task_.k, task_.bias);
+        int32_t found[NR<T>];
+        int count = 0;
+        for (int64_t block = first / SKETCH_BLOCK; block * SKETCH_BLOCK < end; ++block) {
+            if (block % 256 == 255 && blocks.stopping()) return;
+            uint32_t may = query.may_reach(block, end, panel.best[0].threshold);
+            for (; may; may &= may - 1) {
+                const int64_t id = block * SKETCH_BLOCK + __builtin_ctz(may);
+                if (id < first || id >= end) continue;
+                found[count++] = static_cast<int32_t>(id);
+                if (count < NR<T>) continue;
+                offer_tile(panel, found, count, count, ANY_LENGTH);
+                count = 0;
+            }
+        }
+        if (count > 0) offer_tile(panel, found, count, count, ANY_LENGTH);
     }
 
     // Longest items first: the search ends when no list is open to items of the length reached.
@@ -223,8 +247,9 @@ template <class T, int M>
 static void serve(const TopKTask<T>& task, int64_t size, int64_t threads) {
     constexpr int64_t WORTH_A_THREAD = int64_t{1} << 19;  // factors read, about 0.1 ms
     const int64_t n_items = task.shelves.indptr[1];
+    const int64_t worth = task.sketch.codes ? 4 * WORTH_A_THREAD : WORTH_A_THREAD;
     const int64_t n_parts =
-        std::min({threads, n_items * depth_of(task) / WORTH_A_THREAD, n_items / task.count});
+        std::min({threads, n_items * depth_of(task) / worth, n_items / task.count});
     if (task.shelves.n_rows == 1 && task.n_queries <= M && n_parts > 1)
         serve_in_parts<T, M>(task, n_parts);
     else serve_in_groups<T, M>(task, size);
@@ -236,7 +261,8 @@ static void top_k(const TopKTask<T>& task) {
     // 1,024 factors, also where the group's own panels leave the second-level cache.
     constexpr int64_t MOST = 512, ENTRIES = int64_t{1} << 20;
     const int64_t threads = task.n_threads > 0 ? task.n_threads : usable_cores();
-    if (task.n_queries == 1 || task.shelves.n_rows != 1) return serve<T, 1>(task, 1, threads);
+    if (task.n_queries == 1 || task.shelves.n_rows != 1 || task.sketch.codes)
+        return serve<T, 1>(task, 1, threads);
     const int64_t fair = task.n_queries / (4 * threads);
     const int64_t size = std::max<int64_t>(1, std::min({MOST, fair, ENTRIES / task.count}));
     serve<T, MR>(task, (size + MR - 1) / MR * MR, threads);

@@ -14,6 +14,7 @@ _Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any] | None]
 """indptr, indices, data of a CSR; the data are of the factors' dtype."""
 
 _Lists = tuple[NDArray[np.int64], NDArray[np.int32]]
+_Sketch = tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.float32]]
 """indptr, indices of rows of items."""
 
 _Terms = tuple[tuple[NDArray[np.float64], float], ...]
@@ -231,7 +232,8 @@ def top_k(
     queries: NDArray[Any],
     items: NDArray[Any],
     item_bias: NDArray[Any] | None,
-    shelves: _Lists,
+    shelves: _Lists | None,
+    sketch: _Sketch | None,
     lengths: NDArray[np.float64] | None,
     exclude: _Lists | None,
     ids: NDArray[np.int32],
@@ -242,8 +244,12 @@ def top_k(
 
     ``shelves`` holds the items a query may get, one row for all or a row per query; ``exclude``,
     ascending, those of them it may not. ``lengths`` are those of the single shelf's items, which
-    then come longest first; a bias counts as one of an item's coordinates.
+    then come longest first; a bias counts as one of an item's coordinates. With a ``sketch`` of the
+    items, ``shelves`` and ``lengths`` are None: a query may get every item.
     """
+
+def sketch(items: NDArray[Any], parts: _Sketch, n_threads: int) -> None:
+    """Write the items at a byte a factor into arrays of zeros; see mfrank/sketches.py."""
 
 def walk(
     *,

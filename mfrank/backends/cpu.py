@@ -35,11 +35,14 @@ from mfrank.picked import Listed, listed_on_host, union
 from mfrank.precise import in_float64, minimum_norm
 from mfrank.products import multiply
 from mfrank.quadratic import RowProblem
+from mfrank.sketches import sketch_of
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 GATHERS: tuple[GatherDtype, ...] = ()
 
 _ENOUGH = 1e-4  # Where only the number of steps is given, those beyond this tolerance are spared.
+
+_QUERIES_WORTH_A_SKETCH = 16  # More share what they read of the items themselves.
 
 _QUERIES_WORTH_A_SORT = 256  # Sorting the items by length takes as long as to score so many.
 
@@ -283,14 +286,19 @@ def top_k(
     ids = np.full((len(queries), k), -1, dtype=np.int32)
     scores = np.full((len(queries), k), np.nan, dtype=items.dtype)
     excluded = union(exclude)
-    shelves, lengths = _shelves(candidates, exclude_all, len(items)), None
-    if shelves.n_rows == 1 and len(queries) >= _QUERIES_WORTH_A_SORT:
-        shelves, lengths = _longest_first(shelves, items, item_bias)
+    sketch, shelves, lengths = None, None, None
+    if candidates is None and exclude_all is None and len(queries) <= _QUERIES_WORTH_A_SKETCH:
+        sketch = sketch_of(items, n_threads)
+    if sketch is None:
+        shelves = _shelves(candidates, exclude_all, len(items))
+        if shelves.n_rows == 1 and len(queries) >= _QUERIES_WORTH_A_SORT:
+            shelves, lengths = _longest_first(shelves, items, item_bias)
     _ext.top_k(
         queries=queries,
         items=items,
         item_bias=item_bias,
-        shelves=(shelves.indptr, shelves.indices),
+        shelves=None if shelves is None else (shelves.indptr, shelves.indices),
+        sketch=sketch,
         lengths=lengths,
         exclude=None if excluded is None else (excluded.indptr, excluded.indices),
         ids=ids,

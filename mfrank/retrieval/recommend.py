@@ -120,8 +120,7 @@ def nearest(
     """
     backend, factors = backend or choose(), as_array(factors, "factors")
     queries = _as_queries(vectors, factors, "vectors")
-    if not np.isfinite(queries).all():
-        raise ValueError("vectors must be finite, got NaN or infinity")
+    _check_finite(queries, "vectors")
     if directions is None:
         directions = directions_of(backend.place(factors))
     ids, scores = recommend(
@@ -167,13 +166,15 @@ def similar(
     own = check_rows_there(rows, len(factors), "rows")
     backend, candidates = backend or choose(), candidates or Candidates()
     candidates.check(len(own), len(factors))
-    itself = look_up(own, factors, backend)
-    ids, scores = nearest(
+    if directions is None:
+        directions = directions_of(backend.place(factors))
+    itself = look_up(own, directions, backend)
+    _check_finite(itself, "factors of rows")
+    ids, scores = recommend(
         itself,
-        factors,
+        directions,
         n=n,
         candidates=candidates.without(own, len(factors)),
-        directions=directions,
         backend=backend,
         n_threads=n_threads,
     )
@@ -242,6 +243,11 @@ def _as_queries(vectors: ArrayLike, factors: Factors, name: str) -> Factors:
             f"{name} must have shape (n_queries, {factors.shape[1]}), got {queries.shape}"
         )
     return queries
+
+
+def _check_finite(vectors: Factors, name: str) -> None:
+    if not np.isfinite(vectors).all():
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
 
 
 def _contiguous(array: Factors, dtype: np.dtype[Any]) -> Factors:
