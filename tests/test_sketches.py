@@ -113,6 +113,17 @@ def test_what_is_beyond_numbers_is_scored_as_ever(value: float) -> None:
             np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_sums_that_overflow_on_the_way_do_so_with_a_sketch_too() -> None:
+    items = np.full((100, 2), [1e17, 0], np.float32)
+    items[70] = 1e20, -1e20  # 0 in the end, but infinite before
+    queries = np.full((1, 2), 1e20, np.float32)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cpu, "sketch_of", Sketch.of)
+        ids, scores = cpu.top_k(queries, items, 1)
+    assert (ids[0, 0], scores[0, 0]) == (70, np.inf)
+
+
 def test_only_what_does_not_change_and_is_asked_for_again_is_sketched() -> None:
     items = np.ones((2000, 100), np.float32)
     assert sketch_of(items) is None
