@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mfrank import native, sketches
+from mfrank import native, shelves, sketches
 from mfrank.csr import CSR
 from mfrank.sketches import Sketch, sketch_of
 
@@ -77,7 +77,7 @@ def test_lists_have_the_bits_of_those_without(
     for filters in ({}, {"item_bias": bias}, {"exclude": (exclude,)}):
         wanted = cpu.top_k(queries, items, count, **filters)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(cpu, "sketch_of", Sketch.of)
+            patched.setattr(shelves, "sketch_of", Sketch.of)
             found = cpu.top_k(queries, items, count, n_threads=n_threads, **filters)
         for mine, theirs in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(mine, theirs)
@@ -108,7 +108,7 @@ def test_what_is_beyond_numbers_is_scored_as_ever(value: float) -> None:
     queries[1, 3] = value
     wanted = cpu.top_k(queries, items, 30)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(cpu, "sketch_of", Sketch.of)
+        patched.setattr(shelves, "sketch_of", Sketch.of)
         for mine, theirs in zip(cpu.top_k(queries, items, 30), wanted, strict=True):
             np.testing.assert_array_equal(mine, theirs)
 
@@ -119,7 +119,7 @@ def test_sums_that_overflow_on_the_way_do_so_with_a_sketch_too() -> None:
     items[70] = 1e20, -1e20  # 0 in the end, but infinite before
     queries = np.full((1, 2), 1e20, np.float32)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(cpu, "sketch_of", Sketch.of)
+        patched.setattr(shelves, "sketch_of", Sketch.of)
         ids, scores = cpu.top_k(queries, items, 1)
     assert (ids[0, 0], scores[0, 0]) == (70, np.inf)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,20 +30,16 @@ from mfrank.chains import Chain, Moves, Settled, Until, Walked
 from mfrank.csr import CSR
 from mfrank.native import ext as _ext
 from mfrank.native import why_missing
-from mfrank.picked import Listed, listed_on_host, union
+from mfrank.picked import Listed, union
 from mfrank.precise import in_float64, minimum_norm
 from mfrank.products import multiply
 from mfrank.quadratic import RowProblem
-from mfrank.sketches import sketch_of
+from mfrank.shelves import shelves_for
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 GATHERS: tuple[GatherDtype, ...] = ()
 
 _ENOUGH = 1e-4  # Where only the number of steps is given, those beyond this tolerance are spared.
-
-_QUERIES_WORTH_A_SKETCH = 16  # More share what they read of the items themselves.
-
-_QUERIES_WORTH_A_SORT = 256  # Sorting the items by length takes as long as to score so many.
 
 
 def why_unavailable() -> str | None:
@@ -282,22 +277,18 @@ def top_k(
     candidates: Listed | None = None,
     n_threads: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """Scores, filters and selection in one pass, the longest items first, which ends it early."""
+    """Scores, filters and selection in one pass."""
     ids = np.full((len(queries), k), -1, dtype=np.int32)
     scores = np.full((len(queries), k), np.nan, dtype=items.dtype)
     excluded = union(exclude)
-    sketch, shelves, lengths = None, None, None
-    if candidates is None and exclude_all is None and len(queries) <= _QUERIES_WORTH_A_SKETCH:
-        sketch = sketch_of(items, n_threads)
-    if sketch is None:
-        shelves = _shelves(candidates, exclude_all, len(items))
-        if shelves.n_rows == 1 and len(queries) >= _QUERIES_WORTH_A_SORT:
-            shelves, lengths = _longest_first(shelves, items, item_bias)
+    rows, sketch, lengths = shelves_for(
+        len(queries), items, item_bias, candidates, exclude_all, n_threads
+    )
     _ext.top_k(
         queries=queries,
         items=items,
         item_bias=item_bias,
-        shelves=None if shelves is None else (shelves.indptr, shelves.indices),
+        shelves=None if rows is None else (rows.indptr, rows.indices),
         sketch=sketch,
         lengths=lengths,
         exclude=None if excluded is None else (excluded.indptr, excluded.indices),
@@ -306,35 +297,6 @@ def top_k(
         n_threads=n_threads,
     )
     return ids, scores
-
-
-def _shelves(candidates: Listed | None, exclude_all: NDArray[np.int32] | None, n_items: int) -> CSR:
-    """What each query may get, before its own exclusions; one row where all share it."""
-    shelves = _every(n_items) if candidates is None else listed_on_host(candidates)
-    if exclude_all is None:
-        return shelves
-    kept = np.isin(shelves.indices, on_host(exclude_all), invert=True)
-    before = np.concatenate([[0], np.cumsum(kept)])
-    return CSR(before[shelves.indptr], shelves.indices[kept], None, n_items)
-
-
-@lru_cache(maxsize=2)  # A single query is answered as fast as they are written.
-def _every(n_items: int) -> CSR:
-    return CSR(np.array([0, n_items]), np.arange(n_items, dtype=np.int32), None, n_items)
-
-
-def _longest_first(
-    shelf: CSR, items: Factors, item_bias: NDArray[Any] | None
-) -> tuple[CSR, NDArray[np.float64]]:
-    """A single row's items by descending length, a bias counting as a coordinate; the lengths."""
-    squares = np.einsum("nk,nk->n", items, items, dtype=np.float64)
-    if item_bias is not None:
-        squares += item_bias.astype(np.float64) ** 2
-    # Coordinates whose squares underflow still count.
-    squares += (items.shape[1] + 1) * np.finfo(items.dtype).tiny
-    lengths = np.sqrt(squares[shelf.indices])
-    order = np.argsort(-lengths)
-    return CSR(shelf.indptr, shelf.indices[order], None, shelf.n_columns), lengths[order]
 
 
 def _rows(problem: RowProblem) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any] | None]:
