@@ -35,7 +35,7 @@ __all__ = ["DeviceArray", "EmulatedGPU", "installed", "unknown_to", "why_unavail
 
 _HEADER = Path(__file__).with_name("emulated_gpu.h")
 _KERNEL = re.compile(
-    r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(([^)]*)\)", re.DOTALL
+    r"__global__\s+void\s+__launch_bounds__\(([^)]*)\)\s+(\w+)\(([^)]*)\)", re.DOTALL
 )
 _FOLDER = Path(__file__).parents[1] / ".pytest_cache" / "emulated-gpu"
 _OPTIONS = ["-O1", "-ffp-contract=off", "-w", "-shared", "-fPIC"]
@@ -326,7 +326,7 @@ _DTYPES = {
 def _signatures(module: Module) -> dict[str, list[str]]:
     return {
         name: [_type(one, module) for one in parameters.split(",")]
-        for name, parameters in _KERNEL.findall(module.text)
+        for _, name, parameters in _KERNEL.findall(module.text)
     }
 
 
@@ -352,8 +352,8 @@ def _compiled(module: Module) -> Path:
     """The module as a library, compiled where its text or options are new."""
     launchers = "".join(
         f'extern "C" int launch_{name}(const long long* dims, void** args) '
-        f"{{ return emulated::launch({name}, dims, args); }}\n"
-        for name in _signatures(module)
+        f"{{ return emulated::launch({name}, {most_threads}, dims, args); }}\n"
+        for most_threads, name, _ in _KERNEL.findall(module.text)
     )
     text = f'#include "{_HEADER}"\n{module.text}\n{launchers}'
     key = hashlib.sha256("\n".join([*module.options, text, _HEADER.read_text()]).encode())

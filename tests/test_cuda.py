@@ -477,6 +477,8 @@ def test_the_emulation_finds_what_is_wrong(device: EmulatedGPU) -> None:
         device.launch(module, "select_best", grid, (scores, 4, 3, places, best))
     with pytest.raises(RuntimeError, match="beyond its shared memory"):
         device.launch(module, "select_best", Grid(1, 256, 1000), (scores, 4, 2, places, best))
+    with pytest.raises(RuntimeError, match="bad grid"):  # more threads than its launch bounds
+        device.launch(module, "select_best", Grid(1, 512, 1100), (scores, 4, 2, places, best))
     with pytest.raises(AssertionError, match="no device array"):
         device.launch(module, "select_best", grid, (np.zeros(4), 4, 2, places, best))
     with pytest.raises(TypeError):
