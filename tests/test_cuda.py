@@ -493,6 +493,23 @@ def test_cupy_knows_every_function_that_was_called(device: EmulatedGPU) -> None:
     assert not emulated_gpu.unknown_to(cupy)
 
 
+def test_what_cupy_does_not_take_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions, keywords and a number of arguments that numpy takes."""
+    cupy = pytest.importorskip("cupy", reason="CuPy, which imports without a GPU")
+    monkeypatch.setattr(DeviceArray, "asked", {"functions": {}, "attributes": {}})
+    there = DeviceArray(np.eye(2))
+    np.argsort(there, axis=1, kind="stable")
+    assert not emulated_gpu.unknown_to(cupy)
+    np.argsort(there, 1, "stable", None)
+    np.count_nonzero(there, axis=1, keepdims=True)
+    np.insert(there, 0, 0)
+    assert {each.partition("(")[0] for each in emulated_gpu.unknown_to(cupy)} == {
+        "argsort",
+        "count_nonzero",
+        "insert",
+    }
+
+
 def test_without_cupy_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "why_unavailable", WHY_UNAVAILABLE)
     monkeypatch.setattr(gpu, "find_spec", lambda name: None)
