@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mfrank
 from mfrank.cuda.device import Grid
 from mfrank.cuda.sources import Module, modules
 
@@ -231,6 +232,14 @@ def test_without_nvrtc_the_message_names_the_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cupy_device, "cp", SimpleNamespace(cuda=cuda))
     assert "libnvrtc.so.12: not found" in cupy_device.why_no_gpu()
     assert "mfrank[cuda12]" in cupy_device.why_no_gpu()
+
+
+def test_without_a_gpu_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any work, and nothing else of CuPy is asked."""
+    cuda = SimpleNamespace(is_available=lambda: False)
+    monkeypatch.setattr(cupy_device, "cp", SimpleNamespace(cuda=cuda))
+    with pytest.raises(ValueError, match=r"'cuda' cannot run here: CuPy finds no NVIDIA GPU \("):
+        mfrank.ALS(backend="cuda")
 
 
 # --- CuPy itself
