@@ -184,9 +184,13 @@ def _note(function: str, args: Any, how: Any) -> None:
 
 
 def _refuse_unordered(function: str, args: Any, how: Any) -> None:
-    """CuPy adds weights atomically: the bits of a sum would change from run to run."""
+    """CuPy adds weights atomically, and CUB, which it scans a vector with, as blocks come: the bits
+    of a sum would change from run to run."""
     if function in ("bincount", "histogram") and (len(args) > 1 or "weights" in how):
         raise TypeError(f"{function} of CuPy adds in whatever order threads come")
+    scans = function in ("cumsum", "cumprod") and len(args) == 1 and how.get("axis") is None
+    if scans and np.asarray(_inside(args[0])).dtype.kind == "f":
+        raise TypeError(f"{function} of CuPy adds in whatever order blocks come, but along an axis")
 
 
 def _inside(value: Any) -> Any:
