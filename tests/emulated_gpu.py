@@ -184,8 +184,10 @@ def _note(function: str, args: Any, how: Any) -> None:
 
 
 def _refuse_unordered(function: str, args: Any, how: Any) -> None:
-    """CuPy adds weights atomically, and CUB, which it scans a vector with, as blocks come: the bits
-    of a sum would change from run to run."""
+    """Of CuPy's sums, those whose bits would change from run to run.
+
+    It adds weights atomically, and CUB, which it scans a vector with, as blocks come.
+    """
     if function in ("bincount", "histogram") and (len(args) > 1 or "weights" in how):
         raise TypeError(f"{function} of CuPy adds in whatever order threads come")
     scans = function in ("cumsum", "cumprod") and len(args) == 1 and how.get("axis") is None
