@@ -120,16 +120,17 @@ __attribute__((noinline)) inline bool run_block() {
     return !stuck;
 }
 
-// 0, or what went wrong: 1 a barrier that not all threads reach, 2 shared memory overrun.
-inline int run_grid(const long long* dims, void (*with)(void*), void* args) {
+// 0, or what went wrong: 1 a barrier that not all threads reach, 2 shared memory overrun, 3 a grid
+// that no GPU takes, or with more threads than the kernel's launch bounds.
+inline int run_grid(int most_threads, const long long* dims, void (*with)(void*), void* args) {
     gridDim = {unsigned(dims[0]), unsigned(dims[1]), 1};
     n_threads = int(dims[2]);
     blockDim = {unsigned(n_threads), 1, 1};
     const size_t shared = size_t(dims[3]);
     reversed = dims[4] != 0;
     body = with, body_args = args;
-    if (n_threads > MOST_THREADS || n_threads % WARP || shared + GUARD > sizeof shared_bytes)
-        return 3;
+    if (n_threads > most_threads || n_threads > MOST_THREADS || n_threads % WARP) return 3;
+    if (shared + GUARD > sizeof shared_bytes) return 3;
     for (unsigned y = 0; y < gridDim.y; ++y)
         for (unsigned i = 0; i < gridDim.x; ++i) {
             blockIdx = {reversed ? gridDim.x - 1 - i : i, y, 0};
@@ -155,9 +156,9 @@ struct Call {
 };
 
 template <class... A>
-int launch(void (*kernel)(A...), const long long* dims, void** args) {
+int launch(void (*kernel)(A...), int most_threads, const long long* dims, void** args) {
     Call<A...> call{kernel, args};
-    return run_grid(dims, Call<A...>::body, &call);
+    return run_grid(most_threads, dims, Call<A...>::body, &call);
 }
 
 inline Group& warp() { return warps[current / WARP]; }

@@ -35,7 +35,7 @@ __all__ = ["DeviceArray", "EmulatedGPU", "installed", "unknown_to", "why_unavail
 
 _HEADER = Path(__file__).with_name("emulated_gpu.h")
 _KERNEL = re.compile(
-    r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(([^)]*)\)", re.DOTALL
+    r"__global__\s+void\s+__launch_bounds__\(([^)]*)\)\s+(\w+)\(([^)]*)\)", re.DOTALL
 )
 _FOLDER = Path(__file__).parents[1] / ".pytest_cache" / "emulated-gpu"
 _OPTIONS = ["-O1", "-ffp-contract=off", "-w", "-shared", "-fPIC"]
@@ -71,17 +71,25 @@ def unknown_to(library: Any) -> list[str]:
         unknown += [f".{name}({how})" for how in attributes[name] if f"{how}=" not in signature]
     for name in functions.keys() - set(unknown):
         if inspect.isfunction(function := getattr(library, name)):
-            known = inspect.signature(function).parameters
-            if not (functions[name] <= known.keys() or "kwargs" in known):
-                unknown.append(f"{name}({', '.join(functions[name])})")
+            signature = inspect.signature(function)
+            unknown += [f"{name}{how}" for how in functions[name] if not _takes(signature, *how)]
     return unknown
+
+
+def _takes(signature: inspect.Signature, n_positional: int, keywords: frozenset[str]) -> bool:
+    try:
+        signature.bind(*[None] * n_positional, **dict.fromkeys(keywords))
+    except TypeError:
+        return False
+    return True
 
 
 class DeviceArray:
     """Behaves as a numpy array among its like, and refuses to become one unasked."""
 
-    asked: ClassVar[dict[str, dict[str, set[str]]]] = {"functions": {}, "attributes": {}}
-    """What the whole test run used of the library and of its arrays, and with which keywords."""
+    asked: ClassVar[dict[str, dict[str, set[Any]]]] = {"functions": {}, "attributes": {}}
+    """What the whole test run used of the library, with how many arguments and which keywords, and
+    of its arrays, with which keywords."""
 
     went: ClassVar[list[int]] = []
     """Numbers in each array that went from the host to the device."""
@@ -96,7 +104,7 @@ class DeviceArray:
         raise TypeError("implicit conversion of a device array to numpy")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **how: Any) -> Any:
-        self.asked["functions"].setdefault(ufunc.__name__, set())
+        _note(ufunc.__name__, inputs, how)
         if method != "__call__":
             raise TypeError(f"{ufunc.__name__}.{method} of numpy need not reach CuPy's")
         if "out" in how:
@@ -106,7 +114,7 @@ class DeviceArray:
     def __array_function__(self, function: Any, _: Any, args: Any, how: Any) -> Any:
         how = {name: value for name, value in how.items() if name != "like"}
         _refuse_unordered(function.__name__, args, how)
-        self.asked["functions"].setdefault(function.__name__, set()).update(how)
+        _note(function.__name__, args, how)
         if function is np.empty:
             return _poisoned(function(*args, **how))
         if function in (np.asarray, np.array, np.zeros, np.arange):
@@ -171,10 +179,20 @@ for _name in [prefix + name for prefix in ("", "r", "i") for name in _BINARY] + 
     setattr(DeviceArray, f"__{_name}__", _operator(f"__{_name}__"))
 
 
+def _note(function: str, args: Any, how: Any) -> None:
+    DeviceArray.asked["functions"].setdefault(function, set()).add((len(args), frozenset(how)))
+
+
 def _refuse_unordered(function: str, args: Any, how: Any) -> None:
-    """CuPy adds weights atomically: the bits of a sum would change from run to run."""
+    """Of CuPy's sums, those whose bits would change from run to run.
+
+    It adds weights atomically, and CUB, which it scans a vector with, as blocks come.
+    """
     if function in ("bincount", "histogram") and (len(args) > 1 or "weights" in how):
         raise TypeError(f"{function} of CuPy adds in whatever order threads come")
+    scans = function in ("cumsum", "cumprod") and len(args) == 1 and how.get("axis") is None
+    if scans and np.asarray(_inside(args[0])).dtype.kind == "f":
+        raise TypeError(f"{function} of CuPy adds in whatever order blocks come, but along an axis")
 
 
 def _inside(value: Any) -> Any:
@@ -207,7 +225,7 @@ class _Namespace:
 
         def call(*args: Any, **how: Any) -> Any:
             _refuse_unordered(name, args, how)
-            DeviceArray.asked["functions"].setdefault(name, set()).update(how)
+            _note(name, args, how)
             if name in ("empty", "empty_like"):
                 return _poisoned(found(*map(_inside, args), **how))
             return _outside(found(*map(_inside, args), **{n: _inside(v) for n, v in how.items()}))
@@ -326,7 +344,7 @@ _DTYPES = {
 def _signatures(module: Module) -> dict[str, list[str]]:
     return {
         name: [_type(one, module) for one in parameters.split(",")]
-        for name, parameters in _KERNEL.findall(module.text)
+        for _, name, parameters in _KERNEL.findall(module.text)
     }
 
 
@@ -352,8 +370,8 @@ def _compiled(module: Module) -> Path:
     """The module as a library, compiled where its text or options are new."""
     launchers = "".join(
         f'extern "C" int launch_{name}(const long long* dims, void** args) '
-        f"{{ return emulated::launch({name}, dims, args); }}\n"
-        for name in _signatures(module)
+        f"{{ return emulated::launch({name}, {most_threads}, dims, args); }}\n"
+        for most_threads, name, _ in _KERNEL.findall(module.text)
     )
     text = f'#include "{_HEADER}"\n{module.text}\n{launchers}'
     key = hashlib.sha256("\n".join([*module.options, text, _HEADER.read_text()]).encode())

@@ -44,6 +44,10 @@ def test_places_given_twice_are_subtracted_twice() -> None:
     np.testing.assert_array_equal(there.get(), array)
 
 
-def test_the_emulated_device_refuses_sums_by_atomics() -> None:
+def test_the_emulated_device_refuses_sums_without_an_order() -> None:
     with pytest.raises(TypeError, match="whatever order"):
         np.bincount(on_device([0, 1]), on_device([1.0, 2.0]))
+    with pytest.raises(TypeError, match="whatever order"):
+        np.cumsum(on_device([1.0, 2.0]))
+    assert np.cumsum(on_device([1, 2])).get().tolist() == [1, 3]
+    assert np.cumsum(on_device([1.0, 2.0]), axis=0).get().tolist() == [1, 3]

@@ -317,17 +317,27 @@ def test_shares_are_all_rows_and_about_equal() -> None:
     assert max(sizes) - min(sizes) <= 2 * rows.counts.max()
 
 
-def test_many_factors(backend: backends.Backend) -> None:
-    """1,500 of them: matrices of both kinds in global memory."""
+@pytest.mark.parametrize(("n_factors", "dtype"), [(1500, "float32"), (2048, "float64")])
+def test_many_factors(
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    monkeypatch: pytest.MonkeyPatch,
+    n_factors: int,
+    dtype: str,
+) -> None:
+    """Matrices of both kinds in global memory; the rest has room in the shared one of an A100."""
+    monkeypatch.setattr(device, "shared_bytes", 163 << 10)
     rng = np.random.default_rng(4)
     matrix = sp.csr_array((rng.random((2, 300)) < [[0.02], [0.7]]).astype(np.float64))
-    step = contract.half_step(mfrank.IALS(), matrix, "users", 1500, "float32")
-    got, problem = step.solve(backend), step.problem
-    for r in range(2):
-        seen = step.fixed[problem.rows.row(r)[0]].astype(np.float64)
-        left = problem.weight[r] * step.gram.matrix @ got[r] + problem.ridge[r] * got[r]
-        residual = left + seen.T @ (seen @ got[r]) - seen.sum(axis=0)
-        assert np.linalg.norm(residual) <= 1e-4 * np.linalg.norm(seen.sum(axis=0))
+    step = contract.half_step(mfrank.IALS(), matrix, "users", n_factors, dtype)
+    for solver in ("cholesky", "cg"):
+        got, problem = step.solve(backend, solver=solver, cg_steps=200), step.problem
+        for r in range(2):
+            seen = step.fixed[problem.rows.row(r)[0]].astype(np.float64)
+            left = problem.weight[r] * step.gram.matrix @ got[r] + problem.ridge[r] * got[r]
+            residual = left + seen.T @ (seen @ got[r]) - seen.sum(axis=0)
+            bound = 1e-4 if solver == "cholesky" else 1e-2
+            assert np.linalg.norm(residual) <= bound * np.linalg.norm(seen.sum(axis=0))
 
 
 @pytest.mark.parametrize("name", ["rg2", "rgx", "rgx pure", "wrmf", "eals"])
@@ -477,6 +487,8 @@ def test_the_emulation_finds_what_is_wrong(device: EmulatedGPU) -> None:
         device.launch(module, "select_best", grid, (scores, 4, 3, places, best))
     with pytest.raises(RuntimeError, match="beyond its shared memory"):
         device.launch(module, "select_best", Grid(1, 256, 1000), (scores, 4, 2, places, best))
+    with pytest.raises(RuntimeError, match="bad grid"):  # more threads than its launch bounds
+        device.launch(module, "select_best", Grid(1, 512, 1100), (scores, 4, 2, places, best))
     with pytest.raises(AssertionError, match="no device array"):
         device.launch(module, "select_best", grid, (np.zeros(4), 4, 2, places, best))
     with pytest.raises(TypeError):
@@ -489,6 +501,23 @@ def test_cupy_knows_every_function_that_was_called(device: EmulatedGPU) -> None:
     cupy = pytest.importorskip("cupy", reason="CuPy, which imports without a GPU")
     assert DeviceArray.asked["functions"].keys() > {"einsum", "isfinite", "argsort"}
     assert not emulated_gpu.unknown_to(cupy)
+
+
+def test_what_cupy_does_not_take_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions, keywords and a number of arguments that numpy takes."""
+    cupy = pytest.importorskip("cupy", reason="CuPy, which imports without a GPU")
+    monkeypatch.setattr(DeviceArray, "asked", {"functions": {}, "attributes": {}})
+    there = DeviceArray(np.eye(2))
+    np.argsort(there, axis=1, kind="stable")
+    assert not emulated_gpu.unknown_to(cupy)
+    np.argsort(there, 1, "stable", None)
+    np.count_nonzero(there, axis=1, keepdims=True)
+    np.insert(there, 0, 0)
+    assert {each.partition("(")[0] for each in emulated_gpu.unknown_to(cupy)} == {
+        "argsort",
+        "count_nonzero",
+        "insert",
+    }
 
 
 def test_without_cupy_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

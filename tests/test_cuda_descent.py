@@ -62,8 +62,11 @@ def check_fit(**options: Any) -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-def test_every_loss(loss: Loss) -> None:
-    check_fit(loss=loss)
+def test_every_loss(loss: Loss, came: list[int]) -> None:
+    """No step brings an array to the host."""
+    cuda = made("cuda", loss=loss).fit(DATA)
+    assert not came
+    check(cuda, made("cpu", loss=loss).fit(DATA))
 
 
 def test_the_spectral_start_is_found_there_too() -> None:

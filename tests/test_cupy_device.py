@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import mfrank
 from mfrank.cuda.device import Grid
 from mfrank.cuda.sources import Module, modules
 
@@ -167,6 +168,31 @@ def test_what_another_gpu_has_is_copied_when_it_is_complete(notes: list[Any]) ->
     assert cupy_device.CupyDevice(0).asarray(array) is array
 
 
+class Tensor:
+    """As torch's: it has both protocols."""
+
+    __cuda_array_interface__ = MappingProxyType({"version": 2})
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+
+    def __dlpack__(self, **_: Any) -> None:
+        """Whoever asks for it waits for the tensor's stream."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.memory, 0
+
+
+@pytest.mark.parametrize("memory", [2, 13])
+def test_what_another_library_still_computes_is_waited_for(
+    notes: list[Any], monkeypatch: pytest.MonkeyPatch, memory: int
+) -> None:
+    """By DLPack, which tells the stream; the other interface of torch does not."""
+    device, there = cupy_device.CupyDevice(0), Noting(notes, "array")
+    monkeypatch.setattr(cupy_device.cp, "from_dlpack", lambda given: there, raising=False)
+    assert device.asarray(Tensor(memory)) is there
+
+
 def test_kernels_get_numbers_in_the_size_they_take(notes: list[Any]) -> None:
     device, array = cupy_device.CupyDevice(0), np.ones(3, np.float32)
     notes.clear()
@@ -208,6 +234,14 @@ def test_without_nvrtc_the_message_names_the_extra(monkeypatch: pytest.MonkeyPat
     assert "mfrank[cuda12]" in cupy_device.why_no_gpu()
 
 
+def test_without_a_gpu_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any work, and nothing else of CuPy is asked."""
+    cuda = SimpleNamespace(is_available=lambda: False)
+    monkeypatch.setattr(cupy_device, "cp", SimpleNamespace(cuda=cuda))
+    with pytest.raises(ValueError, match=r"'cuda' cannot run here: CuPy finds no NVIDIA GPU \("):
+        mfrank.ALS(backend="cuda")
+
+
 # --- CuPy itself
 
 
@@ -220,6 +254,7 @@ def test_cupy_has_what_is_asked_of_it() -> None:
         (cupy.cuda.runtime, ("memGetInfo", "getDeviceCount")),
         (cupy.cuda.runtime, ("cudaDevAttrMaxSharedMemoryPerBlockOptin",)),
         (cupy.RawKernel, ("max_dynamic_shared_size_bytes",)),
+        (cupy, ("from_dlpack", "ascontiguousarray", "asnumpy", "get_default_memory_pool")),
         (cupy.ndarray, ("set", "device", "copy", "__cuda_array_interface__", "__dlpack__")),
     ):
         assert not [name for name in names if not hasattr(owner, name)]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+
+import mfrank
 
 BENCH = Path(__file__).parents[1] / "bench"
 NEEDED = [
@@ -43,3 +49,32 @@ def test_what_is_missing_is_said() -> None:
     done = run(code + "import implicit_gpu; print(implicit_gpu.why_unavailable())")
     assert "pathfinder" in done.stdout, done.stderr
     assert 'pip install -e ".[bench-gpu]"' in done.stdout
+
+
+def test_its_epochs_are_noted_as_it_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With as many arguments as its text has, in a stand-in that needs no GPU."""
+    implicit = pytest.importorskip("implicit", reason="implicit, which says how it calls back")
+    text = (Path(implicit.__file__).parent / "gpu" / "als.py").read_text()
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    (told,) = (
+        len(c.args) for c in calls if isinstance(c.func, ast.Name) and c.func.id == "callback"
+    )
+
+    class Model:
+        def __init__(self, **options: Any) -> None:
+            self.iterations = options["iterations"]
+
+        def fit(self, user_items: Any, show_progress: bool, callback: Any) -> None:
+            assert user_items.max() == 10
+            for iteration in range(self.iterations):
+                callback(*(iteration, 0.5, None)[:told])
+
+    monkeypatch.syspath_prepend(BENCH)
+    stand_in = SimpleNamespace(AlternatingLeastSquares=Model)
+    monkeypatch.setitem(sys.modules, "implicit.gpu.als", stand_in)
+    bench = importlib.import_module("gpu")
+    monkeypatch.setattr(bench, "_mib_in_use", iter([100.0, 104.0, 107.0, 105.0]).__next__)
+    seconds: list[float] = []
+    data = mfrank.Interactions.from_arrays([0, 1], [1, 0])
+    assert bench._fit_implicit(data, 8, 3, seconds.append) == 7.0
+    assert seconds == [0.5] * 3

@@ -287,10 +287,15 @@ def test_bits_depend_neither_on_threads_nor_on_who_else_asks() -> None:
         np.testing.assert_array_equal(alone[1], everyone[1][user])
 
 
-def test_backends_agree() -> None:
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+@pytest.mark.parametrize("method", [GBN(iterations=3), GBP(iterations=3)])
+def test_backends_agree(method: Any, backend: str, request: pytest.FixtureRequest) -> None:
+    """With its weights learned and its walks on the emulated GPU too."""
+    if backend == "cuda":
+        request.getfixturevalue("device")
     models = [
-        SupervisedPageRank(GBP(iterations=3), random_state=0, backend=backend).fit(random_log())
-        for backend in ("auto", "reference")
+        SupervisedPageRank(method, random_state=0, backend=each).fit(random_log())
+        for each in (backend, "reference")
     ]
     np.testing.assert_allclose(*[model.weights for model in models], rtol=1e-9)
     everyone = [model.recommend(np.arange(20), N=4)[1] for model in models]

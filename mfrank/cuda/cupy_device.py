@@ -18,7 +18,7 @@ from mfrank.cuda.sources import Module
 
 __all__ = ["CupyDevice", "all_devices", "why_no_gpu"]
 
-_CUDA = 2  # DLPack's name for memory of the device
+_CUDA = {2, 13}  # DLPack's names for memory of the device, and managed
 _STATIC_SHARED = 48 << 10  # bytes; a kernel that takes more must say so
 
 
@@ -67,9 +67,10 @@ class CupyDevice:
 
     def asarray(self, array: Any, dtype: DTypeLike | None = None) -> Array:
         """See the protocol."""
-        known = isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__")
-        if not known and hasattr(array, "__dlpack__"):
-            on_gpu = array.__dlpack_device__()[0] == _CUDA
+        if not isinstance(array, np.ndarray | cp.ndarray) and hasattr(array, "__dlpack__"):
+            # It waits for what the other library still computes; CUDA's own interface, of which
+            # torch has a version without streams, does not.
+            on_gpu = array.__dlpack_device__()[0] in _CUDA
             array = (cp if on_gpu else np).from_dlpack(array)
         if self.holds(array) and array.device.id != self._number:
             return self._from_another(array, dtype)

@@ -74,7 +74,8 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         Seed of the draw of users. The same seed gives the same bits, whatever ``n_threads``.
     n_threads : int, default 0
         For fits; 0 takes every core this process may use.
-    backend : {"auto", "cpu", "reference"}, default "auto"
+    backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
+        Where walks are iterated.
 
     Attributes
     ----------

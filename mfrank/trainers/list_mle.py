@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfrank.amounts import check_count
-from mfrank.arrays import beside, on_host
+from mfrank.arrays import beside
 from mfrank.lists import Array, Lists
 from mfrank.logistic import log_sum_exp, log_sums_so_far
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
@@ -42,8 +42,11 @@ class ListMLE(Loss):
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         drawn = np.random.default_rng([self.random_state, int(memory["batches"][0])])
         memory["batches"] += 1
-        by_draw = drawn.random(lists.gains.shape), -on_host(lists.gains)
-        order = beside(np.lexsort(by_draw, axis=1), lists.gains)
+        by_draw = beside(drawn.random(lists.gains.shape), lists.gains)
+        shuffled = np.argsort(by_draw, axis=1, kind="stable")
+        by_gain = -np.take_along_axis(lists.gains, shuffled, axis=1)
+        ranked = np.argsort(by_gain, axis=1, kind="stable")
+        order = np.take_along_axis(shuffled, ranked, axis=1)
         filled = np.take_along_axis(lists.likes, order, axis=1)
         scores = np.where(filled, np.take_along_axis(likes, order, axis=1), -np.inf)
         # Log of the sum over what is left at each draw: the likes from there on and all others.
