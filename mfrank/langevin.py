@@ -9,9 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
-from mfrank.arrays import beside, on_host
+from mfrank.arrays import on_host
 from mfrank.lists import Array
 from mfrank.optimisers import Optimiser, State, Touched
+from mfrank.streams import key_of, random_normals
 
 __all__ = ["Langevin"]
 
@@ -84,7 +85,7 @@ class Langevin(Optimiser):
         """See :meth:`mfrank.optimisers.Optimiser.update`; rows are settled first."""
         self.settle(at.table, at.state, at.rows)
         kept = 1 - self.learning_rate * self.shrinkage
-        noise = beside(self._drawn(at.slopes.shape, at.state), at.table)
+        noise = self._drawn(at.slopes.shape, at.state, at.table)
         step = np.sqrt(2 * self.learning_rate / self.temperature) * noise
         at.table[at.rows] = kept * at.table[at.rows] - self.learning_rate * at.slopes + step
         at.state["steps"] += 1
@@ -104,12 +105,12 @@ class Langevin(Optimiser):
         faded = np.exp(missed * np.log1p(-loss))
         steps = np.expm1(2 * missed * np.log1p(-loss)) / (loss * (loss - 2)) if loss else missed
         spread = np.sqrt(2 * self.learning_rate / self.temperature * steps)
-        noise = beside(self._drawn((len(behind), *table.shape[1:]), state), table)
+        noise = self._drawn((len(behind), *table.shape[1:]), state, table)
         table[behind] = faded * table[behind] + spread * noise
         state["settled"][behind] = state["steps"][0]
 
-    def _drawn(self, shape: tuple[int, ...], state: State) -> Array:
+    def _drawn(self, shape: tuple[int, ...], state: State, beside: Array) -> Array:
         """Standard normal numbers that no other call of any table gets."""
         mark, draws = (int(number) for number in state["draws"])
         state["draws"][1] += 1
-        return np.random.default_rng([self.random_state, mark, draws]).standard_normal(shape)
+        return random_normals(key_of(self.random_state, mark, draws), shape, beside)

@@ -6,10 +6,13 @@ epoch 7 draws what it would have drawn (cext/random.h says the same).
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["key_of", "random_bits", "random_units"]
+__all__ = ["key_of", "random_bits", "random_normals", "random_units"]
 
 _END = 2**64
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -29,6 +32,15 @@ def random_bits(key: int, positions: NDArray[np.integer]) -> NDArray[np.uint64]:
 def random_units(key: int, positions: NDArray[np.integer]) -> NDArray[np.float64]:
     """Numbers in [0, 1) at each position, of 53 bits."""
     return (random_bits(key, positions) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def random_normals(key: int, shape: tuple[int, ...], like: NDArray[Any]) -> NDArray[np.float64]:
+    """Standard normal numbers where ``like`` is, two of two units each (Box & Muller 1958)."""
+    pairs = -(-math.prod(shape) // 2)
+    units = random_units(key, np.arange(2 * pairs, like=like)).reshape(2, pairs)
+    radius, angle = np.sqrt(-2 * np.log1p(-units[0])), 2 * np.pi * units[1]
+    both = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
+    return both[: math.prod(shape)].reshape(shape)
 
 
 def key_of(seed: int, *path: int) -> int:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import kstest
 
-from mfrank.streams import key_of, random_bits, random_units
+from mfrank.streams import key_of, random_bits, random_normals, random_units
 
 
 def test_numbers_are_those_of_splitmix64() -> None:
@@ -28,6 +29,24 @@ def test_numbers_are_spread_evenly() -> None:
     counts = np.histogram(units, bins=100, range=(0, 1))[0]
     assert ((counts - 2000) ** 2 / 2000).sum() < 160  # chi square of 99 degrees
     assert abs(np.corrcoef(units[:-1], units[1:])[0, 1]) < 0.01
+
+
+def test_normal_numbers_are_normal_and_independent() -> None:
+    drawn = random_normals(5, (300, 401), like=np.empty(0))
+    assert kstest(drawn.ravel(), "norm").pvalue > 0.01
+    assert kstest((drawn**2).sum(1), "chi2", args=(401,)).pvalue > 0.01
+    correlations = np.corrcoef(drawn[:40])[~np.eye(40, dtype=bool)]
+    assert abs(correlations).max() < 5 / np.sqrt(401)
+    halves = drawn.ravel()[: drawn.size // 2], drawn.ravel()[-(drawn.size // 2) :]  # of one pair
+    assert abs(np.corrcoef(*halves)[0, 1]) < 5 / np.sqrt(drawn.size // 2)
+    assert abs(np.corrcoef(*(half**2 for half in halves))[0, 1]) < 5 / np.sqrt(drawn.size // 2)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0, 3), (3, 5)])
+def test_normal_numbers_have_the_shape_that_is_asked_for(shape: tuple[int, ...]) -> None:
+    drawn = random_normals(5, shape, like=np.empty(0))
+    assert drawn.shape == shape
+    assert np.isfinite(drawn).all()
 
 
 def test_every_path_has_a_key_of_its_own() -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfrank.amounts import check_count
-from mfrank.arrays import beside
 from mfrank.lists import Array, Lists
 from mfrank.logistic import log_sum_exp, log_sums_so_far
+from mfrank.streams import key_of, random_units
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["ListMLE"]
@@ -40,10 +40,10 @@ class ListMLE(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        drawn = np.random.default_rng([self.random_state, int(memory["batches"][0])])
+        key = key_of(self.random_state, int(memory["batches"][0]))
         memory["batches"] += 1
-        by_draw = beside(drawn.random(lists.gains.shape), lists.gains)
-        shuffled = np.argsort(by_draw, axis=1, kind="stable")
+        places = np.arange(lists.gains.size, like=lists.gains).reshape(lists.gains.shape)
+        shuffled = np.argsort(random_units(key, places), axis=1, kind="stable")
         by_gain = -np.take_along_axis(lists.gains, shuffled, axis=1)
         ranked = np.argsort(by_gain, axis=1, kind="stable")
         order = np.take_along_axis(shuffled, ranked, axis=1)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
-from mfrank.arrays import beside
 from mfrank.choices import check_choice
 from mfrank.jumps import METRICS
 from mfrank.lists import Array, Lists
+from mfrank.streams import key_of, random_normals
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["StochasticRank"]
@@ -93,9 +93,9 @@ class StochasticRank(Loss):
         filled = lists.filled
         gains = np.concatenate([lists.gains, np.zeros(others.shape, like=others)], axis=1)
         batches = int(memory["batches"][0])
-        drawn = np.random.default_rng([self.random_state, batches])
         memory["batches"] += 1
-        noise = np.where(filled, beside(drawn.standard_normal(scores.shape), scores), 0)
+        noise = random_normals(key_of(self.random_state, batches), scores.shape, scores)
+        noise = np.where(filled, noise, 0)
         sigma = self._noise_after(batches)
         centres = scores - sigma * self.shift * np.log2(1 + gains)
         slope, value = self._estimate(centres, noise, gains, filled, sigma)
