@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fits import BACKENDS
 from hypothesis import HealthCheck, given, settings
 from problems import matrices
 
@@ -244,8 +245,26 @@ def test_a_fit_that_diverges_keeps_the_last_epoch() -> None:
 
     with pytest.raises(FloatingPointError, match=r"diverges in epoch \d+: the learning"):
         model.fit(DATA, callback=after)
-    if kept:
-        np.testing.assert_array_equal(model.item_factors, kept[-1])
+    assert kept
+    np.testing.assert_array_equal(model.item_factors, kept[-1])
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [mfrank.SGD(1e30), mfrank.Adam(1e30), mfrank.Langevin(1e3, 0.0, 1e-300)],
+    ids=lambda rule: type(rule).__name__,
+)
+@pytest.mark.parametrize("loss", LOSSES, ids=named)
+def test_no_loss_ends_in_anything_but_numbers(loss: Loss, rule: Optimiser) -> None:
+    """Whatever the rate: factors are finite, or the error tells of it; no warning comes first."""
+    for backend in BACKENDS:
+        model = made(loss, optimiser=rule, backend=backend, scores="dot", others=None)
+        try:
+            model.fit(DATA)
+        except FloatingPointError as error:
+            assert "the learning rate" in str(error)  # noqa: PT017
+        else:
+            assert np.isfinite(model.item_factors).all()
 
 
 @pytest.mark.parametrize("loss", BY_CELL, ids=named)
@@ -310,12 +329,16 @@ def test_bad_rates_are_refused() -> None:
         (lambda: mfrank.Adam(0.0), "learning_rate must be a finite number > 0"),
         (lambda: mfrank.Adam(decay_1=1.0), "decay_1 must be in"),
         (lambda: mfrank.SGD(momentum=1.0), "momentum must be in"),
+        (lambda: mfrank.SGD(momentum="0.9"), "momentum must be in"),  # type: ignore[arg-type]
         (lambda: mfrank.Adagrad(float("nan")), "learning_rate must be"),
         (lambda: mfrank.StepDecay((0.0,)), "at must be parts of the fit"),
+        (lambda: mfrank.StepDecay(("half",)), "at must be parts of the fit"),  # type: ignore[arg-type]
         (lambda: mfrank.CosineDecay(-1.0), "last must be a finite number >= 0"),
     ):
         with pytest.raises(ValueError, match=message):
             make()
+    with pytest.raises(TypeError, match="at must be a tuple of parts of the fit"):
+        mfrank.StepDecay(0.5)  # type: ignore[arg-type]
 
 
 def test_dislikes_and_bad_arguments_are_refused_before_any_work() -> None:
