@@ -230,6 +230,10 @@ def test_defaults_are_for_the_scores_of_their_papers() -> None:
         (lambda: ApproxNDCG(sharpness=0), "sharpness must be a finite number > 0"),
         (lambda: SmoothAP(temperature=np.inf), "temperature must be a finite number > 0"),
         (lambda: SampledSoftmax(temperature=0), "temperature must be a finite number > 0"),
+        (lambda: LambdaRank(steepness=-1), "steepness must be a finite number > 0"),
+        (lambda: SONG(pooled="no"), "pooled must be one of True, False; got 'no'"),  # type: ignore[arg-type]
+        (lambda: SONG(from_zero=0.0), "from_zero must be one of True, False"),  # type: ignore[arg-type]
+        (lambda: KSONG(theoretical="no"), "theoretical must be one of True, False"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_options_are_refused(make: Callable[[], Loss], message: str) -> None:
