@@ -1,4 +1,4 @@
-"""Descent follows the loss: steps in the factors are derivatives, the same whatever the threads."""
+"""Descent follows the loss: steps in the factors are derivatives, the same for a seed."""
 
 from __future__ import annotations
 
@@ -214,9 +214,7 @@ def test_clipping_bounds_every_slope() -> None:
     assert np.abs(moved).max() > 0.01
 
 
-def run(
-    loss: Loss, rule: Optimiser, seed: int = 0, threads: int = 1, **options: object
-) -> list[Step]:
+def run(loss: Loss, rule: Optimiser, seed: int = 0, **options: object) -> list[Step]:
     data = mfrank.synthetic(150, 60, 2000, random_state=0)
     cells = data.user_rows(None)
     rng = np.random.default_rng(seed)
@@ -226,10 +224,10 @@ def run(
     course = Course(loss, rule, Constant(), 6, Batches("users", 32), 0.0, None, seed)
     return list(
         descend(
-            ListDrawer(cells, Sampling(5, 20), choose(), n_threads=threads),
+            ListDrawer(cells, Sampling(5, 20), choose()),
             cells.counts,
             replace(course, **options),
-            Tables(users, items, None, choose(), SCORINGS[loss.scores], n_threads=threads),
+            Tables(users, items, None, choose(), SCORINGS[loss.scores]),
             loss.memory(Sizes(len(cells.indices), 150, 60)),
         )
     )
@@ -252,13 +250,6 @@ def test_one_seed_gives_one_result() -> None:
     np.testing.assert_array_equal(a.user_factors, b.user_factors)
     np.testing.assert_array_equal(a.item_factors, b.item_factors)
     assert not np.array_equal(a.item_factors, c.item_factors)
-
-
-@pytest.mark.parametrize("loss", [SONG(), SML()])
-def test_the_number_of_threads_changes_no_bit(loss: Loss) -> None:
-    one, three = (run(loss, Adam(0.02), threads=n)[-1] for n in (1, 3))
-    np.testing.assert_array_equal(one.user_factors, three.user_factors)
-    np.testing.assert_array_equal(one.item_factors, three.item_factors)
 
 
 def test_steps_are_not_touched_again() -> None:
@@ -318,13 +309,3 @@ def test_langevin_shakes_users_who_like_nothing_and_descent_leaves_them() -> Non
         (step,) = descend(drawer, cells.counts, course, at, {})
         assert (step.user_factors[1] != users[1]).all() == moves
         assert (step.user_factors[0] != users[0]).all()
-
-
-@pytest.mark.parametrize("of", ["users", "positives"])
-def test_the_number_of_threads_changes_no_bit_of_langevin(of: str) -> None:
-    one, three = (
-        run(BPR(), Langevin(0.1, 0.5, 1e3), threads=n, batches=Batches(of, 32), iterations=2)[-1]  # type: ignore[arg-type]
-        for n in (1, 3)
-    )
-    np.testing.assert_array_equal(one.user_factors, three.user_factors)
-    np.testing.assert_array_equal(one.item_factors, three.item_factors)
