@@ -272,6 +272,46 @@ def test_adam_of_one_touch_takes_a_step_of_the_learning_rate() -> None:
     assert not table[[0, 2]].any()
 
 
+def textbook(rule: Optimiser, slopes: list[np.ndarray]) -> np.ndarray:
+    """Where a weight comes to from 0, step after step as the rule is printed."""
+    weight, first, second = (np.zeros_like(slopes[0]) for _ in range(3))
+    for step, slope in enumerate(slopes, start=1):
+        match rule:
+            case SGD(rate, momentum):
+                first = momentum * first + slope
+                weight = weight - rate * first
+            case Adagrad(rate, epsilon):
+                second = second + slope**2
+                weight = weight - rate * slope / (np.sqrt(second) + epsilon)
+            case Adam(rate, decay_1, decay_2, epsilon):
+                first = decay_1 * first + (1 - decay_1) * slope
+                second = decay_2 * second + (1 - decay_2) * slope**2
+                mean, square = first / (1 - decay_1**step), second / (1 - decay_2**step)
+                weight = weight - rate * mean / (np.sqrt(square) + epsilon)
+    return weight
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "rule", [SGD(0.3), SGD(0.3, 0.8), Adagrad(0.2), Adam(0.1, 0.7, 0.9, 1e-3)], ids=str
+)
+def test_rows_take_the_steps_of_the_textbook_when_they_are_touched(
+    rule: Optimiser, backend: str
+) -> None:
+    """Each by its own count and its own averages, which stand still in between."""
+    table, rng = np.zeros((4, 5)), np.random.default_rng(0)
+    state, given = rule.state(table), [list[np.ndarray]() for _ in table]
+    for rows in ([1, 3], [3], [0, 1], [3, 1], [1]):
+        slopes = rng.normal(size=(len(rows), 5))
+        rule.update(Touched(table, np.array(rows), slopes, state, choose(backend)))
+        for row, slope in zip(rows, slopes, strict=True):
+            given[row].append(slope)
+    for row, slopes_of_row in enumerate(given):
+        if slopes_of_row:
+            np.testing.assert_allclose(table[row], textbook(rule, slopes_of_row), rtol=1e-12)
+    assert not table[2].any()
+
+
 @pytest.mark.parametrize("schedule", [StepDecay((0.5,), 0.1), CosineDecay(), CosineDecay(0.2)])
 def test_a_schedule_slows_the_steps_down(schedule: Schedule) -> None:
     paces = [schedule.pace(part) for part in np.linspace(0, 0.999, 50)]
