@@ -38,6 +38,7 @@ def ksong(choice: str) -> KSONG:
 LOSSES: dict[str, Loss] = {
     "bpr": BPR(),
     "rank net": RankNet(),
+    "lambda rank": LambdaRank(steepness=1.5),  # whose weights are constant between ties
     "bce": BCE(),
     "softmax": Softmax(),
     "sampled softmax": SampledSoftmax(temperature=0.7),
@@ -57,7 +58,6 @@ LOSSES: dict[str, Loss] = {
     "sml": SML(item_weight=0.6, margin_weight=0.3),
 }
 HELD: dict[str, Loss] = {
-    "lambda rank": LambdaRank(steepness=1.5),
     "soprc": SOPRC(hinge=0.7, smoothing=0.2),
     "stochastic rank": StochasticRank(k=3, noise=0.7, shift=0.3, scale_free=True),
 }
@@ -165,14 +165,6 @@ def test_lambda_rank_weighs_pairs_by_the_change_of_ndcg() -> None:
                 change = abs(after[user] - ndcg[user])
                 expected[user] += change * np.log1p(np.exp(scores[j] - scores[i]))
     np.testing.assert_allclose(slopes(LambdaRank(), lists, likes, others).loss, expected)
-
-
-def test_lambda_rank_slopes_hold_the_weights_fixed() -> None:
-    lists, likes, others = single_like()
-    found = slopes(LambdaRank(), lists, likes, others)
-    step = 1e-6  # no rank changes
-    up, down = (slopes(LambdaRank(), lists, likes + x, others).loss[0] for x in (step, -step))
-    np.testing.assert_allclose(found.likes[0, 0], (up - down) / (2 * step), atol=1e-7)
 
 
 def test_sparsemax_rests_where_the_only_like_is_one_ahead() -> None:
