@@ -113,22 +113,23 @@ def descend(
             total += _batch(course, pace, tables, memory, drawn)
             if not np.isfinite(total):
                 raise FloatingPointError(_diverged(course, epoch))
-        tables.settle(course.rule)
+        with np.errstate(over="ignore", invalid="ignore"):  # told below
+            tables.settle(course.rule)
         if not all(np.isfinite(table).all() for table in tables.by_name().values()):
             raise FloatingPointError(_diverged(course, epoch))
         yield _step(epoch, perf_counter() - began, total / max(len(order), 1), tables)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # told by the caller, with the remedy
 def _batch(course: Course, pace: float, tables: Tables, memory: Memory, drawn: Drawn) -> float:
     """One step down; the sum of the losses before it."""
     rule = replace(course.rule, learning_rate=pace * course.rule.learning_rate)  # type: ignore[type-var]
     tables.settle(rule, drawn)
-    with np.errstate(over="ignore", invalid="ignore"):  # told by the caller, with the remedy
-        lists = drawn.lists
-        if course.loss.between:
-            lists = replace(lists, between=tables.between(drawn))
-        slopes = course.loss.slopes(lists, *tables.scores(drawn), memory)
-        tables.move(drawn, slopes, rule, course.decay, course.clip)
+    lists = drawn.lists
+    if course.loss.between:
+        lists = replace(lists, between=tables.between(drawn))
+    slopes = course.loss.slopes(lists, *tables.scores(drawn), memory)
+    tables.move(drawn, slopes, rule, course.decay, course.clip)
     return float(slopes.loss.sum())
 
 

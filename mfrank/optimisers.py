@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from mfrank.amounts import check_above_zero
+from mfrank.amounts import check_above_zero, is_number
 from mfrank.backends import AdamAverages, AdamRates, Backend
 from mfrank.lists import Array
 
@@ -63,8 +63,8 @@ def _check_rate(rule: Optimiser) -> None:
 
 
 def _check_decay(name: str, value: float) -> None:
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} must be in [0, 1), got {value}")
+    if not is_number(value) or not 0 <= value < 1:
+        raise ValueError(f"{name} must be in [0, 1), got {value!r}")
 
 
 @dataclass(frozen=True)

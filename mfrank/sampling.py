@@ -64,7 +64,7 @@ class Sampling:
                 'shared_others=True draws one sample for all lists, negatives="in-batch" one for '
                 "each; take uniform or popularity with it"
             )
-        check_at_least_zero(power=self.power)
+        check_at_least_zero(popularity_power=self.power)
 
 
 class _Asked(NamedTuple):
@@ -110,9 +110,7 @@ class ListDrawer:
         ideal = np.concatenate([[1.0], np.cumsum(discounts)])
         self._weights, self._chances = np.ones(rows.n_columns), None
         if sampling.negatives == "popularity" and len(rows.indices):
-            popularity = np.bincount(rows.indices, minlength=rows.n_columns)
-            # An item of no user at all is worth as much as one of a single user.
-            self._weights = np.maximum(popularity, 1.0) ** sampling.power
+            self._weights = _by_popularity(rows, sampling.power)
             self._chances = Chances.of(self._weights)
         self._weight, self._least = self._weights.sum(), self._weights.min(initial=np.inf)
         passed = np.concatenate([[0.0], np.cumsum(self._weights[rows.indices])])
@@ -246,3 +244,16 @@ class ListDrawer:
         liked = np.zeros((len(asked.users), len(items)), dtype=np.bool_, like=items)
         liked[lists[found], at[found]] = True
         return liked
+
+
+def _by_popularity(rows: CSR, power: float) -> NDArray[np.float64]:
+    """Numbers of users of the items to a power; one of no user is worth as much as of one."""
+    popularity = np.bincount(rows.indices, minlength=rows.n_columns)
+    with np.errstate(over="ignore"):
+        weights: NDArray[np.float64] = np.maximum(popularity, 1.0) ** power
+    if not np.isfinite(weights.sum()):
+        raise ValueError(
+            f"popularity_power {power:g} makes chances that no float64 holds of an item of "
+            f"{popularity.max():,} users; take a smaller one, such as 0.75"
+        )
+    return weights

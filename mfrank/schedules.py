@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from mfrank.amounts import check_above_zero, check_at_least_zero
+from mfrank.amounts import check_above_zero, check_at_least_zero, is_number
 
 __all__ = ["Constant", "CosineDecay", "Schedule", "StepDecay"]
 
@@ -44,7 +44,11 @@ class StepDecay(Schedule):
     factor: float = 0.25
 
     def __post_init__(self) -> None:
-        if not all(0 < part < 1 for part in self.at):
+        if not isinstance(self.at, list | tuple):
+            raise TypeError(
+                f"at must be a tuple of parts of the fit, such as (0.5,); got {self.at!r}"
+            )
+        if not all(is_number(part) and 0 < part < 1 for part in self.at):
             raise ValueError(f"at must be parts of the fit, in (0, 1); got {self.at}")
         check_above_zero(factor=self.factor)
         object.__setattr__(self, "at", tuple(self.at))

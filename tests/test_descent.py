@@ -1,4 +1,4 @@
-"""Descent follows the loss: steps in the factors are derivatives, the same whatever the threads."""
+"""Descent follows the loss: steps in the factors are derivatives, the same for a seed."""
 
 from __future__ import annotations
 
@@ -214,9 +214,7 @@ def test_clipping_bounds_every_slope() -> None:
     assert np.abs(moved).max() > 0.01
 
 
-def run(
-    loss: Loss, rule: Optimiser, seed: int = 0, threads: int = 1, **options: object
-) -> list[Step]:
+def run(loss: Loss, rule: Optimiser, seed: int = 0, **options: object) -> list[Step]:
     data = mfrank.synthetic(150, 60, 2000, random_state=0)
     cells = data.user_rows(None)
     rng = np.random.default_rng(seed)
@@ -226,10 +224,10 @@ def run(
     course = Course(loss, rule, Constant(), 6, Batches("users", 32), 0.0, None, seed)
     return list(
         descend(
-            ListDrawer(cells, Sampling(5, 20), choose(), n_threads=threads),
+            ListDrawer(cells, Sampling(5, 20), choose()),
             cells.counts,
             replace(course, **options),
-            Tables(users, items, None, choose(), SCORINGS[loss.scores], n_threads=threads),
+            Tables(users, items, None, choose(), SCORINGS[loss.scores]),
             loss.memory(Sizes(len(cells.indices), 150, 60)),
         )
     )
@@ -254,13 +252,6 @@ def test_one_seed_gives_one_result() -> None:
     assert not np.array_equal(a.item_factors, c.item_factors)
 
 
-@pytest.mark.parametrize("loss", [SONG(), SML()])
-def test_the_number_of_threads_changes_no_bit(loss: Loss) -> None:
-    one, three = (run(loss, Adam(0.02), threads=n)[-1] for n in (1, 3))
-    np.testing.assert_array_equal(one.user_factors, three.user_factors)
-    np.testing.assert_array_equal(one.item_factors, three.item_factors)
-
-
 def test_steps_are_not_touched_again() -> None:
     steps = run(BPR(), SGD(0.5))
     for a, b in pairwise(steps):
@@ -279,6 +270,46 @@ def test_adam_of_one_touch_takes_a_step_of_the_learning_rate() -> None:
     rule.update(Touched(table, np.array([1, 3]), slopes, state, choose()))
     np.testing.assert_allclose(table[[1, 3]], [[-0.1, 0.1], [-0.1, -0.1]], rtol=1e-4)
     assert not table[[0, 2]].any()
+
+
+def textbook(rule: Optimiser, slopes: list[np.ndarray]) -> np.ndarray:
+    """Where a weight comes to from 0, step after step as the rule is printed."""
+    weight, first, second = (np.zeros_like(slopes[0]) for _ in range(3))
+    for step, slope in enumerate(slopes, start=1):
+        match rule:
+            case SGD(rate, momentum):
+                first = momentum * first + slope
+                weight = weight - rate * first
+            case Adagrad(rate, epsilon):
+                second = second + slope**2
+                weight = weight - rate * slope / (np.sqrt(second) + epsilon)
+            case Adam(rate, decay_1, decay_2, epsilon):
+                first = decay_1 * first + (1 - decay_1) * slope
+                second = decay_2 * second + (1 - decay_2) * slope**2
+                mean, square = first / (1 - decay_1**step), second / (1 - decay_2**step)
+                weight = weight - rate * mean / (np.sqrt(square) + epsilon)
+    return weight
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "rule", [SGD(0.3), SGD(0.3, 0.8), Adagrad(0.2), Adam(0.1, 0.7, 0.9, 1e-3)], ids=str
+)
+def test_rows_take_the_steps_of_the_textbook_when_they_are_touched(
+    rule: Optimiser, backend: str
+) -> None:
+    """Each by its own count and its own averages, which stand still in between."""
+    table, rng = np.zeros((4, 5)), np.random.default_rng(0)
+    state, given = rule.state(table), [list[np.ndarray]() for _ in table]
+    for rows in ([1, 3], [3], [0, 1], [3, 1], [1]):
+        slopes = rng.normal(size=(len(rows), 5))
+        rule.update(Touched(table, np.array(rows), slopes, state, choose(backend)))
+        for row, slope in zip(rows, slopes, strict=True):
+            given[row].append(slope)
+    for row, slopes_of_row in enumerate(given):
+        if slopes_of_row:
+            np.testing.assert_allclose(table[row], textbook(rule, slopes_of_row), rtol=1e-12)
+    assert not table[2].any()
 
 
 @pytest.mark.parametrize("schedule", [StepDecay((0.5,), 0.1), CosineDecay(), CosineDecay(0.2)])
@@ -318,13 +349,3 @@ def test_langevin_shakes_users_who_like_nothing_and_descent_leaves_them() -> Non
         (step,) = descend(drawer, cells.counts, course, at, {})
         assert (step.user_factors[1] != users[1]).all() == moves
         assert (step.user_factors[0] != users[0]).all()
-
-
-@pytest.mark.parametrize("of", ["users", "positives"])
-def test_the_number_of_threads_changes_no_bit_of_langevin(of: str) -> None:
-    one, three = (
-        run(BPR(), Langevin(0.1, 0.5, 1e3), threads=n, batches=Batches(of, 32), iterations=2)[-1]  # type: ignore[arg-type]
-        for n in (1, 3)
-    )
-    np.testing.assert_array_equal(one.user_factors, three.user_factors)
-    np.testing.assert_array_equal(one.item_factors, three.item_factors)

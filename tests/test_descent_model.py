@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fits import BACKENDS
 from hypothesis import HealthCheck, given, settings
 from problems import matrices
 
@@ -59,27 +60,57 @@ def test_every_loss_learns_more_than_chance(loss: Loss) -> None:
     assert seen > 0.6
 
 
-@pytest.mark.parametrize("batches", ["users", "positives"])
-@pytest.mark.parametrize("scores", ["dot", "cosine", "distance"])
-def test_the_same_seed_gives_the_same_bits_whatever_the_threads(batches: str, scores: str) -> None:
-    options: dict[str, Any] = {"batches": batches, "scores": scores, "item_biases": True}
+MANY = mfrank.synthetic(300, 1200, 30_000, random_state=0)
+
+
+def check_threads(loss: Loss, **options: Any) -> None:
+    """Seeds make the bits, threads do not, where a batch has work for three in every kernel."""
+    cheap = loss.numbers(150, 300) < 10**4  # long enough for sums over sorted thresholds, too
+    settings: dict[str, Any] = {"factors": 256, "iterations": 1, "init": "random", **options}
+    settings |= {"likes": 150, "others": 300} if cheap else {"likes": 10, "others": 40}
     one, same, other = (
-        made(mfrank.BPR(), random_state=seed, n_threads=threads, **options).fit(DATA)
+        mfrank.Descent(loss, random_state=seed, n_threads=threads, **settings).fit(MANY)
         for seed, threads in ((1, 1), (1, 3), (2, 1))
     )
-    np.testing.assert_array_equal(one.user_factors, same.user_factors)
-    np.testing.assert_array_equal(one.item_factors, same.item_factors)
-    np.testing.assert_array_equal(one.store.item_biases, same.store.item_biases)
+    for name in ("user_factors", "item_factors", "item_biases"):
+        np.testing.assert_array_equal(getattr(one.store, name), getattr(same.store, name))
     assert not np.array_equal(one.item_factors, other.item_factors)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
-def test_backends_follow_one_course(backend: str) -> None:
-    if backend == "cpu":
-        pytest.importorskip("mfrank._ext", reason="the C++ extension is not built")
-    found = made(mfrank.SONG(), dtype="float64", backend=backend).fit(DATA)
-    truth = made(mfrank.SONG(), dtype="float64", backend="reference").fit(DATA)
-    np.testing.assert_allclose(found.item_factors, truth.item_factors, atol=1e-8)
+@pytest.mark.parametrize("loss", LOSSES, ids=named)
+def test_the_same_seed_gives_the_same_bits_whatever_the_threads(loss: Loss) -> None:
+    check_threads(loss)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batches": "positives", "batch_size": 4096},
+        {"shared_others": True},
+        {"scores": "cosine", "negatives": "popularity"},
+        {"scores": "distance", "negatives": "in-batch"},
+        {"optimiser": mfrank.Langevin(0.1, 0.5, 1e3)},
+        {"optimiser": mfrank.SGD(0.5, momentum=0.5)},
+    ],
+    ids=str,
+)
+def test_threads_change_no_bit_whatever_the_engine_is_told(options: dict[str, Any]) -> None:
+    check_threads(mfrank.BPR(), item_biases=True, **options)
+
+
+@pytest.mark.parametrize("backend", set(BACKENDS) - {"reference"})
+@pytest.mark.parametrize("loss", LOSSES, ids=named)
+def test_backends_follow_one_course(loss: Loss, backend: str) -> None:
+    options: dict[str, Any] = {
+        "dtype": "float64",
+        "optimiser": mfrank.SGD(0.05),
+        "item_biases": True,
+    }
+    found, truth = (
+        made(loss, backend=name, **options).fit(DATA) for name in (backend, "reference")
+    )
+    np.testing.assert_allclose(found.user_factors, truth.user_factors, atol=1e-9)
+    np.testing.assert_allclose(found.item_factors, truth.item_factors, atol=1e-9)
 
 
 def test_cosine_factors_have_length_one() -> None:
@@ -157,6 +188,9 @@ RULES: list[Optimiser] = [
 MEMORIES = [
     mfrank.SONG(),
     mfrank.KSONG(k=5, theoretical=True),
+    mfrank.SOLC(),
+    mfrank.SOPRC(order_statistics=3),
+    mfrank.StochasticRank(last_noise=0.2, annealing_batches=9),
     mfrank.UIB(),
     mfrank.ListMLE(),
     mfrank.SML(),
@@ -244,8 +278,26 @@ def test_a_fit_that_diverges_keeps_the_last_epoch() -> None:
 
     with pytest.raises(FloatingPointError, match=r"diverges in epoch \d+: the learning"):
         model.fit(DATA, callback=after)
-    if kept:
-        np.testing.assert_array_equal(model.item_factors, kept[-1])
+    assert kept
+    np.testing.assert_array_equal(model.item_factors, kept[-1])
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [mfrank.SGD(1e30), mfrank.Adam(1e30), mfrank.Langevin(1e3, 0.0, 1e-300)],
+    ids=lambda rule: type(rule).__name__,
+)
+@pytest.mark.parametrize("loss", LOSSES, ids=named)
+def test_no_loss_ends_in_anything_but_numbers(loss: Loss, rule: Optimiser) -> None:
+    """Whatever the rate: factors are finite, or the error tells of it; no warning comes first."""
+    for backend in BACKENDS:
+        model = made(loss, optimiser=rule, backend=backend, scores="dot", others=None)
+        try:
+            model.fit(DATA)
+        except FloatingPointError as error:
+            assert "the learning rate" in str(error)  # noqa: PT017
+        else:
+            assert np.isfinite(model.item_factors).all()
 
 
 @pytest.mark.parametrize("loss", BY_CELL, ids=named)
@@ -310,12 +362,16 @@ def test_bad_rates_are_refused() -> None:
         (lambda: mfrank.Adam(0.0), "learning_rate must be a finite number > 0"),
         (lambda: mfrank.Adam(decay_1=1.0), "decay_1 must be in"),
         (lambda: mfrank.SGD(momentum=1.0), "momentum must be in"),
+        (lambda: mfrank.SGD(momentum="0.9"), "momentum must be in"),  # type: ignore[arg-type]
         (lambda: mfrank.Adagrad(float("nan")), "learning_rate must be"),
         (lambda: mfrank.StepDecay((0.0,)), "at must be parts of the fit"),
+        (lambda: mfrank.StepDecay(("half",)), "at must be parts of the fit"),  # type: ignore[arg-type]
         (lambda: mfrank.CosineDecay(-1.0), "last must be a finite number >= 0"),
     ):
         with pytest.raises(ValueError, match=message):
             make()
+    with pytest.raises(TypeError, match="at must be a tuple of parts of the fit"):
+        mfrank.StepDecay(0.5)  # type: ignore[arg-type]
 
 
 def test_dislikes_and_bad_arguments_are_refused_before_any_work() -> None:

@@ -21,8 +21,6 @@ from mfrank.trainers import Loss, Sizes
 KNOWN: dict[str, Loss] = {
     **LOSSES,
     "soprc": mfrank.SOPRC(),
-    "rank net": mfrank.RankNet(),
-    "lambda rank": mfrank.LambdaRank(),
     **{f"stochastic rank {m}": mfrank.StochasticRank(m) for m in ("ndcg", "recall", "map", "err")},
 }
 AT_ONCE = 14  # largest arrays that a loss may hold

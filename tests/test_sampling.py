@@ -157,7 +157,12 @@ def test_bad_options_are_refused() -> None:
         ({"negatives": "in-batch", "others": None}, "give others a number"),
         ({"negatives": "in-batch", "shared": True}, "take uniform or popularity with it"),
         ({"shared": "yes"}, "shared_others must be one of True, False; got 'yes'"),
-        ({"power": float("nan")}, "power must be a finite number >= 0"),
+        ({"power": float("nan")}, "^popularity_power must be a finite number >= 0"),
     ):
         with pytest.raises(ValueError, match=message):
             replace(good, **change)
+
+
+def test_a_power_that_no_number_holds_is_refused() -> None:
+    with pytest.raises(ValueError, match="popularity_power 10000 makes chances that no float64"):
+        ListDrawer(rows(), Sampling(3, 8, "popularity", power=1e4), choose())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -86,11 +87,38 @@ def test_soprc_of_as_many_order_statistics_as_likes_is_exact() -> None:
         np.testing.assert_allclose(x, y)
 
 
-def visits(loss: SOPRC, of_all: tuple[int, int], drawn: tuple[int, int], times: int) -> float:
-    """Mean loss of samples from one user's long list: its likes score N(1, 1), others N(0, 1)."""
+def test_the_hinge_bends_smoothly_over_the_step_that_it_bounds() -> None:
+    """Of one like and one other r is 2 l1(x), x the lead; l1 is 1 at 0, 0 from the hinge on."""
+    lists, likes, _ = single_like()
+    pair = replace(lists, others=lists.others[:, :1], n_items=np.array([2.0]))
+    loss, hinge, near = SOPRC(hinge=0.7, spread_of_likes=0, spread_of_others=0), 0.7, 1e-9
+    leads = np.r_[np.linspace(-3, 3, 301), -near, 0, near, hinge - near, hinge + near]
+    found = [slopes(loss, pair, likes, likes[:, :1] - lead) for lead in leads]
+    values = np.array([each.loss[0] for each in found])
+    l1 = values / (1 - values) / 2
+    bends = np.array([each.likes[0, 0] for each in found]) / (1 - values) ** 2 / 2
+    assert (l1 >= (leads <= 0) - 1e-12).all()
+    np.testing.assert_allclose(l1[leads >= hinge], 0, atol=1e-12)
+    np.testing.assert_allclose(l1[-5:], [1, 1, 1, 0, 0], atol=1e-8)
+    np.testing.assert_allclose(bends[-5:], [*[-2 / hinge] * 3, 0, 0], atol=1e-7)
+
+
+Pair = Callable[[np.random.Generator, int, int], tuple[Scores, Scores]]
+SCORED: dict[str, tuple[float, Pair]] = {
+    "normal": (1.0, lambda rng, n, m: (rng.normal(1, 1, n), rng.normal(0, 1, m))),
+    "beta": (0.3, lambda rng, n, m: (rng.beta(5, 2, n), rng.beta(2, 5, m))),
+    "uniform": (0.5, lambda rng, n, m: (rng.uniform(0.5, 1.5, n), rng.uniform(0, 1, m))),
+}
+"""The paper's scores of likes and of others, each with a hinge of their width."""
+
+
+def visits(
+    loss: SOPRC, draw: Pair, of_all: tuple[int, int], drawn: tuple[int, int], times: int
+) -> Scores:
+    """Losses of samples from one user's long list, but the first."""
     rng = np.random.default_rng(3)
     n_likes, n_others = of_all
-    likes, others = rng.normal(1, 1, n_likes), rng.normal(size=n_others)
+    likes, others = draw(rng, n_likes, n_others)
     lists = Lists(
         gains=np.ones((1, drawn[0])),
         others=np.ones((1, drawn[1]), dtype=bool),
@@ -105,19 +133,24 @@ def visits(loss: SOPRC, of_all: tuple[int, int], drawn: tuple[int, int], times: 
         a = rng.choice(likes, (1, drawn[0]), replace=False)
         b = rng.choice(others, (1, drawn[1]), replace=False)
         losses.append(loss.slopes(lists, a, b, memory).loss[0])
-    return float(np.mean(losses[times // 5 :]))
+    return np.array(losses[times // 5 :])
 
 
-def test_the_loss_does_not_depend_on_how_often_likes_are_sampled() -> None:
-    of_all = 2000, 18000
-    plain = {"hinge": 1.0, "spread_of_likes": 0, "spread_of_others": 0}
-    exact = visits(SOPRC(**plain), of_all, of_all, 1)
-    averaged = SOPRC(order_statistics=200, decay=0.05, **plain)
+@pytest.mark.parametrize("scored", SCORED)
+def test_the_loss_does_not_depend_on_how_often_likes_are_sampled(scored: str) -> None:
+    of_all, (hinge, draw) = (2000, 18000), SCORED[scored]
+    plain = {"hinge": hinge, "spread_of_likes": 0, "spread_of_others": 0}
+    exact = visits(SOPRC(**plain), draw, of_all, of_all, 1)[0]
+    averaged = SOPRC(order_statistics=200, decay=0.01, **plain)
     batch = []
     for n_likes in (20, 40, 200, 400):
         drawn = n_likes, 2000 - n_likes
-        assert visits(averaged, of_all, drawn, 150) == pytest.approx(exact, abs=0.015)
-        batch.append(visits(SOPRC(**plain), drawn, drawn, 1))
+        steady = visits(averaged, draw, of_all, drawn, 500)
+        assert steady.mean() == pytest.approx(exact, abs=0.015)
+        if n_likes < 100:  # whose own order statistics would be all there is
+            alone = visits(SOPRC(**plain), draw, of_all, drawn, 100)
+            assert steady.std() < 0.9 * alone.std()
+        batch.append(visits(SOPRC(**plain), draw, drawn, drawn, 1)[0])
     # The prior of the sample, as average precision has it, decides the loss instead.
     assert batch[0] > exact + 0.05
     assert batch[-1] < exact - 0.1

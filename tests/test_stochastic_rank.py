@@ -197,6 +197,8 @@ def test_every_batch_draws_noise_of_its_own_and_the_same_again() -> None:
         ({"k": 0}, "k must be at least 1"),
         ({"noise": 0.0}, "noise must be a finite number > 0"),
         ({"shift": -1.0}, "shift must be a finite number >= 0"),
+        ({"scale_free": "no"}, "scale_free must be one of True, False; got 'no'"),
+        ({"rao_blackwell": None}, "rao_blackwell must be one of True, False"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:

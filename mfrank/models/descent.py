@@ -83,7 +83,8 @@ class Descent(FactorModel):
         SONG paper's); None takes all: the whole list.
     negatives : {"uniform", "popularity", "in-batch"}, default "uniform"
         How others are drawn: alike, by their number of users to the ``popularity_power``, or from
-        the likes of other users of the batch. Losses with a softmax correct for it.
+        the likes of other users of the batch. ``SampledSoftmax`` corrects for it; to all other
+        losses the sample stands for the list as if it had been drawn alike.
     popularity_power : float, default 0.75
         >= 0 (word2vec's).
     shared_others : bool, default False

@@ -94,6 +94,7 @@ class KSONG(Loss):
         check_count("k", self.k, 1)
         check_decay(self.decay)
         check_choice("choice", self.choice, _CHOICES)
+        check_choice("theoretical", self.theoretical, (True, False))
         check_above_zero(
             margin=self.margin,
             steepness=self.steepness,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mfrank.amounts import check_above_zero
 from mfrank.lists import Array, Lists
 from mfrank.logistic import sigmoid, softplus
 from mfrank.trainers import Loss, Memory, Slopes
@@ -23,10 +24,13 @@ class LambdaRank(Loss):
     Parameters
     ----------
     steepness : float, default 1.0
-        Of the logistic function.
+        Of the logistic function, > 0.
     """
 
     steepness: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_above_zero(steepness=self.steepness)
 
     def numbers(self, n_likes: int, n_others: int) -> int:
         """See :meth:`mfrank.trainers.Loss.numbers`."""

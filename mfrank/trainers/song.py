@@ -8,6 +8,7 @@ import numpy as np
 
 from mfrank.amounts import check_above_zero
 from mfrank.averages import averaged, check_decay
+from mfrank.choices import check_choice
 from mfrank.hinge_ranks import HingeRanks, discounted_gains
 from mfrank.lists import Array, Lists
 from mfrank.squared_hinges import hinge_numbers
@@ -49,6 +50,8 @@ class SONG(Loss):
     def __post_init__(self) -> None:
         check_decay(self.decay)
         check_above_zero(margin=self.margin)
+        check_choice("pooled", self.pooled, (True, False))
+        check_choice("from_zero", self.from_zero, (True, False))
 
     def memory(self, sizes: Sizes) -> Memory:
         """Mean g of each cell, NaN until its first estimate; nothing for a decay of 1."""

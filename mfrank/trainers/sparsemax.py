@@ -43,6 +43,6 @@ class Sparsemax(Loss):
         inside = np.isfinite(falling) & (
             1 + places * np.where(np.isfinite(falling), falling, 0) > sums
         )
-        n_inside = inside.sum(axis=1, keepdims=True)
+        n_inside = inside.sum(axis=1, keepdims=True).clip(1)  # none only of what is not a number
         threshold: Array = (np.take_along_axis(sums, n_inside - 1, axis=1) - 1) / n_inside
         return threshold
