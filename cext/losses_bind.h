@@ -90,6 +90,22 @@ void push_sorted_hinges(const py::object& scores, const py::object& weights,
 }
 
 template <class T>
+void pairs(const py::object& scores, const py::object& gains, const py::object& filled,
+           const py::object& scales, double steepness, const py::object& slopes,
+           const py::object& losses, int n_threads) {
+    const Matrix<const T> places(scores, "scores");
+    const int64_t n_lists = places.rows, n = places.columns;
+    const Matrix<const T> worth(gains, "gains", n_lists);
+    if (worth.columns > n) throw py::value_error("gains must have no more columns than scores");
+    PairTask<T> task{places.data, worth.data,
+                     Matrix<const T>(filled, "filled", n_lists, n).data,
+                     nullptr, n_lists, n, worth.columns, T(steepness), n_threads};
+    if (!scales.is_none()) task.scales = Vector<const double>(scales, "scales", n_lists).data;
+    chosen_kernels<T>().pairs(task, Matrix<T>(slopes, "slopes", n_lists, n).data,
+                              Vector<T>(losses, "losses", n_lists).data);
+}
+
+template <class T>
 void top_thresholds(const py::object& scores, const py::object& weights, const py::object& shares,
                     const py::object& thresholds, double smoothing_1, double smoothing_2,
                     int n_threads) {
@@ -158,6 +174,17 @@ inline void bind_losses(py::module_& m) {
             run(scores, weights, thresholds, order, reached, by_sums, out, n_threads);
         },
         "scores"_a, "weights"_a, "thresholds"_a, "order"_a, "reached"_a, "by_sums"_a, "out"_a,
+        "n_threads"_a);
+
+    m.def(
+        "pairs",
+        [](const py::object& scores, const py::object& gains, const py::object& filled,
+           const py::object& scales, double steepness, const py::object& slopes,
+           const py::object& losses, int n_threads) {
+            const auto run = is_double(scores, "scores") ? pairs<double> : pairs<float>;
+            run(scores, gains, filled, scales, steepness, slopes, losses, n_threads);
+        },
+        "scores"_a, "gains"_a, "filled"_a, "scales"_a, "steepness"_a, "slopes"_a, "losses"_a,
         "n_threads"_a);
 
     m.def(

@@ -169,6 +169,18 @@ struct HingeTask {
     int n_threads;
 };
 
+// Likes of lists, the first n_likes places, against places of smaller gains.
+template <class T>
+struct PairTask {
+    const T* scores;       // (n_lists, n_places)
+    const T* gains;        // (n_lists, n_likes), 0 for padding
+    const T* filled;       // (n_lists, n_places), 1 or, for padding, 0
+    const double* scales;  // (n_lists), of what swapping a pair changes; or null: pairs count alike
+    int64_t n_lists, n_places, n_likes;
+    T steepness;
+    int n_threads;
+};
+
 // Scores of lists that a part of each is to be above, softly: by the scale smoothing_1.
 template <class T>
 struct TopTask {
@@ -266,6 +278,7 @@ struct Kernels {
     void (*push_ramps)(const RampTask<T>&, const T* by_sums, T* out);
     void (*sum_sorted_hinges)(const HingeTask<T>&, T* sums, T* slopes);
     void (*push_sorted_hinges)(const HingeTask<T>&, const T* by_sums, T* out);
+    void (*pairs)(const PairTask<T>&, T* slopes, T* losses);
     void (*top_thresholds)(const TopTask<T>&, const double* shares, double* thresholds);
     void (*softmax)(const SoftmaxTask<T>&, T* totals, T* out);
     void (*walk)(const WalkTask<T>&);

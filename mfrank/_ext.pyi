@@ -146,6 +146,18 @@ def push_sorted_hinges(
 ) -> None:
     """Write ``push_ramps`` of squared hinges, from the order and who reaches how many."""
 
+def pairs(
+    scores: NDArray[Any],
+    gains: NDArray[Any],
+    filled: NDArray[Any],
+    scales: NDArray[np.float64] | None,
+    steepness: float,
+    slopes: NDArray[Any],
+    losses: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """Write slopes and losses of pairs (mfrank/pairs.py); without ``scales`` they count alike."""
+
 def top_thresholds(
     scores: NDArray[Any],
     weights: NDArray[Any],

@@ -388,7 +388,7 @@ def test_dislikes_and_bad_arguments_are_refused_before_any_work() -> None:
 
 def test_batches_that_no_memory_holds_are_refused_before_any_work() -> None:
     rows = mfrank.synthetic(2000, 3000, 200_000, random_state=0)
-    for loss in (mfrank.LambdaRank(), mfrank.NeuralNDCG(), mfrank.SML(), mfrank.RankNet()):
+    for loss in (mfrank.NeuralNDCG(), mfrank.SML()):
         whole = mfrank.Descent(loss, factors=2, likes=None, others=None, batch_size=10**6)
         with pytest.raises(ValueError, match=r"a batch of 2000 lists of .* lower batch_size"):
             whole.fit(rows, callback=lambda *_: pytest.fail("it began"))

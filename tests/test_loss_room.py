@@ -50,7 +50,16 @@ def test_no_loss_takes_more_than_it_says(
 
 @pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable()))
 @pytest.mark.parametrize(
-    "loss", [mfrank.BPR(), mfrank.SmoothAP(), mfrank.ApproxNDCG(), mfrank.SOPRC()], ids=str
+    "loss",
+    [
+        mfrank.BPR(),
+        mfrank.RankNet(),
+        mfrank.LambdaRank(),
+        mfrank.SmoothAP(),
+        mfrank.ApproxNDCG(),
+        mfrank.SOPRC(),
+    ],
+    ids=str,
 )
 def test_ramps_of_a_device_need_room(loss: Loss) -> None:
     """Where the processor's extension makes no array of pairs, CuPy would."""

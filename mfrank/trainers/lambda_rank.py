@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from mfrank.amounts import check_above_zero
 from mfrank.lists import Array, Lists
-from mfrank.logistic import sigmoid, softplus
+from mfrank.pairs import sums_over_swaps
 from mfrank.trainers import Loss, Memory, Slopes
 
 __all__ = ["LambdaRank"]
@@ -32,30 +30,10 @@ class LambdaRank(Loss):
     def __post_init__(self) -> None:
         check_above_zero(steepness=self.steepness)
 
-    def numbers(self, n_likes: int, n_others: int) -> int:
-        """See :meth:`mfrank.trainers.Loss.numbers`."""
+    def ramp_numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.ramp_numbers`."""
         return n_likes * (n_likes + n_others)
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        scores = np.concatenate([likes, others], axis=1)
-        weights = self._changes(lists, scores)
-        lead = self.steepness * (scores[:, None, :] - likes[:, :, None])
-        slope = self.steepness * weights * sigmoid(lead)
-        down, width = slope.sum(1), likes.shape[1]
-        loss = (weights * softplus(lead)).sum((1, 2))
-        return Slopes(down[:, :width] - slope.sum(2), down[:, width:], loss)
-
-    @staticmethod
-    def _changes(lists: Lists, scores: Array) -> Array:
-        """|dNDCG| of each like and each item of a smaller gain, shape (B, L, L + M)."""
-        filled = lists.filled
-        gains = np.concatenate([lists.gains, np.zeros(lists.others.shape, like=scores)], axis=1)
-        best_first = np.argsort(np.where(filled, -scores, np.inf), axis=1, kind="stable")
-        ranks = 1 + np.argsort(best_first, axis=1, kind="stable")
-        discounts = 1 / np.log2(1 + ranks)
-        width = lists.gains.shape[1]
-        gained = np.maximum(lists.gains[:, :, None] - gains[:, None, :], 0)
-        moved = np.abs(discounts[:, :width, None] - discounts[:, None, :])
-        changes: Array = gained * moved * filled[:, None, :] / lists.ideal[:, None, None]
-        return changes
+        return Slopes(*sums_over_swaps(lists, likes, others, self.steepness))

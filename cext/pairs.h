@@ -1,0 +1,73 @@
+// Logistic losses of pairs: each like of a list against every place of a smaller gain.
+
+// 1 / log2(1 + rank) of the filled places by falling score, ties by place; what is not filled is
+// given nothing.
+template <class T>
+class Discounts {
+   public:
+    explicit Discounts(int64_t n_places) : by_rank_(n_places), of_(n_places) {
+        for (int64_t r = 0; r < n_places; ++r) by_rank_[r] = T(1 / std::log2(2.0 + r));
+        ranked_.reserve(n_places);
+    }
+
+    const T* of(const T* scores, const T* filled) {
+        ranked_.clear();
+        for (size_t j = 0; j < of_.size(); ++j)
+            if (filled[j] > 0) ranked_.push_back({-scores[j], static_cast<int32_t>(j)});
+        // What is no number compares with nothing; such scores are told by the loss.
+        const auto is_number = [](const auto& one) { return one.first == one.first; };
+        if (std::all_of(ranked_.begin(), ranked_.end(), is_number))
+            std::sort(ranked_.begin(), ranked_.end());
+        for (size_t r = 0; r < ranked_.size(); ++r) of_[ranked_[r].second] = by_rank_[r];
+        return of_.data();
+    }
+
+   private:
+    std::vector<T> by_rank_, of_;
+    std::vector<std::pair<T, int32_t>> ranked_;
+};
+
+// Of list b, losses[b] = sum w_ij softplus(steepness (h_j - h_i)) and its slopes by the scores.
+// With scales w_ij = scale_b (G_i - G_j) |discount_i - discount_j|; without them all pairs count
+// alike, and the sum is their mean.
+template <class T>
+static void pairs(const PairTask<T>& task, T* slopes, T* losses) {
+    const int64_t n = task.n_places, m = task.n_likes;
+    const int threads = threads_worth(task.n_lists, 16.0 * n * m, task.n_threads);
+    for_each_list_by(task.n_lists, threads, [&task, slopes, losses, n, m] {
+        return [&task, slopes, losses, n, m, discounts = Discounts<T>(n),
+                gains = std::vector<T>(n)](int64_t b) mutable {
+            const T *scores = task.scores + b * n, *filled = task.filled + b * n;
+            const T* const swaps = task.scales ? discounts.of(scores, filled) : nullptr;
+            T* const to = slopes + b * n;
+            std::copy_n(task.gains + b * m, m, gains.begin());
+            std::fill_n(to, n, T(0));
+            T loss = 0, weight = 0;
+            for (int64_t i = 0; i < m; ++i) {
+                if (!(gains[i] > 0)) continue;
+                Vec<T> up{}, values{}, count{};
+                for (int64_t j = 0; j < n; j += W<T>) {
+                    const Vec<T> ahead = gains[i] - up_to(gains.data() + j, n - j);
+                    Vec<T> w = up_to(filled + j, n - j);
+                    if (swaps) {
+                        const Vec<T> moved = swaps[i] - up_to(swaps + j, n - j);
+                        w *= positive<T>(ahead) * (moved > 0 ? moved : -moved);
+                    } else {
+                        w = ahead > 0 ? w : Vec<T>{};
+                    }
+                    Vec<T> value, slope;
+                    const Vec<T> lead = up_to(scores + j, n - j) - scores[i];
+                    ramp_at<T>(Softplus{}, task.steepness * lead, value, slope);
+                    const Vec<T> down = up_to(to + j, n - j) + w * slope;
+                    std::memcpy(to + j, &down, std::min(n - j, int64_t{W<T>}) * sizeof *to);
+                    up += w * slope, values += w * value, count += w;
+                }
+                to[i] -= sum_of<T>(up);
+                loss += sum_of<T>(values), weight += sum_of<T>(count);
+            }
+            const T scale = task.scales ? T(task.scales[b]) : 1 / std::max(weight, T(1));
+            losses[b] = scale * loss;
+            for (int64_t j = 0; j < n; ++j) to[j] *= scale * task.steepness;
+        };
+    });
+}
