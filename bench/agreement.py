@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch_losses import LOSSES, Lists, Memory, TorchLoss, libauc
+from torch_lists import Lists, Memory, TorchLoss
+from torch_losses import LOSSES, libauc
 from torch_steps import Model, blank_memory
 
 import mfrank

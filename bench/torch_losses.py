@@ -8,37 +8,13 @@ them, NaN before the first. All other items of a list are there; liked ones may 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
+import torch_baselines as baselines
 from torch import Tensor, nn
-from torch.nn.functional import softplus
+from torch_lists import Lists, Memory, TorchLoss
 
-__all__ = ["LOSSES", "Lists", "TorchLoss"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Lists:
-    """As :class:`mfrank.lists.Lists`, in tensors; ``filled`` marks the likes that are there."""
-
-    filled: Tensor
-    n_likes: Tensor
-    n_items: int
-    ideal: Tensor
-    cells: Tensor
-    users: Tensor
-    log_chances: Tensor
-
-    @property
-    def like_shares(self) -> Tensor:
-        """Part of its user's liked places that each like is."""
-        return self.filled / self.filled.sum(1, keepdim=True)
-
-
-Memory = dict[str, Tensor]
-TorchLoss = Callable[[Tensor, Tensor, Lists, Memory], Tensor]
-"""Scores of likes (B, L) and others (B, M), lists and memory to a number for each user."""
+__all__ = ["LOSSES", "libauc"]
 
 
 def averaged(memory: Memory, name: str, places: Tensor, new: Tensor, there: Tensor) -> Tensor:
@@ -138,35 +114,6 @@ def soprc(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor
     return (lists.like_shares * ratio).sum(1) + below + 5 * above
 
 
-def bpr(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
-    """BPR()."""
-    pairs = softplus(others[:, None, :] - likes[:, :, None])
-    return (lists.like_shares * pairs.mean(2)).sum(1)
-
-
-def sampled_softmax(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
-    """SampledSoftmax()."""
-    total = (others - lists.log_chances).logsumexp(1, keepdim=True)
-    return (lists.like_shares * softplus(total - likes)).sum(1)
-
-
-def list_net(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
-    """ListNet()."""
-    unfilled = torch.where(lists.filled, likes, -torch.inf)
-    total = torch.cat([unfilled, others], 1).logsumexp(1)
-    each = math.e * lists.filled
-    wanted = (each * likes).sum(1) + others.sum(1)
-    return total - wanted / (each.sum(1) + others.shape[1])
-
-
-def approx_ndcg(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
-    """ApproxNDCG()."""
-    to_likes = (likes[:, None, :] - likes[:, :, None]).sigmoid() * lists.filled[:, None, :]
-    to_others = (others[:, None, :] - likes[:, :, None]).sigmoid().sum(2)
-    places = 2 + to_likes.sum(2) - 0.5 * lists.filled + to_others
-    return -(lists.filled / places.log2()).sum(1) / lists.ideal
-
-
 def solc(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
     """SOLC(): exp(found - total) has the slopes of the whole, and total none."""
     per_like = (lists.like_shares * lists.n_likes[:, None]).log()
@@ -184,11 +131,18 @@ LOSSES: dict[str, TorchLoss] = {
     "SONG": song,
     "KSONG": ksong,
     "SOPRC": soprc,
-    "BPR": bpr,
-    "SampledSoftmax": sampled_softmax,
-    "ListNet": list_net,
-    "ApproxNDCG": approx_ndcg,
     "SOLC": solc,
+    "BPR": baselines.bpr,
+    "BCE": baselines.bce,
+    "SampledSoftmax": baselines.sampled_softmax,
+    "Softmax": baselines.softmax,
+    "Sparsemax": baselines.sparsemax,
+    "ListNet": baselines.list_net,
+    "ListMLE": baselines.list_mle,
+    "LambdaRank": baselines.lambda_rank,
+    "ApproxNDCG": baselines.approx_ndcg,
+    "SmoothAP": baselines.smooth_ap,
+    "UIB": baselines.uib,
 }
 """By the names of mfrank's."""
 

@@ -21,7 +21,8 @@ import torch
 from ticks import Pace
 from torch import Tensor, nn
 from torch.nn.functional import normalize
-from torch_losses import LOSSES, Lists, Memory, TorchLoss
+from torch_lists import Lists, Memory, TorchLoss
+from torch_losses import LOSSES
 
 __all__ = ["WAYS", "Drawer", "Model", "Step", "blank_memory", "torch_pace"]
 
@@ -139,7 +140,9 @@ class Model(nn.Module):
 def blank_memory(n_cells: int, n_users: int, dtype: torch.dtype = torch.float32) -> Memory:
     """What any of the losses remembers, before the first batch."""
     sizes = {"means": n_cells, "thresholds": n_users, "log_sums": n_users}
-    return {name: torch.full((size,), torch.nan, dtype=dtype) for name, size in sizes.items()}
+    blank = {name: torch.full((size,), torch.nan, dtype=dtype) for name, size in sizes.items()}
+    counters = {"batches": torch.zeros((), dtype=torch.int64)}
+    return {**blank, **counters, "boundaries": torch.zeros(n_users, dtype=dtype)}
 
 
 @dataclass(frozen=True)

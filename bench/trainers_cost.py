@@ -21,7 +21,10 @@ from importlib.util import find_spec
 from records import line, parser, save
 from subjects import interactions
 
-LOSSES = ("SONG", "KSONG", "SOPRC", "BPR", "SampledSoftmax", "ListNet", "ApproxNDCG", "SOLC")
+LOSSES = (
+    *("SONG", "KSONG", "SOPRC", "SOLC", "BPR", "BCE", "SampledSoftmax", "Softmax", "Sparsemax"),
+    *("ListNet", "ListMLE", "LambdaRank", "ApproxNDCG", "SmoothAP", "UIB"),
+)
 DATA = ("ml-1m", "gowalla")
 PARTS = ("steps", "bpr", "catalogue", "tune")
 

@@ -22,6 +22,7 @@
 #include "pairs.h"
 #include "top_thresholds.h"
 #include "softmax.h"
+#include "simplex.h"
 #include "walk.h"
 #include "settling.h"
 #include "settle.h"
@@ -34,6 +35,6 @@ template <class T>
 static Kernels<T> kernels() {
     return {solve_rows<T>, rotate<T>, gram<T>, observed_value<T>, top_k<T>, sketch<T>, score<T>, sum_items<T>,
             sum_queries<T>, adam<T>, sum_ramps<T>, push_ramps<T>, sum_sorted_hinges<T>,
-            push_sorted_hinges<T>, pairs<T>, top_thresholds<T>, softmax<T>, walk<T>, settle<T>, slide<T>,
+            push_sorted_hinges<T>, pairs<T>, top_thresholds<T>, softmax<T>, project<T>, walk<T>, settle<T>, slide<T>,
             confine<T>, draw_likes, draw_others};
 }

@@ -129,6 +129,18 @@ void softmax(const py::object& scores, const py::object& filled, const py::objec
                                 Matrix<T>(out, "out", n_lists, n).data);
 }
 
+template <class T>
+void project(const py::object& scores, const py::object& filled, const py::object& tops,
+             const py::object& values, const py::object& out, int n_threads) {
+    const Matrix<const T> places(scores, "scores");
+    const int64_t n_lists = places.rows, n = places.columns;
+    const SoftmaxTask<T> task{places.data, Matrix<const bool>(filled, "filled", n_lists, n).data,
+                              nullptr, n_lists, n, n_threads};
+    chosen_kernels<T>().project(task, Vector<T>(tops, "tops", n_lists).data,
+                                Vector<T>(values, "values", n_lists).data,
+                                Matrix<T>(out, "out", n_lists, n).data);
+}
+
 inline void bind_losses(py::module_& m) {
     using namespace pybind11::literals;
 
@@ -197,6 +209,15 @@ inline void bind_losses(py::module_& m) {
         },
         "scores"_a, "weights"_a, "shares"_a, "thresholds"_a, "smoothing_1"_a, "smoothing_2"_a,
         "n_threads"_a);
+
+    m.def(
+        "project",
+        [](const py::object& scores, const py::object& filled, const py::object& tops,
+           const py::object& values, const py::object& out, int n_threads) {
+            const auto run = is_double(scores, "scores") ? project<double> : project<float>;
+            run(scores, filled, tops, values, out, n_threads);
+        },
+        "scores"_a, "filled"_a, "tops"_a, "values"_a, "out"_a, "n_threads"_a);
 
     m.def(
         "softmax",

@@ -190,7 +190,7 @@ struct TopTask {
     int n_threads;
 };
 
-// Softmax of lists; a place of which `filled` is false is padding.
+// Softmax of lists, or their projection to the simplex; a place of which `filled` is false is padding.
 template <class T>
 struct SoftmaxTask {
     const T* scores;     // (n_lists, n_places)
@@ -281,6 +281,7 @@ struct Kernels {
     void (*pairs)(const PairTask<T>&, T* slopes, T* losses);
     void (*top_thresholds)(const TopTask<T>&, const double* shares, double* thresholds);
     void (*softmax)(const SoftmaxTask<T>&, T* totals, T* out);
+    void (*project)(const SoftmaxTask<T>&, T* tops, T* values, T* out);
     void (*walk)(const WalkTask<T>&);
     void (*settle)(const SettleTask&);  // what nodes give to each other in the precision of T
     void (*slide)(const RowsTask<T>&, const T* sums, T* out);

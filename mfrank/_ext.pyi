@@ -181,6 +181,16 @@ def slide(
 def confine(table: NDArray[Any], rows: NDArray[np.int64], n_threads: int) -> None:
     """Divide rows of the table by their lengths; those of length 0 stay."""
 
+def project(
+    scores: NDArray[Any],
+    filled: NDArray[np.bool_],
+    tops: NDArray[Any],
+    values: NDArray[Any],
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """Write each list's projection to the simplex; see mfrank/simplex.py."""
+
 def softmax(
     scores: NDArray[Any],
     filled: NDArray[np.bool_],

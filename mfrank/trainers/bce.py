@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from mfrank.lists import Array, Lists
-from mfrank.logistic import sigmoid, softplus
+from mfrank.ramps import ramps
 from mfrank.trainers import Loss, Memory, Slopes
 
 __all__ = ["BCE"]
@@ -17,6 +19,8 @@ class BCE(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        on_likes, on_others = lists.like_shares, lists.other_shares
-        loss = (on_likes * softplus(-likes)).sum(1) + (on_others * softplus(others)).sum(1)
-        return Slopes(-on_likes * sigmoid(-likes), on_others * sigmoid(others), loss)
+        one = np.ones_like(likes, shape=(len(likes), 1))
+        above = ramps("softplus", others, lists.other_shares, 0 * one, lists.n_threads)
+        below = ramps("softplus", -likes, lists.like_shares, 0 * one, lists.n_threads)
+        loss = below.sums[:, 0] + above.sums[:, 0]
+        return Slopes(-below.slopes(one)[1], above.slopes(one)[1], loss)

@@ -1,0 +1,118 @@
+"""mfrank's baselines once more in PyTorch, forward only; see torch_losses.py.
+
+Each takes scores of likes (B, L) and others (B, M), lists and memory to a number for each user.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+from torch_lists import Lists, Memory
+
+from mfrank.streams import key_of, random_units
+
+
+def bpr(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """BPR()."""
+    pairs = softplus(others[:, None, :] - likes[:, :, None])
+    return (lists.like_shares * pairs.mean(2)).sum(1)
+
+
+def sampled_softmax(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """SampledSoftmax()."""
+    total = (others - lists.log_chances).logsumexp(1, keepdim=True)
+    return (lists.like_shares * softplus(total - likes)).sum(1)
+
+
+def list_net(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """ListNet()."""
+    unfilled = torch.where(lists.filled, likes, -torch.inf)
+    total = torch.cat([unfilled, others], 1).logsumexp(1)
+    each = math.e * lists.filled
+    wanted = (each * likes).sum(1) + others.sum(1)
+    return total - wanted / (each.sum(1) + others.shape[1])
+
+
+def approx_ndcg(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """ApproxNDCG()."""
+    to_likes = (likes[:, None, :] - likes[:, :, None]).sigmoid() * lists.filled[:, None, :]
+    to_others = (others[:, None, :] - likes[:, :, None]).sigmoid().sum(2)
+    places = 2 + to_likes.sum(2) - 0.5 * lists.filled + to_others
+    return -(lists.filled / places.log2()).sum(1) / lists.ideal
+
+
+def bce(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """BCE()."""
+    return (lists.like_shares * softplus(-likes)).sum(1) + softplus(others).mean(1)
+
+
+def softmax(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """Softmax()."""
+    there = torch.where(lists.filled, likes, -torch.inf)
+    total = torch.cat([there, others], 1).logsumexp(1)
+    return total - (lists.like_shares * likes).sum(1)
+
+
+def sparsemax(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """Sparsemax(): of the projection p, held fixed, p h - p^2 / 2 has its slopes."""
+    scores = torch.cat([likes, others], 1)
+    with torch.no_grad():
+        there = torch.where(lists.filled, likes, -torch.inf)
+        falling = torch.cat([there, others], 1).sort(1, descending=True).values
+        finite = falling.clamp(min=torch.finfo(falling.dtype).min / falling.shape[1])
+        sums = finite.cumsum(1)
+        places = torch.arange(1, falling.shape[1] + 1)
+        inside = (1 + places * finite > sums).sum(1, keepdim=True)
+        threshold = (sums.gather(1, inside - 1) - 1) / inside
+        shares = torch.cat([(there - threshold).relu(), (others - threshold).relu()], 1)
+    kept = (shares * scores).sum(1) - (shares.square().sum(1) - 1) / 2
+    return kept - (lists.like_shares * likes).sum(1)
+
+
+def list_mle(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """ListMLE(), by the same shuffles."""
+    key = key_of(0, int(memory["batches"]))
+    memory["batches"] += 1
+    shape = tuple(likes.shape)
+    units = torch.from_numpy(random_units(key, torch.arange(likes.numel()).numpy())).view(shape)
+    order = torch.where(lists.filled, units, 2).argsort(dim=1, stable=True)
+    filled = lists.filled.gather(1, order)
+    scores = torch.where(filled, likes.gather(1, order), -torch.inf)
+    left = torch.logaddexp(
+        scores.flip(1).logcumsumexp(1).flip(1), others.logsumexp(1, keepdim=True)
+    )
+    return torch.where(filled, left - torch.where(filled, scores, 0), 0).sum(1)
+
+
+def lambda_rank(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """LambdaRank(), of likes that are worth the same."""
+    with torch.no_grad():
+        scores = torch.cat([torch.where(lists.filled, likes, -torch.inf), others], 1)
+        ranks = scores.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
+        discounts = 1 / (2 + ranks).to(scores.dtype).log2()
+        width = likes.shape[1]
+        moved = (discounts[:, :width, None] - discounts[:, None, width:]).abs()
+        weights = moved * lists.filled[:, :, None] / lists.ideal[:, None, None]
+    return (weights * softplus(others[:, None, :] - likes[:, :, None])).sum((1, 2))
+
+
+def smooth_ap(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """SmoothAP()."""
+    cold = 100.0
+    to_likes = (cold * (likes[:, None, :] - likes[:, :, None])).sigmoid() * lists.filled[:, None, :]
+    to_others = (cold * (others[:, None, :] - likes[:, :, None])).sigmoid().sum(2)
+    among_likes = 0.5 + to_likes.sum(2)
+    return 1 - (lists.like_shares * among_likes / (among_likes + to_others)).sum(1)
+
+
+def uib(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """UIB()."""
+    boundary = memory["boundaries"][lists.users][:, None]
+    below, above = (1 + boundary - likes).relu(), (1 + others - boundary).relu()
+    with torch.no_grad():
+        slope = (lists.like_shares * (below > 0)).sum(1) - (above > 0).to(above.dtype).mean(1)
+        memory["boundaries"][lists.users] -= 0.1 * slope
+    return (lists.like_shares * below).sum(1) + above.mean(1)

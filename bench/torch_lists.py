@@ -1,0 +1,33 @@
+"""What a loss of PyTorch sees of a batch: as mfrank's, in tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+__all__ = ["Lists", "Memory", "TorchLoss"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lists:
+    """As :class:`mfrank.lists.Lists`, in tensors; ``filled`` marks the likes that are there."""
+
+    filled: Tensor
+    n_likes: Tensor
+    n_items: int
+    ideal: Tensor
+    cells: Tensor
+    users: Tensor
+    log_chances: Tensor
+
+    @property
+    def like_shares(self) -> Tensor:
+        """Part of its user's liked places that each like is."""
+        return self.filled / self.filled.sum(1, keepdim=True)
+
+
+Memory = dict[str, Tensor]
+TorchLoss = Callable[[Tensor, Tensor, Lists, Memory], Tensor]
+"""Scores of likes (B, L) and others (B, M), lists and memory to a number for each user."""
