@@ -8,7 +8,8 @@ import numpy as np
 
 from mfrank.amounts import check_count
 from mfrank.lists import Array, Lists
-from mfrank.logistic import log_sum_exp, log_sums_so_far
+from mfrank.logistic import log_sums_so_far
+from mfrank.shares import shares
 from mfrank.streams import key_of, random_units
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
@@ -50,7 +51,7 @@ class ListMLE(Loss):
         filled = np.take_along_axis(lists.likes, order, axis=1)
         scores = np.where(filled, np.take_along_axis(likes, order, axis=1), -np.inf)
         # Log of the sum over what is left at each draw: the likes from there on and all others.
-        rest = log_sum_exp(others, lists.others)
+        rest, of_others = shares(others, lists.others, n_threads=lists.n_threads)
         left = np.logaddexp(log_sums_so_far(scores[:, ::-1])[:, ::-1], rest)
         loss = np.where(filled, left - np.where(filled, scores, 0), 0).sum(1)
         # Log of the sum over the draws up to each of 1 / what was left.
@@ -58,5 +59,5 @@ class ListMLE(Loss):
         ordered = np.where(filled, np.exp(np.minimum(scores + chances, 700)) - 1, 0)
         slope = np.empty_like(likes)
         np.put_along_axis(slope, order, ordered, axis=1)
-        on_others = lists.others * np.exp(np.where(lists.others, others + chances[:, -1:], 0))
-        return Slopes(slope, on_others, loss)
+        drawn_before = np.exp(np.minimum(rest + chances[:, -1:], 700)).astype(of_others.dtype)
+        return Slopes(slope, of_others * drawn_before, loss)

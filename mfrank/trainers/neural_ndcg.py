@@ -44,13 +44,15 @@ class NeuralNDCG(Loss):
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         filled = lists.filled
         scores = np.where(filled, np.concatenate([likes, others], axis=1), 0)
+        dtype = scores.dtype  # that of all arrays of n x n
         gains = np.concatenate([lists.gains, np.zeros(others.shape, like=others)], axis=1)
-        places = np.arange(1, scores.shape[1] + 1, like=scores)
-        count = filled.sum(1)[:, None]
+        gains = gains.astype(dtype, copy=False)
+        places = np.arange(1, scores.shape[1] + 1, dtype=dtype, like=scores)
+        count = filled.sum(1)[:, None].astype(dtype)
         there = (places <= count)[:, :, None] & filled[:, None, :]
         factors = count + 1 - 2 * places  # (B, n): of place k
         soft = self._soft_order(scores, factors, filled, there)
-        worth = (places <= count) / np.log2(1 + places) / lists.ideal[:, None]
+        worth = (places <= count) / np.log2(1 + places) / lists.ideal[:, None].astype(dtype)
         loss, back = self._scaled(soft, worth, gains)
         by_logit = soft * (back - (back * soft).sum(2, keepdims=True)) / self.temperature
         by_distance = -by_logit.sum(1)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from mfrank.amounts import check_above_zero
 from mfrank.lists import Array, Lists
 from mfrank.ramps import ramps
@@ -37,15 +35,15 @@ class SmoothAP(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`."""
-        scores = np.concatenate([likes, others], axis=1)
-        filled = lists.filled
-        width, cold = likes.shape[1], 1 / self.temperature
-        above = ramps("sigmoid", cold * scores, filled, cold * likes, lists.n_threads)
+        cold = 1 / self.temperature
         likes_above = ramps("sigmoid", cold * likes, lists.likes, cold * likes, lists.n_threads)
-        # A like itself counts a half in its own sums.
-        among_likes, among_all = 0.5 + likes_above.sums, 0.5 + above.sums
+        others_above = ramps("sigmoid", cold * others, lists.others, cold * likes, lists.n_threads)
+        # A like itself counts a half in its own sum.
+        among_likes = 0.5 + likes_above.sums
+        among_all = among_likes + others_above.sums
         weights = lists.like_shares
         loss = 1 - (weights * among_likes / among_all).sum(1)
-        on_likes, on_all = above.slopes(cold * weights * among_likes / among_all**2)
-        up, down = likes_above.slopes(-cold * weights / among_all)
-        return Slopes(on_likes + on_all[:, :width] + up + down, on_all[:, width:], loss)
+        by_all = cold * weights * among_likes / among_all**2
+        up, down = likes_above.slopes(by_all - cold * weights / among_all)
+        behind, on_others = others_above.slopes(by_all)
+        return Slopes(up + down + behind, on_others, loss)

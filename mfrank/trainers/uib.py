@@ -44,7 +44,7 @@ class UIB(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`; each user stands in a batch once at most."""
-        boundary = memory["boundaries"][lists.users][:, None]
+        boundary = memory["boundaries"][lists.users][:, None].astype(likes.dtype)
         below = np.maximum(self.margin + boundary - likes, 0)
         above = np.maximum(self.margin + others - boundary, 0)
         on_likes = -lists.like_shares * (below > 0)
