@@ -6,7 +6,6 @@
 // of a query of length 1 is above scale_i (query . codes) + room_i: room is the length of what the
 // codes leave out, and what rounding may add, here and where scores are exact.
 
-constexpr int64_t SKETCH_BLOCK = 32;
 constexpr float CODE_UNIT = 1 << 24;  // a code at the top of its word is so many times itself
 // Lengths up to which no sum on the way to a score overflows; what is longer is always scored.
 constexpr double LONGEST_ITEM = 1e30, LONGEST_QUERY = 1e8;

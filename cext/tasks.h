@@ -237,7 +237,8 @@ struct SettleTask {
     int n_threads;
 };
 
-// Items at a byte a factor; sketch.h.
+// Items at a byte a factor, in blocks; sketch.h.
+constexpr int64_t SKETCH_BLOCK = 32;
 struct Sketch {
     const int8_t* codes;           // aligned to a cache line; or null
     const float *scales, *rooms;

@@ -19,9 +19,9 @@ struct SketchView {
     Codes* codes;
     Numbers *scales, *rooms;
     SketchView(const py::tuple& parts, int64_t n_items, int64_t k) {
-        constexpr int64_t BLOCK = 32, LINE = 64;
+        constexpr int64_t LINE = 64;
         if (parts.size() != 3) throw py::value_error("sketch must be (codes, scales, rooms)");
-        const int64_t n = (n_items + BLOCK - 1) / BLOCK * BLOCK;
+        const int64_t n = (n_items + SKETCH_BLOCK - 1) / SKETCH_BLOCK * SKETCH_BLOCK;
         codes = Vector<Codes>(parts[0], "codes", n * ((k + 3) / 4 * 4)).data;
         if (reinterpret_cast<uintptr_t>(codes) % LINE != 0)
             throw py::value_error("codes must begin on a cache line");

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["NOTHING", "Array", "Lists", "count_filled", "may_pad", "where_filled"]
+__all__ = ["NOTHING", "Array", "Lists", "count_filled", "where_filled"]
 
 Array = NDArray[Any]
 """An array of numpy or of any library with numpy's interface."""
@@ -89,7 +89,7 @@ class Lists:
 
 def count_filled(filled: Array) -> Array:
     """How many places of each list are filled, float, shape (B, 1)."""
-    if not may_pad(filled):
+    if not _may_pad(filled):
         return np.full_like(filled, filled.shape[1], dtype=np.float64, shape=(len(filled), 1))
     counts: Array = filled.sum(axis=1, keepdims=True).astype(np.float64)
     return counts
@@ -97,10 +97,10 @@ def count_filled(filled: Array) -> Array:
 
 def where_filled(filled: Array, numbers: Array) -> Array:
     """The numbers, which broadcast, but 0 for padding; themselves where none is found."""
-    return numbers * filled if may_pad(filled) else numbers
+    return numbers * filled if _may_pad(filled) else numbers
 
 
-def may_pad(filled: Array) -> bool:
+def _may_pad(filled: Array) -> bool:
     """Whether a place may be padding: on the host, whether one is, which is soon found out.
 
     On a GPU to look is to wait for it, which takes longer than what padding costs.
