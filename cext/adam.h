@@ -3,14 +3,39 @@
 // A row's averages count the batches that touched it, so that a row seldom touched is not held
 // back by the bias of averages that began at 0.
 
+// What undoes that bias after so many updates: powers, which cost as much as a short row, so that
+// those of a thread's last rows are kept, by the last digits of the number.
+template <class T>
+class Unbiasing {
+   public:
+    struct Factors {
+        int64_t updates = 0;
+        T length, spread;
+    };
+
+    explicit Unbiasing(const AdamTask<T>& task) : task_(task) {}
+
+    const Factors& after(int64_t updates) {
+        Factors& found = kept_[static_cast<uint64_t>(updates) % SIZE];
+        if (found.updates != updates)
+            found = {updates, T(task_.learning_rate / (1 - std::pow(task_.decay_1, updates))),
+                     T(1 / std::sqrt(1 - std::pow(task_.decay_2, updates)))};
+        return found;
+    }
+
+   private:
+    static constexpr uint64_t SIZE = 256;
+    const AdamTask<T>& task_;
+    Factors kept_[SIZE];
+};
+
 template <class T>
 static void adam(const AdamTask<T>& task) {
     const int threads = threads_worth(task.n_rows, 16.0 * task.k, task.n_threads);
-    for_each_list(task.n_rows, threads, [&task](int64_t i) {
+    const auto of_rows = [&task, unbiasing = Unbiasing<T>(task)](int64_t i) mutable {
         const int64_t row = task.rows[i], n = ++task.updates[row], k = task.k;
         const T keep_1 = T(task.decay_1), keep_2 = T(task.decay_2), epsilon = T(task.epsilon);
-        const T length = T(task.learning_rate / (1 - std::pow(task.decay_1, n)));
-        const T spread = T(1 / std::sqrt(1 - std::pow(task.decay_2, n)));
+        const auto [_, length, spread] = unbiasing.after(n);
         const T* __restrict const slopes = task.slopes + i * k;
         T* __restrict const table = task.table + row * k;
         T* __restrict const means = task.means + row * k;
@@ -21,5 +46,6 @@ static void adam(const AdamTask<T>& task) {
             means[j] = mean, squares[j] = square;
             table[j] -= length * mean / (spread * std::sqrt(square) + epsilon);
         }
-    });
+    };
+    for_each_list_by(task.n_rows, threads, [&of_rows] { return of_rows; });
 }

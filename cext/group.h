@@ -31,15 +31,15 @@ Grouped<T> group_by_counting(const ListTask<T>& task, const T* slopes) {
     std::vector<int64_t> ends(parts * task.n_items);
     const auto for_each_part = [&](const auto& each) {
         share(parts, parts, [&](Blocks& blocks) {
-            for (int64_t part; blocks.next(part);) {
-                int64_t* const own = ends.data() + part * task.n_items;
-                for_each_term(task, slopes, task.n_lists * part / parts,
-                              task.n_lists * (part + 1) / parts,
-                              [&each, own](int64_t item, auto term) { each(own[item], term); });
-            }
+            for (int64_t part; blocks.next(part);)
+                each(ends.data() + part * task.n_items, task.n_lists * part / parts,
+                     task.n_lists * (part + 1) / parts);
         });
     };
-    for_each_part([](int64_t& count, auto) { ++count; });
+    for_each_part([&](int64_t* own, int64_t begin, int64_t end) {
+        check_items(task, begin, end);
+        for_each_term(task, slopes, begin, end, [own](int64_t item, auto) { ++own[item]; });
+    });
     Grouped<T> found;
     for (int64_t item = 0; item < task.n_items; ++item) {
         const int64_t start = found.n_terms;
@@ -51,7 +51,10 @@ Grouped<T> group_by_counting(const ListTask<T>& task, const T* slopes) {
     }
     found.starts.push_back(found.n_terms);
     found.terms.reset(new typename Grouped<T>::Term[found.n_terms]);
-    for_each_part([to = found.terms.get()](int64_t& end, auto term) { to[end++] = term; });
+    for_each_part([&](int64_t* own, int64_t begin, int64_t end) {
+        for_each_term(task, slopes, begin, end, [own, to = found.terms.get()](
+                          int64_t item, auto term) { to[own[item]++] = term; });
+    });
     return found;
 }
 
@@ -66,6 +69,7 @@ Grouped<T> group_by_digits(const ListTask<T>& task, const T* slopes) {
     };
     std::vector<Keyed> keyed;
     keyed.reserve(task.n_lists * task.n_places);
+    check_items(task, 0, task.n_lists);
     for_each_term(task, slopes, 0, task.n_lists,
                   [&](int64_t item, auto term) { keyed.push_back({item, term}); });
     std::vector<Keyed> sorted(keyed.size());

@@ -67,6 +67,7 @@ static void score(const ListTask<T>& task, T* out) {
     for_each_list(task.n_lists, threads, [&](int64_t b) {
         const T* const query = task.queries + b * k;
         const int64_t* const ids = task.ids + b * n;
+        check_items(task, b, b + 1);
         int64_t i = 0;
         for (; i + 4 <= n; i += 4) {
             const T* rows[4];
@@ -88,6 +89,7 @@ static void sum_items(const ListTask<T>& task, const T* slopes, T* out) {
     const int threads = threads_worth(task.n_lists, double(n) * k, task.n_threads);
     for_each_list(task.n_lists, threads, [&](int64_t b) {
         const int64_t* const ids = task.ids + b * n;
+        check_items(task, b, b + 1);
         weighted_sum(
             n, [&](int64_t e) { return slopes[b * n + e]; },
             [&](int64_t e) { return task.items + ids[e] * k; }, k, out + b * k);

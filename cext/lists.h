@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 
 #include "parallel.h"
+#include "tasks.h"
 
 namespace mfrank {
 
@@ -33,6 +36,20 @@ void for_each_list_by(int64_t n_lists, int n_threads, const Make& make) {
 template <class Work>
 void for_each_list(int64_t n_lists, int n_threads, const Work& work) {
     for_each_list_by(n_lists, n_threads, [&] { return [&](int64_t list) { work(list); }; });
+}
+
+// Whether all numbers lie in [0, end): without a way out of the loop, for vectors to test them.
+inline bool all_within(const int64_t* numbers, int64_t count, int64_t end) {
+    int64_t beyond = 0;  // negative as soon as one number, or its distance to the last one, is
+    for (int64_t i = 0; i < count; ++i) beyond |= numbers[i] | (end - 1 - numbers[i]);
+    return beyond >= 0;
+}
+
+// Throws where a place of the lists [begin, end) has none of the items.
+template <class T>
+inline void check_items(const ListTask<T>& task, int64_t begin, int64_t end) {
+    if (!all_within(task.ids + begin * task.n_places, (end - begin) * task.n_places, task.n_items))
+        throw std::out_of_range("ids must lie in [0, " + std::to_string(task.n_items) + ")");
 }
 
 }  // namespace mfrank

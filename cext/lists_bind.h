@@ -6,14 +6,8 @@
 
 namespace mfrank {
 
-// Whether all numbers lie in [0, end): without a way out of the loop, for vectors to test them.
-inline bool all_within(const int64_t* numbers, int64_t count, int64_t end) {
-    int64_t beyond = 0;  // negative as soon as one number, or its distance to the last one, is
-    for (int64_t i = 0; i < count; ++i) beyond |= numbers[i] | (end - 1 - numbers[i]);
-    return beyond >= 0;
-}
-
-// Lists over items; those of some queries, or empty ones to be written.
+// Lists over items; those of some queries, or empty ones to be written. Their ids are checked where
+// they are read.
 template <class T>
 ListTask<T> lists_of(const Matrix<const T>& items, const Matrix<T>& queries, const py::object& ids,
                      int n_threads) {
@@ -21,8 +15,6 @@ ListTask<T> lists_of(const Matrix<const T>& items, const Matrix<T>& queries, con
     check_size("queries", queries.columns, items.columns, "columns");
     if (std::max(places.rows, places.columns) > std::numeric_limits<int32_t>::max())
         throw py::value_error("ids must have fewer than 2^31 rows and columns");
-    if (!all_within(places.data, places.rows * places.columns, items.rows))
-        throw py::index_error("ids must lie in [0, " + std::to_string(items.rows) + ")");
     return {items.data,  queries.data,   items.rows, places.rows,
             items.columns, places.data, places.columns, n_threads};
 }

@@ -78,44 +78,129 @@ MFRANK_INLINE Vec<T> up_to(const T* p, int64_t count) {
     return some;
 }
 
+// A ramp of the difference of scores and a threshold.
 template <class Ramp, class T>
-static void ramp_sums(const RampTask<T>& task, T* sums, T* slopes) {
+MFRANK_INLINE void ramp_between(Ramp, Vec<T> score, T threshold, Vec<T>& value, Vec<T>& slope) {
+    ramp_at<T>(Ramp{}, score - threshold, value, slope);
+}
+
+// A sigmoid, of exponentials of scores and of a threshold.
+struct Odds {};
+
+template <class T>
+MFRANK_INLINE void ramp_between(Odds, Vec<T> score, T threshold, Vec<T>& value, Vec<T>& slope) {
+    const Vec<T> part = 1 / (score + threshold);
+    value = score * part, slope = value * (threshold * part);
+}
+
+// The scores and thresholds of a list.
+template <class T>
+struct Ramped {
+    const T *scores, *weights, *thresholds;
+    int64_t n, m;  // places and thresholds
+};
+
+template <class Ramp, class T>
+MFRANK_INLINE void ramp_sums(const Ramped<T>& list, T* sums, T* slopes) {
+    for (int64_t t = 0; t < list.m; ++t) {
+        Vec<T> sum{}, slope_sum{};
+        for (int64_t j = 0; j < list.n; j += W<T>) {
+            Vec<T> value, slope;
+            const Vec<T> weight = up_to(list.weights + j, list.n - j);
+            ramp_between(Ramp{}, up_to(list.scores + j, list.n - j), list.thresholds[t], value,
+                         slope);
+            sum += weight * value, slope_sum += weight * slope;
+        }
+        sums[t] = sum_of<T>(sum);
+        slopes[t] = sum_of<T>(slope_sum);
+    }
+}
+
+template <class Ramp, class T>
+MFRANK_INLINE void ramp_pushes(const Ramped<T>& list, const T* by_sums, T* to) {
+    for (int64_t j = 0; j < list.n; j += W<T>) {
+        Vec<T> pushed{};
+        for (int64_t t = 0; t < list.m; ++t) {
+            Vec<T> value, slope;
+            ramp_between(Ramp{}, up_to(list.scores + j, list.n - j), list.thresholds[t], value,
+                         slope);
+            pushed += by_sums[t] * slope;
+        }
+        pushed *= up_to(list.weights + j, list.n - j);
+        std::memcpy(to + j, &pushed, std::min(list.n - j, int64_t{W<T>}) * sizeof *to);
+    }
+}
+
+// Calls work(Odds{}, list) with the exponentials of a list whose sigmoids they make, n + m of them
+// in place of n m; work(Sigmoid{}, list) with the scores where that saves none, or where these are
+// too far apart for it.
+template <class T>
+class BySigmoid {
+    static constexpr T REACH = std::is_same_v<T, float> ? 40 : 300;  // e^(2 REACH) is finite
+   public:
+    template <class Work>
+    void operator()(const Ramped<T>& list, const Work& work) {
+        T low = list.n ? list.scores[0] : 0, high = low;
+        widen(list.scores, list.n, low, high), widen(list.thresholds, list.m, low, high);
+        if (list.m < 2 || !(high - low < 2 * REACH)) return work(Sigmoid{}, list);
+        raised_.resize(list.n + list.m);
+        const T middle = low + (high - low) / 2;
+        raise(list.scores, list.n, middle, raised_.data());
+        raise(list.thresholds, list.m, middle, raised_.data() + list.n);
+        work(Odds{}, Ramped<T>{raised_.data(), list.weights, raised_.data() + list.n, list.n,
+                               list.m});
+    }
+
+   private:
+    static void widen(const T* x, int64_t n, T& low, T& high) {
+        Vec<T> lows = Vec<T>{} + low, highs = Vec<T>{} + high;
+        int64_t j = 0;
+        for (; j + W<T> <= n; j += W<T>) {
+            const Vec<T> v = loose(x + j);
+            lows = lows <= v ? lows : v, highs = highs >= v ? highs : v;
+        }
+        for (int lane = 0; lane < W<T>; ++lane)
+            low = low <= lows[lane] ? low : lows[lane], high = high >= highs[lane] ? high : highs[lane];
+        for (; j < n; ++j) low = low <= x[j] ? low : x[j], high = high >= x[j] ? high : x[j];
+    }
+
+    static void raise(const T* x, int64_t n, T middle, T* to) {
+        for (int64_t j = 0; j < n; j += W<T>) {
+            const Vec<T> e = exp_of<T>(up_to(x + j, n - j) - middle);
+            std::memcpy(to + j, &e, std::min(n - j, int64_t{W<T>}) * sizeof *to);
+        }
+    }
+
+    std::vector<T> raised_;
+};
+
+// Calls work(ramp, list, b) for all lists.
+template <class Ramp, class T, class Work>
+static void for_each_ramped(const RampTask<T>& task, const Work& work) {
     const int64_t n = task.n_places, m = task.n_thresholds;
     const int threads = threads_worth(task.n_lists, 16.0 * n * m, task.n_threads);
-    for_each_list(task.n_lists, threads, [&](int64_t b) {
-        const T *scores = task.scores + b * n, *weights = task.weights + b * n;
-        for (int64_t t = 0; t < m; ++t) {
-            const T threshold = task.thresholds[b * m + t];
-            Vec<T> sum{}, slope_sum{};
-            for (int64_t j = 0; j < n; j += W<T>) {
-                Vec<T> value, slope;
-                const Vec<T> weight = up_to(weights + j, n - j);
-                ramp_at<T>(Ramp{}, up_to(scores + j, n - j) - threshold, value, slope);
-                sum += weight * value, slope_sum += weight * slope;
-            }
-            sums[b * m + t] = sum_of<T>(sum);
-            slopes[b * m + t] = sum_of<T>(slope_sum);
-        }
+    for_each_list_by(task.n_lists, threads, [&] {
+        return [&, by_sigmoid = BySigmoid<T>()](int64_t b) mutable {
+            const auto run = [&work, b](auto ramp, const Ramped<T>& list) { work(ramp, list, b); };
+            const Ramped<T> list{task.scores + b * n, task.weights + b * n,
+                                 task.thresholds + b * m, n, m};
+            if constexpr (std::is_same_v<Ramp, Sigmoid>) by_sigmoid(list, run);
+            else run(Ramp{}, list);
+        };
     });
 }
 
 template <class Ramp, class T>
-static void ramp_pushes(const RampTask<T>& task, const T* by_sums, T* to) {
-    const int64_t n = task.n_places, m = task.n_thresholds;
-    const int threads = threads_worth(task.n_lists, 16.0 * n * m, task.n_threads);
-    for_each_list(task.n_lists, threads, [&](int64_t b) {
-        const T *scores = task.scores + b * n, *weights = task.weights + b * n;
-        for (int64_t j = 0; j < n; j += W<T>) {
-            Vec<T> pushed{};
-            for (int64_t t = 0; t < m; ++t) {
-                Vec<T> value, slope;
-                const T threshold = task.thresholds[b * m + t];
-                ramp_at<T>(Ramp{}, up_to(scores + j, n - j) - threshold, value, slope);
-                pushed += by_sums[b * m + t] * slope;
-            }
-            pushed *= up_to(weights + j, n - j);
-            std::memcpy(to + b * n + j, &pushed, std::min(n - j, int64_t{W<T>}) * sizeof *to);
-        }
+static void sum_ramps_of(const RampTask<T>& task, T* sums, T* slopes) {
+    for_each_ramped<Ramp>(task, [=](auto ramp, const Ramped<T>& list, int64_t b) {
+        ramp_sums<decltype(ramp)>(list, sums + b * list.m, slopes + b * list.m);
+    });
+}
+
+template <class Ramp, class T>
+static void push_ramps_of(const RampTask<T>& task, const T* by_sums, T* to) {
+    for_each_ramped<Ramp>(task, [=](auto ramp, const Ramped<T>& list, int64_t b) {
+        ramp_pushes<decltype(ramp)>(list, by_sums + b * list.m, to + b * list.n);
     });
 }
 
@@ -123,9 +208,9 @@ static void ramp_pushes(const RampTask<T>& task, const T* by_sums, T* to) {
 template <class T>
 static void sum_ramps(const RampTask<T>& task, T* sums, T* slopes) {
     switch (task.ramp) {
-        case Ramp::squared_hinge: return ramp_sums<SquaredHinge>(task, sums, slopes);
-        case Ramp::sigmoid: return ramp_sums<Sigmoid>(task, sums, slopes);
-        case Ramp::softplus: return ramp_sums<Softplus>(task, sums, slopes);
+        case Ramp::squared_hinge: return sum_ramps_of<SquaredHinge>(task, sums, slopes);
+        case Ramp::sigmoid: return sum_ramps_of<Sigmoid>(task, sums, slopes);
+        case Ramp::softplus: return sum_ramps_of<Softplus>(task, sums, slopes);
     }
 }
 
@@ -133,8 +218,8 @@ static void sum_ramps(const RampTask<T>& task, T* sums, T* slopes) {
 template <class T>
 static void push_ramps(const RampTask<T>& task, const T* by_sums, T* to) {
     switch (task.ramp) {
-        case Ramp::squared_hinge: return ramp_pushes<SquaredHinge>(task, by_sums, to);
-        case Ramp::sigmoid: return ramp_pushes<Sigmoid>(task, by_sums, to);
-        case Ramp::softplus: return ramp_pushes<Softplus>(task, by_sums, to);
+        case Ramp::squared_hinge: return push_ramps_of<SquaredHinge>(task, by_sums, to);
+        case Ramp::sigmoid: return push_ramps_of<Sigmoid>(task, by_sums, to);
+        case Ramp::softplus: return push_ramps_of<Softplus>(task, by_sums, to);
     }
 }

@@ -10,6 +10,9 @@ from mfrank.lists import Array
 
 __all__ = ["log_sum_exp", "log_sums_so_far", "sigmoid", "softplus"]
 
+_FAR = 600.0
+"""Numbers no further apart have exponentials that one float64 can hold sums of."""
+
 
 def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x))."""
@@ -32,7 +35,13 @@ def log_sum_exp(x: Array, filled: Array) -> Array:
 def log_sums_so_far(x: Any) -> Array:
     """Log of the sum of exp up to each place of each row, of the shape of x."""
     if isinstance(x, np.ndarray):
-        return np.logaddexp.accumulate(x, axis=1)
+        wide = x.astype(np.float64)
+        largest = np.maximum(wide.max(axis=1, keepdims=True), np.finfo(wide.dtype).min)
+        if ((wide < largest - _FAR) & (wide > -np.inf)).any():
+            return np.logaddexp.accumulate(x, axis=1)
+        with np.errstate(divide="ignore"):
+            found = largest + np.log(np.cumsum(np.exp(wide - largest), axis=1))
+        return found.astype(x.dtype, copy=False)
     sums = [x[:, 0]]
     for place in range(1, x.shape[1]):
         sums.append(np.logaddexp(sums[-1], x[:, place]))

@@ -101,9 +101,10 @@ def test_exponentials_are_right_to_the_last_bits() -> None:
 
 
 @built
+@pytest.mark.parametrize("scale", [3.0, 12.0, 60.0])
 @pytest.mark.parametrize("kind", KINDS)
-def test_single_precision_stays_and_is_as_precise_as_it_can_be(kind: Ramp) -> None:
-    wide = rows(5, (3, 37, 4), 3.0)
+def test_single_precision_stays_and_is_as_precise_as_it_can_be(kind: Ramp, scale: float) -> None:
+    wide = rows(5, (3, 37, 4), scale)
     scores, weights, thresholds, by_sums = (array.astype(np.float32) for array in wide)
     found = NativeRamps(kind, scores, weights, thresholds)
     truth = PairwiseRamps(

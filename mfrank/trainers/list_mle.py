@@ -44,12 +44,11 @@ class ListMLE(Loss):
         key = key_of(self.random_state, int(memory["batches"][0]))
         memory["batches"] += 1
         places = np.arange(lists.gains.size, like=lists.gains).reshape(lists.gains.shape)
-        shuffled = np.argsort(random_units(key, places), axis=1, kind="stable")
-        by_gain = -np.take_along_axis(lists.gains, shuffled, axis=1)
-        ranked = np.argsort(by_gain, axis=1, kind="stable")
-        order = np.take_along_axis(shuffled, ranked, axis=1)
-        filled = np.take_along_axis(lists.likes, order, axis=1)
-        scores = np.where(filled, np.take_along_axis(likes, order, axis=1), -np.inf)
+        shuffled = places[:, :1] + np.argsort(random_units(key, places), axis=1, kind="stable")
+        by_gain = np.argsort(-np.take(lists.gains, shuffled), axis=1, kind="stable")
+        order = np.take(shuffled, places[:, :1] + by_gain)  # of all places, list after list
+        filled = np.take(lists.likes, order)
+        scores = np.where(filled, np.take(likes, order), -np.inf)
         # Log of the sum over what is left at each draw: the likes from there on and all others.
         rest, of_others = shares(others, lists.others, n_threads=lists.n_threads)
         left = np.logaddexp(log_sums_so_far(scores[:, ::-1])[:, ::-1], rest)
@@ -57,7 +56,7 @@ class ListMLE(Loss):
         # Log of the sum over the draws up to each of 1 / what was left.
         chances = log_sums_so_far(np.where(filled, -left, -np.inf))
         ordered = np.where(filled, np.exp(np.minimum(scores + chances, 700)) - 1, 0)
-        slope = np.empty_like(likes)
-        np.put_along_axis(slope, order, ordered, axis=1)
+        slope = np.empty(likes.size, likes.dtype, like=likes)
+        slope[order] = ordered
         drawn_before = np.exp(np.minimum(rest + chances[:, -1:], 700)).astype(of_others.dtype)
-        return Slopes(slope, of_others * drawn_before, loss)
+        return Slopes(slope.reshape(likes.shape), of_others * drawn_before, loss)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero
-from mfrank.lists import Array, Lists
+from mfrank.lists import Array, Lists, count_filled, where_filled
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["UIB"]
@@ -45,11 +45,15 @@ class UIB(Loss):
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`; each user stands in a batch once at most."""
         boundary = memory["boundaries"][lists.users][:, None].astype(likes.dtype)
-        below = np.maximum(self.margin + boundary - likes, 0)
-        above = np.maximum(self.margin + others - boundary, 0)
-        on_likes = -lists.like_shares * (below > 0)
-        on_others = lists.other_shares * (above > 0)
-        by_boundary = -on_likes.sum(1) - on_others.sum(1)
+        on_likes, above = _hinges(self.margin + boundary - likes, lists.likes)
+        on_others, below = _hinges(self.margin - boundary + others, lists.others)
+        by_boundary = np.einsum("bn->b", on_likes) - np.einsum("bn->b", on_others)
         memory["boundaries"][lists.users] -= self.boundary_learning_rate * by_boundary
-        loss = (lists.like_shares * below).sum(1) + (lists.other_shares * above).sum(1)
-        return Slopes(on_likes, on_others, loss)
+        return Slopes(-on_likes, on_others, above + below)
+
+
+def _hinges(x: Array, filled: Array) -> tuple[Array, Array]:
+    """Slopes of the mean of max(0, x) over the filled places of each list (B, N), and that mean."""
+    share = (1 / count_filled(filled).clip(1)).astype(x.dtype)
+    slopes = where_filled(filled, share * (x > 0))
+    return slopes, np.einsum("bn,bn->b", slopes, x)
