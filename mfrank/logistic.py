@@ -40,7 +40,7 @@ def log_sums_so_far(x: Any) -> Array:
         if ((wide < largest - _FAR) & (wide > -np.inf)).any():
             return np.logaddexp.accumulate(x, axis=1)
         with np.errstate(divide="ignore"):
-            found = largest + np.log(np.cumsum(np.exp(wide - largest), axis=1))
+            found: Array = largest + np.log(np.cumsum(np.exp(wide - largest), axis=1))
         return found.astype(x.dtype, copy=False)
     sums = [x[:, 0]]
     for place in range(1, x.shape[1]):
