@@ -176,6 +176,19 @@ inline void bind_lists(py::module_& m) {
         "table"_a, "rows"_a, "n_threads"_a);
 
     m.def(
+        "normals",
+        [](uint64_t key, const py::object& out, int n_threads) {
+            if (is_double(out, "out")) {
+                const Vector<double> to(out, "out");
+                chosen_kernels<double>().normals(key, to.size, n_threads, to.data);
+            } else {
+                const Vector<float> to(out, "out");
+                chosen_kernels<float>().normals(key, to.size, n_threads, to.data);
+            }
+        },
+        "key"_a, "out"_a, "n_threads"_a);
+
+    m.def(
         "draw_likes",
         [](const py::object& indptr, const py::object& indices, int64_t n_columns,
            const py::object& users, uint64_t key, const py::object& cells, int n_threads) {

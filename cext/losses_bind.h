@@ -141,8 +141,54 @@ void project(const py::object& scores, const py::object& filled, const py::objec
                                 Matrix<T>(out, "out", n_lists, n).data);
 }
 
+template <class T>
+void first_places(const py::object& scores, const py::object& places, int n_threads) {
+    const Matrix<const T> given(scores, "scores");
+    const Matrix<int64_t> to(places, "places", given.rows);
+    if (to.columns > given.columns || given.columns > std::numeric_limits<int32_t>::max())
+        throw py::value_error("places must be no more than the scores, which are below 2^31");
+    if (to.columns == 0) return;
+    chosen_kernels<T>().first_places({given.data, given.rows, given.columns, to.columns, n_threads},
+                                     to.data);
+}
+
+template <class T>
+void sum_bells(const py::object& scores, const py::object& worths, const py::object& levels,
+               const py::object& still, const py::object& rise, const py::object& scales,
+               const py::object& out, int n_threads) {
+    const Matrix<const T> places(scores, "scores");
+    const int64_t n_lists = places.rows, n = places.columns;
+    const Matrix<const T> first(levels, "levels", n_lists);
+    chosen_kernels<T>().sum_bells(
+        {places.data, Matrix<const T>(worths, "worths", n_lists, n).data, first.data,
+         Matrix<const T>(still, "still", n_lists, first.columns).data,
+         Matrix<const T>(rise, "rise", n_lists, first.columns).data,
+         Vector<const T>(scales, "scales", n_lists).data, n_lists, n, first.columns, n_threads},
+        Matrix<T>(out, "out", n_lists, n).data);
+}
+
 inline void bind_losses(py::module_& m) {
     using namespace pybind11::literals;
+
+    m.def(
+        "first_places",
+        [](const py::object& scores, const py::object& places, int n_threads) {
+            const auto run =
+                is_double(scores, "scores") ? first_places<double> : first_places<float>;
+            run(scores, places, n_threads);
+        },
+        "scores"_a, "places"_a, "n_threads"_a);
+
+    m.def(
+        "sum_bells",
+        [](const py::object& scores, const py::object& worths, const py::object& levels,
+           const py::object& still, const py::object& rise, const py::object& scales,
+           const py::object& out, int n_threads) {
+            const auto run = is_double(scores, "scores") ? sum_bells<double> : sum_bells<float>;
+            run(scores, worths, levels, still, rise, scales, out, n_threads);
+        },
+        "scores"_a, "worths"_a, "levels"_a, "still"_a, "rise"_a, "scales"_a, "out"_a,
+        "n_threads"_a);
 
     m.def(
         "sum_ramps",

@@ -1,5 +1,5 @@
 // Random numbers by position: the n-th of a key is a function of both, so no thread waits for
-// another's and every backend draws the same (mfrank/draws.py says the same in numpy).
+// another's and every backend draws the same (mfrank/streams.py says the same in numpy).
 #pragma once
 
 #include <cstdint>

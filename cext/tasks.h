@@ -200,6 +200,24 @@ struct SoftmaxTask {
     int n_threads;
 };
 
+// The first places of lists.
+template <class T>
+struct FirstTask {
+    const T* scores;  // (n_lists, n_places)
+    int64_t n_lists, n_places, n_first;
+    int n_threads;
+};
+
+// Normal densities of scores about levels, weighted by what scores are worth.
+template <class T>
+struct BellTask {
+    const T *scores, *worths;         // (n_lists, n_places)
+    const T *levels, *still, *rise;   // (n_lists, n_levels)
+    const T* scales;                  // (n_lists)
+    int64_t n_lists, n_places, n_levels;
+    int n_threads;
+};
+
 // Backend.walk: x := base + scale (W x + left (right . x)) in each block, until it settles.
 template <class T>
 struct WalkTask {
@@ -283,6 +301,9 @@ struct Kernels {
     void (*top_thresholds)(const TopTask<T>&, const double* shares, double* thresholds);
     void (*softmax)(const SoftmaxTask<T>&, T* totals, T* out);
     void (*project)(const SoftmaxTask<T>&, T* tops, T* values, T* out);
+    void (*normals)(uint64_t key, int64_t n, int n_threads, T* out);
+    void (*first_places)(const FirstTask<T>&, int64_t* places);
+    void (*sum_bells)(const BellTask<T>&, T* out);
     void (*walk)(const WalkTask<T>&);
     void (*settle)(const SettleTask&);  // what nodes give to each other in the precision of T
     void (*slide)(const RowsTask<T>&, const T* sums, T* out);

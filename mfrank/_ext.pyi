@@ -169,6 +169,24 @@ def top_thresholds(
 ) -> None:
     """See :func:`mfrank.top_thresholds.top_thresholds`; ``thresholds`` come as the starts."""
 
+def normals(key: int, out: NDArray[Any], n_threads: int) -> None:
+    """See :func:`mfrank.streams.random_normals`."""
+
+def first_places(scores: NDArray[Any], places: NDArray[np.int64], n_threads: int) -> None:
+    """See :func:`mfrank.bells.first_places`."""
+
+def sum_bells(
+    scores: NDArray[Any],
+    worths: NDArray[Any],
+    levels: NDArray[Any],
+    still: NDArray[Any],
+    rise: NDArray[Any],
+    scales: NDArray[Any],
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """See :func:`mfrank.bells.sum_bells`."""
+
 def slide(
     table: NDArray[Any],
     rows: NDArray[np.int64],

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank import native
+
 __all__ = ["key_of", "random_bits", "random_normals", "random_units"]
 
 _END = 2**64
@@ -34,13 +36,23 @@ def random_units(key: int, positions: NDArray[np.integer]) -> NDArray[np.float64
     return (random_bits(key, positions) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def random_normals(key: int, shape: tuple[int, ...], like: NDArray[Any]) -> NDArray[np.float64]:
-    """Standard normal numbers where ``like`` is, two of two units each (Box & Muller 1958)."""
+def random_normals(
+    key: int, shape: tuple[int, ...], like: NDArray[Any], n_threads: int = 1
+) -> NDArray[Any]:
+    """Standard normal numbers, in the float dtype and where ``like`` is.
+
+    Two of two units each (Box & Muller 1958), in the C++ extension where it is: the same but for
+    rounding.
+    """
+    if native.takes(like):
+        found = np.empty(math.prod(shape), like.dtype)
+        native.ext.normals(key, found, n_threads)
+        return found.reshape(shape)
     pairs = -(-math.prod(shape) // 2)
     units = random_units(key, np.arange(2 * pairs, like=like)).reshape(2, pairs)
     radius, angle = np.sqrt(-2 * np.log1p(-units[0])), 2 * np.pi * units[1]
     both = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
-    return both[: math.prod(shape)].reshape(shape)
+    return both[: math.prod(shape)].reshape(shape).astype(like.dtype, copy=False)
 
 
 def key_of(seed: int, *path: int) -> int:

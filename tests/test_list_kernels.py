@@ -72,6 +72,15 @@ def confine(rows: Any) -> None:
     _ext.confine(ITEMS.copy(), rows, 2)
 
 
+def first_places(width: int) -> None:
+    _ext.first_places(np.ones((2, 4)), np.empty((2, width), np.int64), 1)
+
+
+def sum_bells(width: int = 3) -> None:
+    scores, levels, rise = np.ones((2, 4)), np.ones((2, 3)), np.ones((2, width))
+    _ext.sum_bells(scores, scores, levels, levels, rise, np.ones(2), scores.copy(), 1)
+
+
 BAD: dict[str, tuple[Callable[[], None], type[Exception], str]] = {
     "id too large": (lambda: score(IDS + 5), IndexError, r"ids must lie in \[0, 5\)"),
     "id negative": (lambda: sum_items(IDS - 1), IndexError, r"ids must lie in \[0, 5\)"),
@@ -105,6 +114,8 @@ BAD: dict[str, tuple[Callable[[], None], type[Exception], str]] = {
         "guide must lie",
     ),
     "unknown ramp": (lambda: sum_ramps("step"), ValueError, "ramp must be squared_hinge"),
+    "places of no score": (lambda: first_places(5), ValueError, "no more than the scores"),
+    "narrow rise": (lambda: sum_bells(2), ValueError, "rise must have 3 columns"),
     "few weights": (lambda: sum_ramps(weights=np.ones((2, 3))), ValueError, "4 columns"),
 }
 
@@ -118,5 +129,6 @@ def test_bad_arrays_are_refused(name: str) -> None:
 
 def test_good_ones_are_not() -> None:
     score(), sum_items(), sum_queries(), adam(np.array([4, 0])), sum_ramps()
+    first_places(4), first_places(0), sum_bells()
     draw_likes(np.array([1, 0, 0])), draw_others(np.array([0, 1]))
     draw_others(np.array([0, 1]), guide=np.arange(5)), slide(np.array([1])), confine(np.array([4]))

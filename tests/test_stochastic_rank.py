@@ -30,8 +30,9 @@ def lists_of(gains: Scores, others: int, times: int = 1) -> Lists:
 
 
 def value(metric: str, gains: Scores, scores: Scores, k: int) -> float:
-    order = np.argsort(-scores)
-    return float(METRICS[metric].value(gains[order][None], k)[0])
+    own = METRICS[metric]
+    worths = own.worth(gains[np.argsort(-scores)])[None]
+    return float(own.value(worths, own.whole(worths, k), k)[0])
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 6, 9])
@@ -40,12 +41,14 @@ def test_a_jump_is_what_passing_an_item_changes(metric: str, k: int) -> None:
     rng = np.random.default_rng(k)
     gains = np.array([3.0, 0, 1, 7, 0, 1, 0])
     scores = rng.normal(size=7)
+    worths = METRICS[metric].worth(gains)
+    whole = METRICS[metric].whole(worths[None], k)
     for j in range(7):
         rest = np.delete(np.arange(7), j)
         rest = rest[np.argsort(-scores[rest])]
-        others = gains[rest][None, None, :]
-        own = np.array([[[gains[j]]]])
-        jumps = METRICS[metric].jump(gains[None], own, others, k)[0, 0]
+        others = worths[rest][None, None, :]
+        own = np.array([[[worths[j]]]])
+        jumps = METRICS[metric].jump(own, others, whole, k)[0, 0]
         for place, item in enumerate(rest):
             below, above = scores.copy(), scores.copy()
             below[j], above[j] = scores[item] - 1e-9, scores[item] + 1e-9
@@ -85,7 +88,9 @@ def test_slopes_are_those_of_the_smoothed_metric(metric: str, rao_blackwell: boo
     drawn = np.random.default_rng(2).standard_normal((times, 4))
     centres = scores - noise * 0.3 * np.log2(1 + np.r_[gains, 0, 0])
     order = np.argsort(-(centres + noise * drawn), axis=1)
-    values = METRICS[metric].value(np.r_[gains, 0, 0][order], 2)
+    worths = METRICS[metric].worth(np.r_[gains, 0, 0])
+    whole = METRICS[metric].whole(worths[None], 2)
+    values = METRICS[metric].value(worths[order], whole, 2)
     expected = -((values - values.mean())[:, None] * drawn).mean(0) / noise
     np.testing.assert_allclose(mean, expected, atol=0.006)
     assert found.loss.mean() == pytest.approx(-values.mean(), abs=0.005)

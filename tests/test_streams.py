@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
+from mfrank import native
 from mfrank.streams import key_of, random_bits, random_normals, random_units
 
 
@@ -47,6 +48,21 @@ def test_normal_numbers_have_the_shape_that_is_asked_for(shape: tuple[int, ...])
     drawn = random_normals(5, shape, like=np.empty(0))
     assert drawn.shape == shape
     assert np.isfinite(drawn).all()
+
+
+@pytest.mark.skipif(native.why_missing is not None, reason=str(native.why_missing))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [1, 2, 1023, 1025, 40_000])
+def test_the_extensions_normal_numbers_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, count: int, dtype: type
+) -> None:
+    found = [random_normals(3, (count,), np.empty(0, dtype), threads) for threads in (1, 2)]
+    np.testing.assert_array_equal(*found)
+    monkeypatch.setattr(native, "why_missing", "for this test")
+    expected = random_normals(3, (count,), np.empty(0, dtype))
+    assert found[0].dtype == expected.dtype == dtype
+    near = 1e-6 if dtype is np.float32 else 4e-15
+    np.testing.assert_allclose(found[0], expected, rtol=near, atol=near)
 
 
 def test_every_path_has_a_key_of_its_own() -> None:

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
+from mfrank.bells import Bells, first_places, sum_bells
 from mfrank.choices import check_choice
 from mfrank.jumps import METRICS
-from mfrank.lists import Array, Lists
+from mfrank.lists import Array, Lists, count_filled, where_filled
 from mfrank.streams import key_of, random_normals
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["StochasticRank"]
+
+
+class _Drawn(NamedTuple):
+    """Lists at one draw: scores without noise, noise, gains, places that are filled, and sigma."""
+
+    centres: Array
+    noise: Array
+    gains: Array
+    filled: Array
+    sigma: float
+    n_threads: int
 
 
 @dataclass(frozen=True)
@@ -87,23 +100,34 @@ class StochasticRank(Loss):
 
     def numbers(self, n_likes: int, n_others: int) -> int:
         """See :meth:`mfrank.trainers.Loss.numbers`."""
+        places = n_likes + n_others
+        return max(places, min(self.k, places) ** 2)
+
+    def ramp_numbers(self, n_likes: int, n_others: int) -> int:
+        """See :meth:`mfrank.trainers.Loss.ramp_numbers`."""
         return (n_likes + n_others) * min(self.k, n_likes + n_others)
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`; the loss is that of the draw."""
-        scores = np.concatenate([likes, others], axis=1)
-        filled = lists.filled
-        gains = np.concatenate([lists.gains, np.zeros(others.shape, like=others)], axis=1)
+        scores, filled, width = (
+            np.concatenate([likes, others], axis=1),
+            lists.filled,
+            likes.shape[1],
+        )
+        gains = np.zeros_like(scores)
+        gains[:, :width] = lists.gains
         batches = int(memory["batches"][0])
         memory["batches"] += 1
-        noise = random_normals(key_of(self.random_state, batches), scores.shape, scores)
-        noise = np.where(filled, noise, 0)
-        sigma = self._noise_after(batches)
-        centres = scores - sigma * self.shift * np.log2(1 + gains)
-        slope, value = self._estimate(centres, noise, gains, filled, sigma)
+        key = key_of(self.random_state, batches)
+        noise = random_normals(key, scores.shape, scores, lists.n_threads)
+        noise = where_filled(filled, noise)
+        sigma, centres = self._noise_after(batches), scores
+        if self.shift:
+            centres = scores - sigma * self.shift * np.log2(1 + gains)
+        drawn = _Drawn(centres, noise, gains, filled, sigma, lists.n_threads)
+        slope, value = self._estimate(drawn, lists.gains)
         if self.scale_free:
             slope = _without_scale(slope, scores, filled)
-        width = likes.shape[1]
         return Slopes(-slope[:, :width], -slope[:, width:], -value)
 
     def _noise_after(self, batches: int) -> float:
@@ -113,27 +137,32 @@ class StochasticRank(Loss):
         share = min(batches / self.annealing_batches, 1.0)
         return float(self.noise * (self.last_noise / self.noise) ** share)
 
-    def _estimate(
-        self, centres: Array, noise: Array, gains: Array, filled: Array, sigma: float
-    ) -> tuple[Array, Array]:
+    def _estimate(self, drawn: _Drawn, of_likes: Array) -> tuple[Array, Array]:
         """Slopes of the smoothed metric at the centres, and the metric at this draw."""
-        n_places = min(self.k, centres.shape[1] - 1)
-        noisy = np.where(filled, centres + sigma * noise, -np.inf)
-        order = np.argsort(-noisy, axis=1, kind="stable")
-        rank = np.argsort(order, axis=1, kind="stable")
-        # The p-th of the others is at p, or, below j's own place, at p + 1.
-        places = np.arange(n_places, like=rank)
-        at = places + (places >= rank[:, :, None])
-        passed = np.take_along_axis(order[:, None, :], at, axis=2)
-        levels = np.take_along_axis(noisy[:, None, :], passed, axis=2)
-        others = np.take_along_axis(gains[:, None, :], passed, axis=2)
-        jumps = METRICS[self.metric].jump(gains, gains[:, :, None], others, self.k)
-        shared, spread = self._shared_noise(noise, filled)
-        distance = levels - (centres + sigma * shared)[:, :, None]
-        density = _normal_density(distance, sigma * spread[:, :, None])
-        slope = np.where(filled, (jumps * density).sum(2), 0)
-        ordered = np.take_along_axis(gains, order, axis=1)
-        return slope, METRICS[self.metric].value(ordered, self.k)
+        metric, worths = METRICS[self.metric], METRICS[self.metric].worth(drawn.gains)
+        n_places = min(self.k, worths.shape[1] - 1)
+        noisy = where_filled(drawn.filled, drawn.centres + drawn.sigma * drawn.noise, -np.inf)
+        first = first_places(noisy, n_places + 1, drawn.n_threads)
+        levels, there = (np.take_along_axis(array, first, axis=1) for array in (noisy, worths))
+        whole = metric.whole(metric.worth(of_likes), self.k).astype(worths.dtype, copy=False)
+        shared, spread = self._shared_noise(drawn.noise, drawn.filled)
+        middles = drawn.centres + drawn.sigma * shared
+        scales = 1 / (drawn.sigma * spread)
+        # Before all but the first stand the same others, and a jump is linear in an item's worth.
+        rest = there[:, None, :n_places]
+        still, one = (metric.jump(own, rest, whole, self.k)[:, 0] for own in (0.0, 1.0))
+        bells = Bells(levels[:, :n_places], still, one - still, scales[:, 0])
+        slope = sum_bells(middles, worths, bells, drawn.n_threads)
+        # One of the first has the others without itself before it.
+        place = np.arange(n_places, like=first)
+        others = place + (place >= place[:, None])
+        own = np.take_along_axis(middles, first[:, :n_places], axis=1)
+        apart = (levels[:, others] - own[:, :, None]) * scales[:, :, None]
+        jumps = metric.jump(there[:, :n_places, None], there[:, others], whole, self.k)
+        of_first = (jumps * np.exp(-0.5 * apart**2)).sum(2).astype(slope.dtype)
+        np.put_along_axis(slope, first[:, :n_places], of_first, axis=1)
+        slope = where_filled(drawn.filled, slope * (scales / np.sqrt(2 * np.pi)))
+        return slope, metric.value(there, whole, self.k)
 
     def _shared_noise(self, noise: Array, filled: Array) -> tuple[Array, Array]:
         """What is drawn of the noise that all others of an item share, and the spread of the rest.
@@ -142,14 +171,10 @@ class StochasticRank(Loss):
         """
         if not self.rao_blackwell:
             return np.zeros_like(noise), np.ones_like(noise[:, :1])
-        count = filled.sum(1, keepdims=True)
+        count = count_filled(filled).astype(noise.dtype)
         besides = np.maximum(count - 1, 1)
-        return (noise.sum(1, keepdims=True) - noise) / besides, np.sqrt(count / besides)
-
-
-def _normal_density(x: Array, spread: Array) -> Array:
-    density: Array = np.exp(-0.5 * (x / spread) ** 2) / (np.sqrt(2 * np.pi) * spread)
-    return density
+        whole = np.einsum("bn->b", noise)[:, None]
+        return (whole - noise) / besides, np.sqrt(count / besides)
 
 
 def _without_scale(slope: Array, scores: Array, filled: Array) -> Array:
