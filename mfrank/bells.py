@@ -47,9 +47,13 @@ def sum_bells(scores: Array, worths: Array, bells: Bells, n_threads: int = 1) ->
     In the dtype of the scores.
     """
     if native.takes(scores):
-        given = [np.ascontiguousarray(array, scores.dtype) for array in (worths, *bells)]
+        worths, levels, still, rise, scales = (
+            np.ascontiguousarray(array, scores.dtype) for array in (worths, *bells)
+        )
         out = np.empty(scores.shape, scores.dtype)
-        native.ext.sum_bells(np.ascontiguousarray(scores), *given, out, n_threads)
+        native.ext.sum_bells(
+            np.ascontiguousarray(scores), worths, levels, still, rise, scales, out, n_threads
+        )
         return out
     apart = (bells.levels[:, None, :] - scores[:, :, None]) * bells.scales[:, None, None]
     counts = bells.still[:, None, :] + worths[:, :, None] * bells.rise[:, None, :]

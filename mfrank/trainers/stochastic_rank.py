@@ -150,7 +150,8 @@ class StochasticRank(Loss):
         scales = 1 / (drawn.sigma * spread)
         # Before all but the first stand the same others, and a jump is linear in an item's worth.
         rest = there[:, None, :n_places]
-        still, one = (metric.jump(own, rest, whole, self.k)[:, 0] for own in (0.0, 1.0))
+        none, some = np.zeros_like(rest), np.ones_like(rest)
+        still, one = (metric.jump(own, rest, whole, self.k)[:, 0] for own in (none, some))
         bells = Bells(levels[:, :n_places], still, one - still, scales[:, 0])
         slope = sum_bells(middles, worths, bells, drawn.n_threads)
         # One of the first has the others without itself before it.
