@@ -6,17 +6,20 @@
 
 namespace mfrank {
 
-// Lists over items; those of some queries, or empty ones to be written. Their ids are checked where
-// they are read.
+// Lists over items, and the queries that ask them, or empty ones to be written. The ids are checked
+// where they are read.
 template <class T>
 ListTask<T> lists_of(const Matrix<const T>& items, const Matrix<T>& queries, const py::object& ids,
                      int n_threads) {
-    const Matrix<const int64_t> places(ids, "ids", queries.rows);
+    const Matrix<const int64_t> places(ids, "ids");
     check_size("queries", queries.columns, items.columns, "columns");
     if (std::max(places.rows, places.columns) > std::numeric_limits<int32_t>::max())
         throw py::value_error("ids must have fewer than 2^31 rows and columns");
-    return {items.data,  queries.data,   items.rows, places.rows,
-            items.columns, places.data, places.columns, n_threads};
+    const int64_t width = places.rows ? queries.rows / places.rows : 0;
+    if (queries.rows != width * places.rows)
+        throw py::value_error("as many queries must ask each list: a multiple of the rows of ids");
+    return {items.data,    queries.data, items.rows,     places.rows, width,
+            items.columns, places.data,  places.columns, n_threads};
 }
 
 template <class T>
@@ -25,7 +28,7 @@ void score(const py::object& queries, const py::object& items, const py::object&
     const Matrix<const T> left(queries, "queries"), right(items, "items");
     const ListTask<T> task =
         lists_of<T>(right, {const_cast<T*>(left.data), left.rows, left.columns}, ids, n_threads);
-    chosen_kernels<T>().score(task, Matrix<T>(out, "out", task.n_lists, task.n_places).data);
+    chosen_kernels<T>().score(task, Matrix<T>(out, "out", left.rows, task.n_places).data);
 }
 
 template <class T>
@@ -34,7 +37,7 @@ void sum_items(const py::object& items, const py::object& ids, const py::object&
     const Matrix<const T> right(items, "items");
     const Matrix<T> to(out, "out");
     const ListTask<T> task = lists_of<T>(right, to, ids, n_threads);
-    const Matrix<const T> numbers(slopes, "slopes", task.n_lists, task.n_places);
+    const Matrix<const T> numbers(slopes, "slopes", to.rows, task.n_places);
     chosen_kernels<T>().sum_items(task, numbers.data, to.data);
 }
 
@@ -45,7 +48,7 @@ py::tuple sum_queries(const py::object& queries, int64_t n_items, const py::obje
     const Matrix<const T> items{nullptr, n_items, left.columns};
     const ListTask<T> task =
         lists_of<T>(items, {const_cast<T*>(left.data), left.rows, left.columns}, ids, n_threads);
-    const Matrix<const T> numbers(slopes, "slopes", task.n_lists, task.n_places);
+    const Matrix<const T> numbers(slopes, "slopes", left.rows, task.n_places);
     const Grouped<T> grouped = group_by_item(task, numbers.data);
     const auto n_touched = static_cast<py::ssize_t>(grouped.touched.size());
     py::array_t<int64_t> touched(n_touched, grouped.touched.data());

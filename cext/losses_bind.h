@@ -6,10 +6,12 @@
 namespace mfrank {
 
 inline Ramp ramp_named(const std::string& name) {
+    if (name == "hinge") return Ramp::hinge;
     if (name == "squared_hinge") return Ramp::squared_hinge;
     if (name == "sigmoid") return Ramp::sigmoid;
     if (name == "softplus") return Ramp::softplus;
-    throw py::value_error("ramp must be squared_hinge, sigmoid or softplus; got '" + name + "'");
+    throw py::value_error("ramp must be hinge, squared_hinge, sigmoid or softplus; got '" +
+                          name + "'");
 }
 
 template <class T>

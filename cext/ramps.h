@@ -39,9 +39,15 @@ MFRANK_INLINE Vec<T> positive(Vec<T> x) {
     return x > 0 ? x : Vec<T>{};
 }
 
+struct Hinge {};         // max(0, x)
 struct SquaredHinge {};  // max(0, x)^2
 struct Sigmoid {};       // 1 / (1 + exp(-x))
 struct Softplus {};      // log(1 + exp(x))
+
+template <class T>
+MFRANK_INLINE void ramp_at(Hinge, Vec<T> x, Vec<T>& value, Vec<T>& slope) {
+    value = positive<T>(x), slope = x > 0 ? Vec<T>{} + 1 : Vec<T>{};
+}
 
 template <class T>
 MFRANK_INLINE void ramp_at(SquaredHinge, Vec<T> x, Vec<T>& value, Vec<T>& slope) {
@@ -208,6 +214,7 @@ static void push_ramps_of(const RampTask<T>& task, const T* by_sums, T* to) {
 template <class T>
 static void sum_ramps(const RampTask<T>& task, T* sums, T* slopes) {
     switch (task.ramp) {
+        case Ramp::hinge: return sum_ramps_of<Hinge>(task, sums, slopes);
         case Ramp::squared_hinge: return sum_ramps_of<SquaredHinge>(task, sums, slopes);
         case Ramp::sigmoid: return sum_ramps_of<Sigmoid>(task, sums, slopes);
         case Ramp::softplus: return sum_ramps_of<Softplus>(task, sums, slopes);
@@ -218,6 +225,7 @@ static void sum_ramps(const RampTask<T>& task, T* sums, T* slopes) {
 template <class T>
 static void push_ramps(const RampTask<T>& task, const T* by_sums, T* to) {
     switch (task.ramp) {
+        case Ramp::hinge: return push_ramps_of<Hinge>(task, by_sums, to);
         case Ramp::squared_hinge: return push_ramps_of<SquaredHinge>(task, by_sums, to);
         case Ramp::sigmoid: return push_ramps_of<Sigmoid>(task, by_sums, to);
         case Ramp::softplus: return push_ramps_of<Softplus>(task, by_sums, to);

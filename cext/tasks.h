@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 namespace mfrank {
@@ -103,25 +105,42 @@ struct DrawTask {
 template <class T>
 struct ListTask {
     const T* items;      // (n_items, K)
-    const T* queries;    // (n_lists, K)
-    int64_t n_items, n_lists, k;
+    const T* queries;    // (n_lists width, K), `width` of them ask each list
+    int64_t n_items, n_lists, width, k;
     const int64_t* ids;  // (n_lists, n_places), rows of items
     int64_t n_places;
     int n_threads;
 };
 
-// The slopes of lists that are not 0, by their items: item touched[t] has the terms
-// [starts[t], starts[t + 1]), in the order of the lists.
+// The places of lists that have a slope, by their items: item touched[t] has the places
+// [starts[t], starts[t + 1]), in the order of the lists. A place is its list's number, and the slopes
+// of the `width` queries that ask the list.
 template <class T>
 struct Grouped {
-    struct Term {
-        int32_t list;
-        T slope;
-    };
-    std::unique_ptr<Term[]> terms;
-    int64_t n_terms = 0;
     std::vector<int64_t> touched, starts;
+    std::unique_ptr<T[]> places;  // one record after the other
+    int64_t n_places = 0;
+
+    template <class Width>
+    void write(int64_t number, int32_t list, const T* slopes, int64_t stride, Width width) {
+        T* const to = places.get() + number * (1 + width);
+        std::memcpy(to, &list, sizeof list);
+        for (int64_t query = 0; query < width; ++query) to[1 + query] = slopes[query * stride];
+    }
+
+    static int64_t list_of(const T* place) {
+        int32_t list;
+        std::memcpy(&list, place, sizeof list);
+        return list;
+    }
 };
+
+// Calls work(width), a constant where it is 1, as it nearly always is.
+template <class Work>
+void by_width(int64_t width, const Work& work) {
+    if (width == 1) work(std::integral_constant<int64_t, 1>());
+    else work(width);
+}
 
 // Adam's step of some rows of a table.
 template <class T>
@@ -146,7 +165,7 @@ struct RowsTask {
     int n_threads;
 };
 
-enum class Ramp { squared_hinge, sigmoid, softplus };
+enum class Ramp { hinge, squared_hinge, sigmoid, softplus };
 
 // A ramp of the differences of scores and thresholds.
 template <class T>

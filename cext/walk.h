@@ -144,11 +144,14 @@ class BlockWalk {
     // to = W x + left (right . x) of a row, all columns.
     void product(int64_t row, T* __restrict to) const {
         const int64_t k = task_.k, begin = task_.rows.indptr[row];
+        const int64_t n = task_.rows.indptr[row + 1] - begin;
         const T *const weights = task_.rows.data + begin, *const from = from_;
         const int32_t* const at = task_.rows.indices + begin;
         weighted_sum(
-            task_.rows.indptr[row + 1] - begin, [&](int64_t e) { return weights[e]; },
-            [&](int64_t e) { return from + at[e] * k; }, k, to);
+            [=](const auto& add) {
+                for (int64_t e = 0; e < n; ++e) add(weights[e], from + at[e] * k);
+            },
+            k, to);
         if (!task_.left) return;
         const T* const left = task_.left + row * task_.left_k;
         if (task_.left_k == 1 && *left == 0) return;

@@ -105,7 +105,7 @@ def sum_ramps(
 ) -> None:
     """Write sums over places of ``weights * f(scores - threshold)``, and of ``weights * f'``.
 
-    f is ``squared_hinge``, ``sigmoid`` or ``softplus``.
+    f is ``hinge``, ``squared_hinge``, ``sigmoid`` or ``softplus``.
     """
 
 def push_ramps(

@@ -2,7 +2,7 @@
 
     sums[b, t] = sum over the places j of weight_bj f(score_bj - threshold_bt)
 
-for f a squared hinge, a sigmoid or a softplus, with their slopes by scores and thresholds.
+for f a hinge, a squared one, a sigmoid or a softplus, with their slopes by scores and thresholds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mfrank.logistic import sigmoid, softplus
 
 __all__ = ["NativeRamps", "PairwiseRamps", "Ramp", "Ramps", "ramps"]
 
-Ramp = Literal["squared_hinge", "sigmoid", "softplus"]
+Ramp = Literal["hinge", "squared_hinge", "sigmoid", "softplus"]
 
 
 class Ramps(Protocol):
@@ -45,8 +45,8 @@ def ramps(
 
     Parameters
     ----------
-    ramp : {"squared_hinge", "sigmoid", "softplus"}
-        max(0, x)^2, 1 / (1 + exp(-x)), or log(1 + exp(x)).
+    ramp : {"hinge", "squared_hinge", "sigmoid", "softplus"}
+        max(0, x), max(0, x)^2, 1 / (1 + exp(-x)), or log(1 + exp(x)).
     scores, weights : float, shape (B, N)
         Sums are in the dtype of the scores. A place of weight 0 is padding.
     thresholds : float, shape (B, T)
@@ -113,6 +113,10 @@ class PairwiseRamps:
         return -by_sums * self.slope_sums, by_scores
 
 
+def _hinge(x: Array) -> tuple[Array, Array]:
+    return np.maximum(x, 0), (x > 0).astype(x.dtype)
+
+
 def _squared_hinge(x: Array) -> tuple[Array, Array]:
     lead = np.maximum(x, 0)
     return lead**2, 2 * lead
@@ -128,6 +132,7 @@ def _softplus(x: Array) -> tuple[Array, Array]:
 
 
 _RAMPS: dict[Ramp, Callable[[Array], tuple[Array, Array]]] = {
+    "hinge": _hinge,
     "squared_hinge": _squared_hinge,
     "sigmoid": _sigmoid,
     "softplus": _softplus,

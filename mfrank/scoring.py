@@ -58,7 +58,10 @@ class Scoring:
     takes_lengths: ClassVar[bool] = False
 
     def scores(self, products: Array, queries: Rows, items: Rows) -> Array:
-        """Scores from dot products of the rows; all three shapes broadcast."""
+        """Scores from dot products of the rows, which they may take the place of.
+
+        Shapes of queries and items broadcast to that of the products.
+        """
         return products
 
     def slopes(self, sums: Array, totals: Array, rows: Rows) -> Array:
@@ -116,8 +119,10 @@ class Distance(Scoring):
 
     def scores(self, products: Array, queries: Rows, items: Rows) -> Array:
         """See :meth:`Scoring.scores`."""
-        found: Array = 2 * products - queries.squared_lengths() - items.squared_lengths()
-        return found
+        products *= 2
+        products -= queries.squared_lengths()
+        products -= items.squared_lengths()
+        return products
 
     def slopes(self, sums: Array, totals: Array, rows: Rows) -> Array:
         """See :meth:`Scoring.slopes`."""

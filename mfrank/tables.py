@@ -115,20 +115,23 @@ class Tables:
 
     def between(self, drawn: Drawn) -> Array:
         """Scores of each list's likes, as if they were users, against its others: (B, L, M)."""
-        size, width = drawn.lists.liked_items.shape
-        asked = drawn.others if drawn.shared else np.repeat(drawn.others, width, axis=0)
-        return self._scores(self.items, drawn.lists.liked_items.ravel(), asked).reshape(
-            size, width, -1
-        )
+        return self._scores(self.items, drawn.lists.liked_items, drawn.others)
 
     def _scores(self, table: Array, rows: Ints, items: Ints) -> Array:
-        """Of rows (R,) of a table against items (R, n), or (n,) for all, without biases."""
+        """Of rows (B,) or (B, L) of a table against items (B, n), or (n,) for all: without biases.
+
+        Of the shape of rows, and n.
+        """
+        queries = table[rows.ravel()]
         if items.ndim == 1:
-            products = self.backend.product(table[rows], self.items[items].T, self.n_threads)
+            products = self.backend.product(queries, self.items[items].T, self.n_threads)
         else:
-            products = self.backend.score(table[rows], self.items, items, self.n_threads)
-        queries = Rows(table, rows[:, None])
-        scores = self.scoring.scores(products, queries, Rows(self.items, items))
+            products = self.backend.score(queries, self.items, items, self.n_threads)
+            items = items.reshape(len(items), *[1] * (rows.ndim - 1), -1)
+        products = products.reshape(*rows.shape, -1)
+        scores = self.scoring.scores(
+            products, Rows(table, rows[..., None]), Rows(self.items, items)
+        )
         return scores if self.temperature == 1 else scores / self.temperature
 
     def move(
@@ -147,7 +150,7 @@ class Tables:
             totals = self.temperature * on_items.values[:, -1:]
             self._update("biases", on_items.rows, totals, rule, decay, clip)
         if slopes.between.size:
-            parts = self._sums_between(drawn, slopes.between / scale)
+            parts = self._sums_between(drawn, slopes.between, scale)
             on_items = self._merged(self.items, on_items, *parts)
         for name, table, on in (("users", self.users, on_users), ("items", self.items, on_items)):
             width, rows = table.shape[1], Rows(table, on.rows, self.n_threads)
@@ -171,9 +174,9 @@ class Tables:
         return on_users, self._merged(self.items, at_likes, at_others)
 
     def _sums(self, table: Array, rows: Ints, items: Ints, by_score: Array) -> tuple[_Sums, _Sums]:
-        """Of the slopes of rows (R,) of a table against items (R, n) or (n,): at rows, at items.
+        """Of the slopes of rows (R,) of a table against items (B, n) or (n,): at rows, at items.
 
-        Only at items that have a slope.
+        As many rows, one after the other, ask each of the B lists. Only at items that have a slope.
         """
         by_score = np.ascontiguousarray(by_score, dtype=table.dtype, like=table)
         queries = table[rows]
@@ -195,15 +198,14 @@ class Tables:
             )
         return _Sums(rows, on_rows), _Sums(*at_items)
 
-    def _sums_between(self, drawn: Drawn, by_score: Array) -> tuple[_Sums, _Sums]:
-        """Of the slopes (B, L, M) of likes against others: at the likes, and at the others."""
-        width, n_others = by_score.shape[1:]
-        by_score = by_score.reshape(-1, n_others)
-        asking = np.flatnonzero(by_score.any(axis=1))
-        likes, others = drawn.lists.liked_items.ravel()[asking], drawn.others
-        if not drawn.shared:
-            others = others[asking // width]
-        return self._sums(self.items, likes, others, by_score[asking])
+    def _sums_between(self, drawn: Drawn, by_score: Array, scale: float) -> tuple[_Sums, _Sums]:
+        """Of the slopes (B, L, M) of likes against others over the scale: at likes, at others."""
+        likes = drawn.lists.liked_items.ravel()
+        by_score = by_score.reshape(len(likes), -1)
+        at_likes, at_others = self._sums(self.items, likes, drawn.others, by_score)
+        asking = (by_score != 0).any(axis=1)
+        on_likes, on_others = at_likes.values[asking] / scale, at_others.values / scale
+        return _Sums(likes[asking], on_likes), _Sums(at_others.rows, on_others)
 
     def _merged(self, table: Array, *parts: _Sums) -> _Sums:
         """The parts' sums as one at each row of the table."""

@@ -144,12 +144,14 @@ class Places(NamedTuple):
     slopes: np.ndarray
 
 
-def places(shape: tuple[int, int, int], k: int, dtype: str) -> Places:
+def places(shape: tuple[int, int, int], k: int, dtype: str, n_asking: int) -> Places:
     rng = np.random.default_rng(2)
     n_lists, n_places, n_items = shape
     ids = rng.integers(n_items, size=(n_lists, n_places))
-    slopes = rng.standard_normal(ids.shape) * (rng.random(ids.shape) < 0.7)
-    queries, items = rng.standard_normal((n_lists, k)), rng.standard_normal((n_items, k))
+    n_queries = n_lists * n_asking
+    slopes = rng.standard_normal((n_queries, n_places))
+    slopes *= rng.random(slopes.shape) < (0.7 if n_asking == 1 else 0.3)
+    queries, items = rng.standard_normal((n_queries, k)), rng.standard_normal((n_items, k))
     return Places(*(x.astype(dtype) for x in (queries, items)), ids, slopes.astype(dtype))
 
 
@@ -158,21 +160,27 @@ LISTS = st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(1, 5000))
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @FEW
-@given(LISTS, FACTORS, st.integers(1, 3))
+@given(LISTS, FACTORS, st.integers(1, 3), st.integers(1, 3))
 def test_scores_and_sums_of_lists(
-    backend: backends.Backend, dtype: str, shape: tuple[int, int, int], k: int, n_threads: int
+    backend: backends.Backend,
+    dtype: str,
+    shape: tuple[int, int, int],
+    k: int,
+    n_asking: int,
+    n_threads: int,
 ) -> None:
-    queries, items, ids, slopes = places(shape, k, dtype)
+    queries, items, ids, slopes = places(shape, k, dtype, n_asking)
     wide, tolerance = items.astype(float), 200 * backend.TOLERANCE[dtype]
     every = queries.astype(float) @ wide.T
     scores = backend.score(queries, items, ids, n_threads)
-    np.testing.assert_allclose(scores, np.take_along_axis(every, ids, axis=1), atol=tolerance)
-    dense = np.zeros((shape[0], shape[2]))
-    np.add.at(dense, (np.arange(shape[0])[:, None], ids), slopes)
+    asked = np.repeat(ids, n_asking, axis=0)
+    np.testing.assert_allclose(scores, np.take_along_axis(every, asked, axis=1), atol=tolerance)
+    dense = np.zeros((len(queries), shape[2]))
+    np.add.at(dense, (np.arange(len(queries))[:, None], asked), slopes)
     by_list = backend.sum_items(items, ids, slopes, n_threads)
     np.testing.assert_allclose(by_list, dense @ wide, atol=tolerance)
     touched, by_item = backend.sum_queries(queries, shape[2], ids, slopes, n_threads)
-    np.testing.assert_array_equal(touched, np.unique(ids[slopes != 0]))
+    np.testing.assert_array_equal(touched, np.unique(asked[slopes != 0]))
     truth = dense.T[touched] @ queries.astype(float)
     np.testing.assert_allclose(by_item, truth, atol=tolerance)
     assert scores.dtype == by_list.dtype == by_item.dtype == items.dtype

@@ -15,8 +15,9 @@ from mfrank.logistic import sigmoid, softplus
 from mfrank.ramps import NativeRamps, PairwiseRamps, Ramp, Ramps, ramps
 from mfrank.squared_hinges import NativeSortedHinges, SortedHinges
 
-KINDS: list[Ramp] = ["squared_hinge", "sigmoid", "softplus"]
+KINDS: list[Ramp] = ["hinge", "squared_hinge", "sigmoid", "softplus"]
 VALUES = {
+    "hinge": lambda x: np.maximum(x, 0),
     "squared_hinge": lambda x: np.maximum(x, 0) ** 2,
     "sigmoid": sigmoid,
     "softplus": softplus,

@@ -212,12 +212,16 @@ class Backend(Protocol):
     def score(
         self, queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0
     ) -> Factors:
-        """``queries[b] . items[ids[b, i]]``, shape (B, n) of ``ids``."""
+        """``queries[q] . items[ids[b, i]]``, shape (R, n).
+
+        As many of the R queries ask each of the B lists of ``ids`` (B, n): the first R / B ask the
+        first list, and so on; likewise below.
+        """
 
     def sum_items(
         self, items: Factors, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
     ) -> Factors:
-        """Sum over i of ``slopes[b, i] items[ids[b, i]]`` for each list b, shape (B, K)."""
+        """Sum over i of ``slopes[q, i] items[ids[b, i]]`` for each query q, shape (R, K)."""
 
     def sum_queries(
         self,
@@ -227,7 +231,7 @@ class Backend(Protocol):
         slopes: Factors,
         n_threads: int = 0,
     ) -> tuple[NDArray[np.int64], Factors]:
-        """Sum of ``slopes[b, i] queries[b]`` over the places of each of ``n_items``.
+        """Sum of ``slopes[q, i] queries[q]`` over the places of each of ``n_items``.
 
         Returns
         -------

@@ -113,7 +113,7 @@ def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
 
 def score(queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0) -> Factors:
     """Only the scores that are asked for."""
-    out = np.empty(ids.shape, dtype=items.dtype)
+    out = np.empty((len(queries), ids.shape[1]), dtype=items.dtype)
     _ext.score(queries, items, ids, out, n_threads)
     return out
 
@@ -122,7 +122,7 @@ def sum_items(
     items: Factors, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
 ) -> Factors:
     """List by list, sums in the order of the places."""
-    out = np.empty((len(ids), items.shape[1]), dtype=items.dtype)
+    out = np.empty((len(slopes), items.shape[1]), dtype=items.dtype)
     _ext.sum_items(items, ids, slopes, out, n_threads)
     return out
 

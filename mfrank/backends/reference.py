@@ -111,7 +111,7 @@ def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
 
 def score(queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0) -> Factors:
     """In float64."""
-    wide = items.astype(np.float64)[ids]
+    wide = items.astype(np.float64)[_asked(ids, len(queries))]
     return np.asarray(np.einsum("bk,bnk->bn", queries, wide), dtype=items.dtype)
 
 
@@ -119,7 +119,7 @@ def sum_items(
     items: Factors, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
 ) -> Factors:
     """In float64."""
-    wide = items.astype(np.float64)[ids]
+    wide = items.astype(np.float64)[_asked(ids, len(slopes))]
     return np.asarray(np.einsum("bn,bnk->bk", slopes, wide), dtype=items.dtype)
 
 
@@ -127,11 +127,17 @@ def sum_queries(
     queries: Factors, n_items: int, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
 ) -> tuple[NDArray[np.int64], Factors]:
     """Place by place, in float64."""
+    ids = _asked(ids, len(queries))
     sums = np.zeros((n_items, queries.shape[1]))
     terms = slopes[:, :, None].astype(np.float64) * queries[:, None, :]
     np.add.at(sums, ids.ravel(), terms.reshape(-1, queries.shape[1]))
     touched = np.unique(ids[slopes != 0])
     return touched, sums[touched].astype(queries.dtype)
+
+
+def _asked(ids: NDArray[np.int64], n_queries: int) -> NDArray[np.int64]:
+    """The list that each query asks."""
+    return np.repeat(ids, n_queries // max(1, len(ids)), axis=0)
 
 
 def adam(

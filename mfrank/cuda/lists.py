@@ -19,7 +19,8 @@ _THREADS, _WARP = 128, 32
 
 
 def score(device: Device, queries: Array, items: Array, ids: Array) -> Array:
-    """``queries[b] . items[ids[b, i]]``."""
+    """``queries[q] . items[ids[b, i]]`` of the queries q that ask list b."""
+    ids = _asked(device, ids, queries)
     scores = device.xp.empty(ids.shape, items.dtype)
     if ids.size:
         args = queries, items, ids, *ids.shape, items.shape[1], scores
@@ -28,16 +29,18 @@ def score(device: Device, queries: Array, items: Array, ids: Array) -> Array:
 
 
 def sum_items(device: Device, items: Array, ids: Array, slopes: Array) -> Array:
-    """Sum over i of ``slopes[b, i] items[ids[b, i]]`` of each list b."""
+    """Sum over i of ``slopes[q, i] items[ids[b, i]]`` of each query q that asks list b."""
+    ids = _asked(device, ids, slopes)
     ends = device.xp.arange(1, len(ids) + 1) * ids.shape[1]
     return _sum_terms(device, ends, ids.ravel(), slopes.ravel(), items)
 
 
 def sum_queries(device: Device, queries: Array, ids: Array, slopes: Array) -> tuple[Array, Array]:
-    """Items with a slope, ascending, and the sums of ``slopes[b, i] queries[b]`` at each.
+    """Items with a slope, ascending, and the sums of ``slopes[q, i] queries[q]`` at each.
 
     The terms of an item come in the order of the lists: a stable sort, not atomic sums.
     """
+    ids = _asked(device, ids, queries)
     xp, n_places = device.xp, ids.shape[1]
     slopes, flat = slopes.ravel(), ids.ravel()
     terms = xp.flatnonzero(slopes)
@@ -66,6 +69,12 @@ def adam(
         Grid(-(-slopes.size // _THREADS), _THREADS),
         (table, rows, slopes, *averages, len(rows), table.shape[1], *map(float, rates)),
     )
+
+
+def _asked(device: Device, ids: Array, queries: Array) -> Array:
+    """The list that each query asks."""
+    width = len(queries) // max(1, len(ids))
+    return ids if width == 1 else device.xp.repeat(ids, width, axis=0)
 
 
 def _sum_terms(device: Device, ends: Array, ids: Array, weights: Array, rows: Array) -> Array:

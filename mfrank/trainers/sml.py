@@ -10,6 +10,7 @@ import numpy as np
 from mfrank.amounts import check_above_zero, check_at_least_zero
 from mfrank.arrays import subtract_at
 from mfrank.lists import Array, Lists
+from mfrank.ramps import ramps
 from mfrank.scoring import Scores
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
@@ -71,20 +72,23 @@ class SML(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`; each user stands in a batch once at most."""
-        of_users = memory["user_margins"][lists.users]
-        of_items = memory["item_margins"][lists.liked_items]
-        pairs = lists.like_shares[:, :, None] * lists.other_shares[:, None, :]
-        near_user = others[:, None, :] - likes[:, :, None] + of_users[:, None, None]
-        near_item = lists.between - likes[:, :, None] + of_items[:, :, None]
-        on_user = pairs * (near_user > 0)
-        on_item = self.item_weight * pairs * (near_item > 0)
-        margins = of_users[:, None, None] + of_items[:, :, None]
-        loss = on_user * near_user + on_item * near_item - self.margin_weight * pairs * margins
-        floor = self.margin_weight * pairs.sum(2)
-        self._step(memory["user_margins"], lists.users, (on_user.sum(2) - floor).sum(1))
-        self._step(memory["item_margins"], lists.liked_items, on_item.sum(2) - floor)
-        on_likes = -(on_user + on_item).sum(2)
-        return Slopes(on_likes, on_user.sum(1), loss.sum((1, 2)), on_item)
+        of_users = memory["user_margins"][lists.users][:, None].astype(likes.dtype)
+        of_items = memory["item_margins"][lists.liked_items].astype(likes.dtype)
+        by_likes, by_others = (
+            shares.astype(likes.dtype) for shares in (lists.like_shares, lists.other_shares)
+        )
+        to_user = ramps("hinge", others, by_others, likes - of_users, lists.n_threads)
+        near_item = lists.between + (of_items - likes)[:, :, None]
+        on_between = (near_item > 0) * (self.item_weight * by_likes)[:, :, None]
+        on_between *= by_others[:, None, :]
+        pairs = by_likes * np.einsum("bn->b", by_others)[:, None]
+        on_user, on_item = by_likes * to_user.slope_sums, np.einsum("bln->bl", on_between)
+        loss = (by_likes * to_user.sums - self.margin_weight * pairs * (of_users + of_items)).sum(1)
+        loss += np.einsum("bln,bln->b", on_between, near_item)
+        by_user = (on_user - self.margin_weight * pairs).sum(1)
+        self._step(memory["user_margins"], lists.users, by_user)
+        self._step(memory["item_margins"], lists.liked_items, on_item - self.margin_weight * pairs)
+        return Slopes(-on_user - on_item, to_user.slopes(by_likes)[1], loss, on_between)
 
     def _step(self, margins: Array, rows: Array, slopes: Array) -> None:
         subtract_at(margins, rows, self.margin_learning_rate * slopes)
