@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch_lists import Lists, Memory, TorchLoss
 from torch_losses import LOSSES, libauc
-from torch_steps import Model, blank_memory
+from torch_models import MODELS
+from torch_soft_ranks import stochastic_rank
+from torch_steps import blank_memory
 
 import mfrank
 from mfrank.backends import choose
 from mfrank.data.interactions import Interactions
 from mfrank.drawn import Drawn
 from mfrank.sampling import ListDrawer, Sampling
-from mfrank.scoring import SCORINGS, on_sphere
+from mfrank.scoring import SCORINGS, Rows, Scores
+from mfrank.streams import key_of, random_normals
 from mfrank.tables import Tables
 from mfrank.trainers import Loss, Sizes
 
@@ -26,7 +31,8 @@ def check_all(data: Interactions, with_libauc: bool) -> None:
     """Assert that both descend alike: in float64, on a batch that is seen twice."""
     counts = np.diff(data.user_items.indptr)
     users = np.flatnonzero(counts)[:64]
-    for name, theirs in LOSSES.items():
+    same_noise = {**LOSSES, "StochasticRank": stochastic_rank(_normals)}
+    for name, theirs in same_noise.items():
         _check(getattr(mfrank, name)(), theirs, data, users, 1e-7)
     if with_libauc:
         long = np.flatnonzero(counts >= 10)[:64]
@@ -39,27 +45,30 @@ def _check(loss: Loss, theirs: TorchLoss, data: Interactions, users: Any, tolera
     cutoff = getattr(loss, "k", None)
     drawn = ListDrawer(data.user_rows("float64"), Sampling(), choose(), cutoff).of_users(users, 1)
     assert drawn.lists.others.all()
-    cosine = loss.scores == "cosine"
+    scoring = SCORINGS[loss.scores]
     random = np.random.default_rng(0)
     shapes = (data.n_users, 8), (data.n_items, 8)
     tables = [random.normal(scale=0.5, size=shape) for shape in shapes]
-    tables = [on_sphere(table) if cosine else table for table in tables]
-    own = Tables(*tables, None, choose(), SCORINGS[loss.scores])
+    for table in tables:
+        scoring.confine(Rows(table, np.arange(len(table))))
+    own = Tables(*tables, None, choose(), scoring)
     memory = loss.memory(Sizes(data.nnz, data.n_users, data.n_items))
     rule = mfrank.SGD(1.0)
     own.begin(rule)
+    seen = replace(drawn.lists, between=own.between(drawn)) if loss.between else drawn.lists
     for _ in range(2):
-        slopes = loss.slopes(drawn.lists, *own.scores(drawn), memory)
+        slopes = loss.slopes(seen, *own.scores(drawn), memory)
     before = [table.copy() for table in tables]
     own.move(drawn, slopes, rule, 0.0, None)
-    gradients = _autograd(theirs, drawn, before, cosine)
+    gradients = _autograd(theirs, drawn, before, loss.scores)
     for table, old, gradient in zip(tables, before, gradients, strict=True):
-        expected = on_sphere(old - gradient) if cosine else old - gradient
+        expected = old - gradient
+        scoring.confine(Rows(expected, np.arange(len(expected))))
         error = np.abs(table - expected).max() / np.abs(old - expected).max()
         assert error < tolerance, f"{loss} and PyTorch's part by {error:.1e}"
 
 
-def _autograd(loss: TorchLoss, drawn: Drawn, tables: list[Any], cosine: bool) -> list[Any]:
+def _autograd(loss: TorchLoss, drawn: Drawn, tables: list[Any], kind: Scores) -> list[Any]:
     """Gradients of both tables at the second sight of a batch."""
     seen, width = drawn.lists, drawn.lists.gains.shape[1]
     lists = Lists(
@@ -70,14 +79,23 @@ def _autograd(loss: TorchLoss, drawn: Drawn, tables: list[Any], cosine: bool) ->
         cells=torch.from_numpy(np.maximum(seen.cells, 0)),
         users=torch.from_numpy(seen.users),
         log_chances=torch.tensor(seen.log_chances),
+        liked_items=torch.from_numpy(seen.liked_items),
     )
-    model = Model(len(tables[0]), len(tables[1]), tables[0].shape[1], "dense", cosine).double()
+    n_users, n_items = map(len, tables)
+    model = MODELS[kind](n_users, n_items, tables[0].shape[1], "dense").double()
     for own, table in zip((model.users, model.items), tables, strict=True):
         own.weight.data = torch.from_numpy(table.copy())
-    memory: Memory = blank_memory(int(seen.cells.max()) + 1, len(tables[0]), torch.float64)
+    memory: Memory = blank_memory(int(seen.cells.max()) + 1, n_users, n_items, torch.float64)
     items = torch.from_numpy(np.concatenate([seen.liked_items, drawn.others], axis=1))
     for _ in range(2):
-        scores = model(lists.users, items)
-        value = loss(scores[:, :width], scores[:, width:], lists, memory).mean()
+        likes, others, between = model(lists.users, items, width)
+        value = loss(likes, others, replace(lists, between=between), memory).mean()
     value.backward()
     return [own.weight.grad.numpy() for own in (model.users, model.items)]
+
+
+def _normals(scores: Tensor, memory: Memory) -> Tensor:
+    """The noise of mfrank's StochasticRank."""
+    key = key_of(0, int(memory["batches"]))
+    memory["batches"] += 1
+    return torch.from_numpy(random_normals(key, tuple(scores.shape), scores.detach().numpy()))

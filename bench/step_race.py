@@ -18,7 +18,8 @@ import scipy.sparse as sp
 from memory import MIB
 from ticks import Pace, descent_pace
 from torch_losses import libauc
-from torch_steps import WAYS, Step, torch_pace
+from torch_models import WAYS
+from torch_steps import Step, torch_pace
 
 import mfrank
 from mfrank.comparison.peak_memory import peak_memory
@@ -29,6 +30,9 @@ __all__ = ["race"]
 
 BATCH = 256
 _TRIALS = 3  # of each of PyTorch's ways: one alone may have met a busy machine
+_KINDS: dict[str, Scores] = {"SOPRC": "cosine", "SML": "distance"}
+_FEW_STEPS = {"NeuralNDCG": 3}
+"""Most steps that are timed of losses whose step takes a large part of a second."""
 LIBAUC = {"SONG": -1, "KSONG": 10}
 """LibAUC's losses by mfrank's name, and its topk."""
 
@@ -48,11 +52,13 @@ def emptied(data: Interactions, n_users: int) -> Interactions:
 def race(data: Interactions, factors: int, args: argparse.Namespace) -> list[dict[str, Any]]:
     """A row for each loss and contender."""
     part, few = emptied(data, args.steps * BATCH), emptied(data, 2 * BATCH)
-    ways = {kind: faster_ways(kind, factors, part, args.threads) for kind in ("dot", "cosine")}
+    kinds = {scores_of(name) for name in args.losses}
+    ways = {kind: faster_ways(kind, factors, part, args.threads) for kind in kinds}
     rows = []
     for name in args.losses:
-        own_ways = ways[scores_of(name)]
-        entries = contenders(name, factors, own_ways, part, args.steps, args)
+        own_ways, steps = ways[scores_of(name)], min(args.steps, _FEW_STEPS.get(name, args.steps))
+        own_part = part if steps == args.steps else emptied(data, steps * BATCH)
+        entries = contenders(name, factors, own_ways, own_part, steps, args)
         small = contenders(name, factors, own_ways, few, 2, args)
         rounds = in_turns(entries, args.repeats)
         for contender, paces in rounds.items():
@@ -72,8 +78,8 @@ def race(data: Interactions, factors: int, args: argparse.Namespace) -> list[dic
 
 
 def scores_of(name: str) -> Scores:
-    """Dot products, but of SOPRC, whose hinge is made for cosines."""
-    return "cosine" if name == "SOPRC" else "dot"
+    """Dot products, but for SOPRC, whose hinge is of cosines, and SML, of distances."""
+    return _KINDS.get(name, "dot")
 
 
 def in_turns(entries: dict[str, Callable[[], Pace]], repeats: int) -> dict[str, list[Pace]]:
@@ -105,7 +111,7 @@ def contenders(
         "mfrank": partial(descent_pace, loss, part, args.threads, scores_of(name), factors=factors)
     }
     for way in ways:
-        step = Step(name, factors, way)
+        step = Step(name, factors, way, scores_of(name))
         found[f"torch {way}"] = partial(torch_pace, step, matrix, steps, args.threads)
     if name in LIBAUC and args.libauc:
         theirs = Step(partial(libauc, LIBAUC[name], n_likes=10), factors, ways[0])
@@ -113,12 +119,12 @@ def contenders(
     return found
 
 
-def faster_ways(kind: str, factors: int, part: Interactions, n_threads: int) -> list[str]:
+def faster_ways(kind: Scores, factors: int, part: Interactions, n_threads: int) -> list[str]:
     """The faster of PyTorch's ways by embeddings, before it the product where that is faster."""
-    name = "SOPRC" if kind == "cosine" else "BPR"
+    name = next((name for name, own in _KINDS.items() if own == kind), "BPR")
     found = {
         way: min(
-            torch_pace(Step(name, factors, way), part.user_items, 6, n_threads).step
+            torch_pace(Step(name, factors, way, kind), part.user_items, 6, n_threads).step
             for _ in range(_TRIALS)
         )
         for way in WAYS

@@ -116,3 +116,22 @@ def uib(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
         slope = (lists.like_shares * (below > 0)).sum(1) - (above > 0).to(above.dtype).mean(1)
         memory["boundaries"][lists.users] -= 0.1 * slope
     return (lists.like_shares * below).sum(1) + above.mean(1)
+
+
+def sml(likes: Tensor, others: Tensor, lists: Lists, memory: Memory) -> Tensor:
+    """SML(), without the margins' own part, which has no slope in the scores."""
+    item_weight, margin_weight, rate = 0.01, 0.02, 0.1
+    of_users, of_items = memory["user_margins"], memory["item_margins"]
+    user_margins, item_margins = of_users[lists.users][:, None], of_items[lists.liked_items]
+    near_user = (others[:, None, :] + (user_margins - likes)[:, :, None]).relu()
+    near_item = (lists.between + (item_margins - likes)[:, :, None]).relu()
+    with torch.no_grad():
+        part_user, part_item = (
+            (near > 0).to(likes.dtype).mean(2) for near in (near_user, near_item)
+        )
+        on_user = (lists.like_shares * (part_user - margin_weight)).sum(1)
+        on_item = lists.like_shares * (item_weight * part_item - margin_weight)
+        of_users.index_add_(0, lists.users, on_user, alpha=-rate).clamp_(0, 1)
+        of_items.index_add_(0, lists.liked_items.ravel(), on_item.ravel(), alpha=-rate).clamp_(0, 1)
+    pairs = near_user.mean(2) + item_weight * near_item.mean(2)
+    return (lists.like_shares * pairs).sum(1)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
-__all__ = ["Lists", "Memory", "TorchLoss"]
+__all__ = ["NOTHING", "Lists", "Memory", "TorchLoss"]
+
+NOTHING = torch.empty(0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,6 +24,8 @@ class Lists:
     cells: Tensor
     users: Tensor
     log_chances: Tensor
+    liked_items: Tensor
+    between: Tensor = field(default_factory=lambda: NOTHING)
 
     @property
     def like_shares(self) -> Tensor:

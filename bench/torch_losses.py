@@ -11,6 +11,7 @@ import math
 
 import torch
 import torch_baselines as baselines
+import torch_soft_ranks as soft_ranks
 from torch import Tensor, nn
 from torch_lists import Lists, Memory, TorchLoss
 
@@ -143,6 +144,9 @@ LOSSES: dict[str, TorchLoss] = {
     "ApproxNDCG": baselines.approx_ndcg,
     "SmoothAP": baselines.smooth_ap,
     "UIB": baselines.uib,
+    "SML": baselines.sml,
+    "NeuralNDCG": soft_ranks.neural_ndcg,
+    "StochasticRank": soft_ranks.stochastic_rank(soft_ranks.normals),
 }
 """By the names of mfrank's."""
 

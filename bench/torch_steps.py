@@ -1,17 +1,14 @@
 """A batch of mfrank.Descent once more in PyTorch with autograd: draw, scores, loss, slopes, Adam.
 
 Written to be fast on a CPU: no Python loop over users, likes drawn by Floyd's algorithm, others
-drawn again where they are liked, scores in one of three ways, of which the bench keeps the faster:
-
-    sparse   nn.Embedding(sparse=True) of the drawn items, SparseAdam
-    dense    nn.Embedding of the drawn items, fused Adam over all rows
-    product  one matrix product for all items, of which those drawn are gathered; fused Adam
+drawn again where they are liked, scores in one of three ways (torch_models.py), of which the bench
+keeps the faster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from time import perf_counter
 
@@ -19,17 +16,20 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from ticks import Pace
-from torch import Tensor, nn
-from torch.nn.functional import normalize
+from torch import Tensor
 from torch_lists import Lists, Memory, TorchLoss
 from torch_losses import LOSSES
+from torch_models import MODELS, adam
 
-__all__ = ["WAYS", "Drawer", "Model", "Step", "blank_memory", "torch_pace"]
+from mfrank.scoring import Scores
 
-WAYS = "sparse", "dense", "product"
+__all__ = ["Drawer", "Step", "blank_memory", "torch_pace"]
 
 _BITMAP = 1 << 28
 """Most cells for which a table of bits tells what is liked; beyond, a search does."""
+
+_LEAST, _PATIENCE = 2, 3.0
+"""Steps that are timed of any loss, and seconds after which no more are."""
 
 
 class Drawer:
@@ -72,6 +72,7 @@ class Drawer:
         cells, filled = self._draw_cells(users, counts)
         others = self._draw_others(users)
         n_others = (self.n_items - counts)[:, None].float()
+        likes = self._items[cells]
         lists = Lists(
             filled=filled,
             n_likes=counts.float(),
@@ -80,8 +81,9 @@ class Drawer:
             cells=cells,
             users=users,
             log_chances=torch.log(self._others / n_others).expand(others.shape),
+            liked_items=likes,
         )
-        return lists, torch.cat([self._items[cells], others], 1)
+        return lists, torch.cat([likes, others], 1)
 
     def _draw_cells(self, users: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Floyd's algorithm, a place at a time for all users; padding has the first cell."""
@@ -114,35 +116,16 @@ class Drawer:
         return self._keys[at] == keys
 
 
-class Model(nn.Module):
-    """Factors of users and items, and their scores."""
-
-    def __init__(self, n_users: int, n_items: int, factors: int, way: str, cosine: bool) -> None:
-        super().__init__()
-        self.users, self.items = (
-            nn.Embedding(rows, factors, sparse=way == "sparse") for rows in (n_users, n_items)
-        )
-        self._by_product, self._cosine = way == "product", cosine
-        for table in (self.users, self.items):
-            nn.init.normal_(table.weight, std=0.1)
-
-    def forward(self, users: Tensor, items: Tensor) -> Tensor:
-        """Scores of each user's items."""
-        queries = self._on_sphere(self.users(users))
-        if self._by_product:
-            return (queries @ self._on_sphere(self.items.weight).T).gather(1, items)
-        return torch.bmm(self._on_sphere(self.items(items)), queries[:, :, None])[:, :, 0]
-
-    def _on_sphere(self, rows: Tensor) -> Tensor:
-        return normalize(rows, dim=-1) if self._cosine else rows
-
-
-def blank_memory(n_cells: int, n_users: int, dtype: torch.dtype = torch.float32) -> Memory:
+def blank_memory(
+    n_cells: int, n_users: int, n_items: int, dtype: torch.dtype = torch.float32
+) -> Memory:
     """What any of the losses remembers, before the first batch."""
     sizes = {"means": n_cells, "thresholds": n_users, "log_sums": n_users}
     blank = {name: torch.full((size,), torch.nan, dtype=dtype) for name, size in sizes.items()}
     counters = {"batches": torch.zeros((), dtype=torch.int64)}
-    return {**blank, **counters, "boundaries": torch.zeros(n_users, dtype=dtype)}
+    margins = {"user_margins": n_users, "item_margins": n_items}
+    largest = {name: torch.ones(size, dtype=dtype) for name, size in margins.items()}
+    return {**blank, **counters, **largest, "boundaries": torch.zeros(n_users, dtype=dtype)}
 
 
 @dataclass(frozen=True)
@@ -155,12 +138,14 @@ class Step:
         Name in :data:`torch_losses.LOSSES`, or what makes one: (n_cells, n_users, n_items) -> loss.
     factors, batch_size, likes, others : int
     way : str
-        One of :data:`WAYS`.
+        One of :data:`torch_models.WAYS`.
+    scores : {"dot", "cosine", "distance"}
     """
 
     loss: str | Callable[[int, int, int], TorchLoss]
     factors: int
     way: str
+    scores: Scores = "dot"
     batch_size: int = 256
     likes: int = 10
     others: int = 300
@@ -169,34 +154,30 @@ class Step:
 def torch_pace(
     step: Step, user_items: sp.csr_array, steps: int, n_threads: int, warm: int = 2
 ) -> Pace:
-    """Median seconds of some steps, after a few that are not counted."""
+    """Median seconds of some steps, fewer where they are slow, after a few that are not counted."""
     torch.set_num_threads(n_threads)
     torch.manual_seed(0)
     n_users, n_items = user_items.shape
     name = step.loss if isinstance(step.loss, str) else None
     loss = LOSSES[name] if name else step.loss(user_items.nnz, n_users, n_items)  # type: ignore[operator]
-    model = Model(n_users, n_items, step.factors, step.way, name == "SOPRC")
+    model = MODELS[step.scores](n_users, n_items, step.factors, step.way)
     drawer = Drawer(user_items, step.likes, step.others, 10 if name == "KSONG" else None)
     rule = adam(model, step.way)
-    memory = blank_memory(user_items.nnz, n_users)
+    memory = blank_memory(user_items.nnz, n_users, n_items)
     visited = torch.from_numpy(np.flatnonzero(np.diff(user_items.indptr)))
     batches = visited[torch.randperm(len(visited))].split(step.batch_size)
-    seconds = []
+    seconds: list[float] = []
     for index in range(warm + steps):
         began = perf_counter()
         users = batches[index % len(batches)]
         lists, items = drawer.lists(users)
-        scores = model(users, items)
-        value = loss(scores[:, : step.likes], scores[:, step.likes :], lists, memory).mean()
+        likes, others, between = model(users, items, step.likes)
+        value = loss(likes, others, replace(lists, between=between), memory).mean()
         rule.zero_grad()
         value.backward()
         rule.step()
+        model.confine()
         seconds.append(perf_counter() - began)
+        if len(seconds) >= warm + _LEAST and sum(seconds[warm:]) > _PATIENCE:
+            break
     return Pace(median(seconds[warm:]), 0.0)
-
-
-def adam(model: Model, way: str) -> torch.optim.Optimizer:
-    """Adam as the way asks for it, at mfrank's learning rate."""
-    if way == "sparse":
-        return torch.optim.SparseAdam(model.parameters(), lr=1e-3)
-    return torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)

@@ -24,6 +24,7 @@ from subjects import interactions
 LOSSES = (
     *("SONG", "KSONG", "SOPRC", "SOLC", "BPR", "BCE", "SampledSoftmax", "Softmax", "Sparsemax"),
     *("ListNet", "ListMLE", "LambdaRank", "ApproxNDCG", "SmoothAP", "UIB"),
+    *("SML", "NeuralNDCG", "StochasticRank"),
 )
 DATA = ("ml-1m", "gowalla")
 PARTS = ("steps", "bpr", "catalogue", "tune")
