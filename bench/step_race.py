@@ -31,7 +31,7 @@ __all__ = ["race"]
 BATCH = 256
 _TRIALS = 3  # of each of PyTorch's ways: one alone may have met a busy machine
 _KINDS: dict[str, Scores] = {"SOPRC": "cosine", "SML": "distance"}
-_FEW_STEPS = {"NeuralNDCG": 3}
+_FEW_STEPS = {"NeuralNDCG": 5}
 """Most steps that are timed of losses whose step takes a large part of a second."""
 LIBAUC = {"SONG": -1, "KSONG": 10}
 """LibAUC's losses by mfrank's name, and its topk."""
