@@ -143,54 +143,48 @@ void project(const py::object& scores, const py::object& filled, const py::objec
                                 Matrix<T>(out, "out", n_lists, n).data);
 }
 
-template <class T>
-void first_places(const py::object& scores, const py::object& places, int n_threads) {
-    const Matrix<const T> given(scores, "scores");
-    const Matrix<int64_t> to(places, "places", given.rows);
-    if (to.columns > given.columns || given.columns > std::numeric_limits<int32_t>::max())
-        throw py::value_error("places must be no more than the scores, which are below 2^31");
-    if (to.columns == 0) return;
-    chosen_kernels<T>().first_places({given.data, given.rows, given.columns, to.columns, n_threads},
-                                     to.data);
+inline Above above_of(const std::string& name) {
+    if (name == "nothing") return Above::nothing;
+    if (name == "count") return Above::count;
+    if (name == "chance") return Above::chance;
+    throw py::value_error("above must be nothing, count or chance; got '" + name + "'");
 }
 
 template <class T>
-void sum_bells(const py::object& scores, const py::object& worths, const py::object& levels,
-               const py::object& still, const py::object& rise, const py::object& scales,
-               const py::object& out, int n_threads) {
-    const Matrix<const T> places(scores, "scores");
+void smoothed(const py::object& centres, const py::object& noise, const py::object& worths,
+              const py::object& filled, const py::object& whole, const py::object& weights,
+              const std::string& above, double sigma, bool share, const py::object& slopes,
+              const py::object& values, int n_threads) {
+    const Matrix<const T> places(centres, "centres");
     const int64_t n_lists = places.rows, n = places.columns;
-    const Matrix<const T> first(levels, "levels", n_lists);
-    chosen_kernels<T>().sum_bells(
-        {places.data, Matrix<const T>(worths, "worths", n_lists, n).data, first.data,
-         Matrix<const T>(still, "still", n_lists, first.columns).data,
-         Matrix<const T>(rise, "rise", n_lists, first.columns).data,
-         Vector<const T>(scales, "scales", n_lists).data, n_lists, n, first.columns, n_threads},
-        Matrix<T>(out, "out", n_lists, n).data);
+    const Vector<const T> of_places(weights, "weights");
+    if (of_places.size < 1 || of_places.size > n || n > std::numeric_limits<int32_t>::max())
+        throw py::value_error("weights must be of some of the places, which are below 2^31");
+    const SmoothedTask<T> task{
+        places.data, Matrix<const T>(noise, "noise", n_lists, n).data,
+        Matrix<const T>(worths, "worths", n_lists, n).data,
+        Matrix<const bool>(filled, "filled", n_lists, n).data,
+        Vector<const T>(whole, "whole", n_lists).data, of_places.data, above_of(above), n_lists, n,
+        of_places.size - 1, T(sigma), share, n_threads};
+    chosen_kernels<T>().smoothed(task, Matrix<T>(slopes, "slopes", n_lists, n).data,
+                                 Vector<T>(values, "values", n_lists).data);
 }
 
 inline void bind_losses(py::module_& m) {
     using namespace pybind11::literals;
 
     m.def(
-        "first_places",
-        [](const py::object& scores, const py::object& places, int n_threads) {
-            const auto run =
-                is_double(scores, "scores") ? first_places<double> : first_places<float>;
-            run(scores, places, n_threads);
+        "smoothed",
+        [](const py::object& centres, const py::object& noise, const py::object& worths,
+           const py::object& filled, const py::object& whole, const py::object& weights,
+           const std::string& above, double sigma, bool share, const py::object& slopes,
+           const py::object& values, int n_threads) {
+            const auto run = is_double(centres, "centres") ? smoothed<double> : smoothed<float>;
+            run(centres, noise, worths, filled, whole, weights, above, sigma, share, slopes, values,
+                n_threads);
         },
-        "scores"_a, "places"_a, "n_threads"_a);
-
-    m.def(
-        "sum_bells",
-        [](const py::object& scores, const py::object& worths, const py::object& levels,
-           const py::object& still, const py::object& rise, const py::object& scales,
-           const py::object& out, int n_threads) {
-            const auto run = is_double(scores, "scores") ? sum_bells<double> : sum_bells<float>;
-            run(scores, worths, levels, still, rise, scales, out, n_threads);
-        },
-        "scores"_a, "worths"_a, "levels"_a, "still"_a, "rise"_a, "scales"_a, "out"_a,
-        "n_threads"_a);
+        "centres"_a, "noise"_a, "worths"_a, "filled"_a, "whole"_a, "weights"_a, "above"_a,
+        "sigma"_a, "share"_a, "slopes"_a, "values"_a, "n_threads"_a);
 
     m.def(
         "sum_ramps",

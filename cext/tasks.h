@@ -219,21 +219,20 @@ struct SoftmaxTask {
     int n_threads;
 };
 
-// The first places of lists.
-template <class T>
-struct FirstTask {
-    const T* scores;  // (n_lists, n_places)
-    int64_t n_lists, n_places, n_first;
-    int n_threads;
-};
+// What the worths above a place make of it.
+enum class Above { nothing, count, chance };
 
-// Normal densities of scores about levels, weighted by what scores are worth.
+// A metric of the first places, of lists whose scores get noise.
 template <class T>
-struct BellTask {
-    const T *scores, *worths;         // (n_lists, n_places)
-    const T *levels, *still, *rise;   // (n_lists, n_levels)
-    const T* scales;                  // (n_lists)
-    int64_t n_lists, n_places, n_levels;
+struct SmoothedTask {
+    const T *centres, *noise, *worths;  // (n_lists, n_places), noise 0 where not filled
+    const bool* filled;                 // likewise
+    const T* whole;                     // (n_lists)
+    const T* weights;                   // (n_levels + 1), of places
+    Above above;
+    int64_t n_lists, n_places, n_levels;  // n_levels < n_places
+    T sigma;
+    bool share;  // integrate the noise that all others of an item have in common
     int n_threads;
 };
 
@@ -321,8 +320,7 @@ struct Kernels {
     void (*softmax)(const SoftmaxTask<T>&, T* totals, T* out);
     void (*project)(const SoftmaxTask<T>&, T* tops, T* values, T* out);
     void (*normals)(uint64_t key, int64_t n, int n_threads, T* out);
-    void (*first_places)(const FirstTask<T>&, int64_t* places);
-    void (*sum_bells)(const BellTask<T>&, T* out);
+    void (*smoothed)(const SmoothedTask<T>&, T* slopes, T* values);
     void (*walk)(const WalkTask<T>&);
     void (*settle)(const SettleTask&);  // what nodes give to each other in the precision of T
     void (*slide)(const RowsTask<T>&, const T* sums, T* out);

@@ -172,20 +172,21 @@ def top_thresholds(
 def normals(key: int, out: NDArray[Any], n_threads: int) -> None:
     """See :func:`mfrank.streams.random_normals`."""
 
-def first_places(scores: NDArray[Any], places: NDArray[np.int64], n_threads: int) -> None:
-    """See :func:`mfrank.bells.first_places`."""
-
-def sum_bells(
-    scores: NDArray[Any],
+def smoothed(
+    centres: NDArray[Any],
+    noise: NDArray[Any],
     worths: NDArray[Any],
-    levels: NDArray[Any],
-    still: NDArray[Any],
-    rise: NDArray[Any],
-    scales: NDArray[Any],
-    out: NDArray[Any],
+    filled: NDArray[np.bool_],
+    whole: NDArray[Any],
+    weights: NDArray[Any],
+    above: str,
+    sigma: float,
+    share: bool,
+    slopes: NDArray[Any],
+    values: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """See :func:`mfrank.bells.sum_bells`."""
+    """See :func:`mfrank.smoothing.smoothed`; ``weights`` are of the places that count, and one."""
 
 def slide(
     table: NDArray[Any],

@@ -95,11 +95,9 @@ def count_filled(filled: Array) -> Array:
     return counts
 
 
-def where_filled(filled: Array, numbers: Array, padding: float = 0.0) -> Array:
-    """The numbers, which broadcast, but ``padding`` there; themselves where none is found."""
-    if not _may_pad(filled):
-        return numbers
-    return np.where(filled, numbers, padding) if padding else numbers * filled
+def where_filled(filled: Array, numbers: Array) -> Array:
+    """The numbers, which broadcast, but 0 for padding; themselves where none is found."""
+    return numbers * filled if _may_pad(filled) else numbers
 
 
 def _may_pad(filled: Array) -> bool:

@@ -69,8 +69,8 @@ CONTRACT = (
     "import sys, pytest; from mfrank import _ext; print('isa', _ext.isa());"
     "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'tests/test_backends.py',"
     "'tests/test_ramps.py', 'tests/test_top_thresholds.py', 'tests/test_sketches.py',"
-    "'tests/test_bells.py', 'tests/test_streams.py', '-k', '(cpu and not many_factors) or "
-    "test_ramps or top_thresholds or sketches or test_bells or normal_numbers']))"
+    "'tests/test_smoothing.py', 'tests/test_streams.py', '-k', '(cpu and not many_factors) or "
+    "test_ramps or top_thresholds or sketches or test_smoothing or normal_numbers']))"
 )
 
 

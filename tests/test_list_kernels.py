@@ -72,13 +72,10 @@ def confine(rows: Any) -> None:
     _ext.confine(ITEMS.copy(), rows, 2)
 
 
-def first_places(width: int) -> None:
-    _ext.first_places(np.ones((2, 4)), np.empty((2, width), np.int64), 1)
-
-
-def sum_bells(width: int = 3) -> None:
-    scores, levels, rise = np.ones((2, 4)), np.ones((2, 3)), np.ones((2, width))
-    _ext.sum_bells(scores, scores, levels, levels, rise, np.ones(2), scores.copy(), 1)
+def smoothed(n_weights: int = 4, above: str = "count", n_whole: int = 2) -> None:
+    x, weights, whole = np.ones((2, 4)), np.ones(n_weights), np.ones(n_whole)
+    filled = np.ones((2, 4), np.bool_)
+    _ext.smoothed(x, x, x, filled, whole, weights, above, 1.0, True, x.copy(), np.empty(2), 1)
 
 
 BAD: dict[str, tuple[Callable[[], None], type[Exception], str]] = {
@@ -114,8 +111,10 @@ BAD: dict[str, tuple[Callable[[], None], type[Exception], str]] = {
         "guide must lie",
     ),
     "unknown ramp": (lambda: sum_ramps("step"), ValueError, "ramp must be hinge"),
-    "places of no score": (lambda: first_places(5), ValueError, "no more than the scores"),
-    "narrow rise": (lambda: sum_bells(2), ValueError, "rise must have 3 columns"),
+    "no weights": (lambda: smoothed(0), ValueError, "weights must be of some of the places"),
+    "weights of no place": (lambda: smoothed(5), ValueError, "of some of the places"),
+    "unknown above": (lambda: smoothed(above="sum"), ValueError, "above must be nothing, count"),
+    "few wholes": (lambda: smoothed(n_whole=1), ValueError, "whole must have 2"),
     "few weights": (lambda: sum_ramps(weights=np.ones((2, 3))), ValueError, "4 columns"),
 }
 
@@ -129,6 +128,6 @@ def test_bad_arrays_are_refused(name: str) -> None:
 
 def test_good_ones_are_not() -> None:
     score(), sum_items(), sum_queries(), adam(np.array([4, 0])), sum_ramps()
-    first_places(4), first_places(0), sum_bells()
+    smoothed(), smoothed(1)
     draw_likes(np.array([1, 0, 0])), draw_others(np.array([0, 1]))
     draw_others(np.array([0, 1]), guide=np.arange(5)), slide(np.array([1])), confine(np.array([4]))

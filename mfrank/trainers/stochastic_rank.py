@@ -3,39 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
-from mfrank.bells import Bells, first_places, sum_bells
 from mfrank.choices import check_choice
 from mfrank.jumps import METRICS
-from mfrank.lists import Array, Lists, count_filled, where_filled
+from mfrank.lists import Array, Lists, where_filled
+from mfrank.smoothing import Draw, smoothed
 from mfrank.streams import key_of, random_normals
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
 __all__ = ["StochasticRank"]
 
 
-class _Drawn(NamedTuple):
-    """Lists at one draw: scores without noise, noise, gains, places that are filled, and sigma."""
-
-    centres: Array
-    noise: Array
-    gains: Array
-    filled: Array
-    sigma: float
-    n_threads: int
-
-
 @dataclass(frozen=True)
 class StochasticRank(Loss):
     """-E M(h - noise mu y + noise e), e standard normal, for a metric M of the first k places.
 
-    The slope of item j is the sum over the places p that the others leave of its jump there
-    (:mod:`mfrank.jumps`) times the density of its noisy score at that place, at one draw of the
-    others' noise: unbiased, and far less spread than the score function's estimate.
+    The slopes (:mod:`mfrank.smoothing`) are those of one draw of the noise: unbiased, and far less
+    spread than the score function's estimate.
 
     A jump of M is right minus left, so slopes of M add with a plus: the minus of the paper's
     Theorem 3 is spurious. Samples of lists smooth the metric of the sample, not that of the list.
@@ -109,23 +96,24 @@ class StochasticRank(Loss):
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`; the loss is that of the draw."""
-        scores, filled, width = (
-            np.concatenate([likes, others], axis=1),
-            lists.filled,
-            likes.shape[1],
-        )
-        gains = np.zeros_like(scores)
-        gains[:, :width] = lists.gains
+        scores, width = np.concatenate([likes, others], axis=1), likes.shape[1]
+        filled = lists.filled
+        metric = METRICS[self.metric]
+        worths = np.zeros_like(scores)
+        worths[:, :width] = metric.worth(lists.gains)
         batches = int(memory["batches"][0])
         memory["batches"] += 1
-        key = key_of(self.random_state, batches)
+        key, sigma = key_of(self.random_state, batches), self._noise_after(batches)
         noise = random_normals(key, scores.shape, scores, lists.n_threads)
-        noise = where_filled(filled, noise)
-        sigma, centres = self._noise_after(batches), scores
+        centres = scores
         if self.shift:
-            centres = scores - sigma * self.shift * np.log2(1 + gains)
-        drawn = _Drawn(centres, noise, gains, filled, sigma, lists.n_threads)
-        slope, value = self._estimate(drawn, lists.gains)
+            centres = scores.copy()
+            centres[:, :width] -= sigma * self.shift * np.log2(1 + lists.gains)
+        whole = metric.whole(worths[:, :width], self.k)
+        draw = Draw(centres, where_filled(filled, noise), sigma, worths, whole, filled)
+        slope, value = smoothed(
+            metric, self.k, draw, share=self.rao_blackwell, n_threads=lists.n_threads
+        )
         if self.scale_free:
             slope = _without_scale(slope, scores, filled)
         return Slopes(-slope[:, :width], -slope[:, width:], -value)
@@ -136,46 +124,6 @@ class StochasticRank(Loss):
             return self.noise
         share = min(batches / self.annealing_batches, 1.0)
         return float(self.noise * (self.last_noise / self.noise) ** share)
-
-    def _estimate(self, drawn: _Drawn, of_likes: Array) -> tuple[Array, Array]:
-        """Slopes of the smoothed metric at the centres, and the metric at this draw."""
-        metric, worths = METRICS[self.metric], METRICS[self.metric].worth(drawn.gains)
-        n_places = min(self.k, worths.shape[1] - 1)
-        noisy = where_filled(drawn.filled, drawn.centres + drawn.sigma * drawn.noise, -np.inf)
-        first = first_places(noisy, n_places + 1, drawn.n_threads)
-        levels, there = (np.take_along_axis(array, first, axis=1) for array in (noisy, worths))
-        whole = metric.whole(metric.worth(of_likes), self.k).astype(worths.dtype, copy=False)
-        shared, spread = self._shared_noise(drawn.noise, drawn.filled)
-        middles = drawn.centres + drawn.sigma * shared
-        scales = 1 / (drawn.sigma * spread)
-        # Before all but the first stand the same others, and a jump is linear in an item's worth.
-        rest = there[:, None, :n_places]
-        none, some = np.zeros_like(rest), np.ones_like(rest)
-        still, one = (metric.jump(own, rest, whole, self.k)[:, 0] for own in (none, some))
-        bells = Bells(levels[:, :n_places], still, one - still, scales[:, 0])
-        slope = sum_bells(middles, worths, bells, drawn.n_threads)
-        # One of the first has the others without itself before it.
-        place = np.arange(n_places, like=first)
-        others = place + (place >= place[:, None])
-        own = np.take_along_axis(middles, first[:, :n_places], axis=1)
-        apart = (levels[:, others] - own[:, :, None]) * scales[:, :, None]
-        jumps = metric.jump(there[:, :n_places, None], there[:, others], whole, self.k)
-        of_first = (jumps * np.exp(-0.5 * apart**2)).sum(2).astype(slope.dtype)
-        np.put_along_axis(slope, first[:, :n_places], of_first, axis=1)
-        slope = where_filled(drawn.filled, slope * (scales / np.sqrt(2 * np.pi)))
-        return slope, metric.value(there, whole, self.k)
-
-    def _shared_noise(self, noise: Array, filled: Array) -> tuple[Array, Array]:
-        """What is drawn of the noise that all others of an item share, and the spread of the rest.
-
-        In parts of sigma, shape (B, N) and (B, 1).
-        """
-        if not self.rao_blackwell:
-            return np.zeros_like(noise), np.ones_like(noise[:, :1])
-        count = count_filled(filled).astype(noise.dtype)
-        besides = np.maximum(count - 1, 1)
-        whole = np.einsum("bn->b", noise)[:, None]
-        return (whole - noise) / besides, np.sqrt(count / besides)
 
 
 def _without_scale(slope: Array, scores: Array, filled: Array) -> Array:
