@@ -71,7 +71,10 @@ class TopMetric(NamedTuple):
             counts: Array = 1 + np.cumsum(ordered, axis=-1) - ordered
             return counts
         through = np.cumprod(1 - ordered / whole, axis=-1)
-        return np.concatenate([np.ones_like(through[..., :1]), through[..., :-1]], axis=-1)
+        reached: Array = np.concatenate(
+            [np.ones_like(through[..., :1]), through[..., :-1]], axis=-1
+        )
+        return reached
 
 
 def _gain(gains: Array) -> Array:

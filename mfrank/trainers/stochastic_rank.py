@@ -85,11 +85,6 @@ class StochasticRank(Loss):
         """How many batches have drawn noise."""
         return {"batches": np.zeros(1, dtype=np.int64)}
 
-    def numbers(self, n_likes: int, n_others: int) -> int:
-        """See :meth:`mfrank.trainers.Loss.numbers`."""
-        places = n_likes + n_others
-        return max(places, min(self.k, places) ** 2)
-
     def ramp_numbers(self, n_likes: int, n_others: int) -> int:
         """See :meth:`mfrank.trainers.Loss.ramp_numbers`."""
         return (n_likes + n_others) * min(self.k, n_likes + n_others)
