@@ -86,7 +86,8 @@ def _liked(gains: Array) -> Array:
 
 
 def _by_logarithm(places: Array) -> Array:
-    return 1 / np.log2(1 + places)
+    weights: Array = 1 / np.log2(1 + places)
+    return weights
 
 
 def _alike(places: Array) -> Array:
