@@ -1,4 +1,6 @@
-"""How a step of SONG grows with the catalogue: by sample, and exactly over whole lists.
+"""How a step of SONG grows with the catalogue: by samples, and exactly over whole lists.
+
+A sample is of each list's own others, or of others that all lists of a batch share.
 
 Users and their number of likes stay; items grow. ``items_met`` is the mean number of different
 items in a batch, whose rows a step reads and writes: where items are few, lists meet the same ones,
@@ -29,6 +31,14 @@ MODES: dict[str, dict[str, Any]] = {
         "batch_size": 256,
         "steps": 12,
     },
+    "shared": {
+        "items": (10_000, 30_000, 100_000, 300_000, 1_000_000),
+        "loss": mfrank.SONG(),
+        "batch_size": 256,
+        "steps": 12,
+        "others": 1000,
+        "shared_others": True,
+    },
     "exact": {
         "items": (2_000, 4_000, 8_000, 16_000, 32_000, 64_000),
         "loss": mfrank.SONG(decay=1),
@@ -38,6 +48,8 @@ MODES: dict[str, dict[str, Any]] = {
         "others": None,
     },
 }
+PLACES = {"sampled": 256 * (10 + 300), "shared": 256 * 10 + 1000}
+"""Of a batch."""
 
 
 def grow(mode: str, args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -53,7 +65,7 @@ def grow(mode: str, args: argparse.Namespace) -> list[dict[str, Any]]:
         {
             "mode": mode,
             "items": n_items,
-            "items_met": n_items if mode == "exact" else met(n_items),
+            "items_met": n_items if mode == "exact" else met(n_items, PLACES[mode]),
             "seconds_per_step": median(seconds),
         }
         for n_items, seconds in rounds.items()
@@ -62,9 +74,9 @@ def grow(mode: str, args: argparse.Namespace) -> list[dict[str, Any]]:
     return [{**row, "exponent": slope} for row in rows]
 
 
-def met(n_items: int) -> int:
-    """Different items among those that a batch of 256 lists of 310 draws."""
-    return round(n_items * (1 - (1 - 1 / n_items) ** (256 * 310)))
+def met(n_items: int, places: int) -> int:
+    """Different items among those that so many places of a batch draw."""
+    return round(n_items * (1 - (1 - 1 / n_items) ** places))
 
 
 def drawn(n_users: int, n_items: int) -> Interactions:

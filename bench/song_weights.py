@@ -1,0 +1,77 @@
+"""What SONG's weights of likes do: the same smooth ranks, of the same samples, weighed otherwise.
+
+    NDCG       -1 / log2(1 + r), SONG's own: a like at rank r is pushed up by 1 / (r log(r)^2)
+    log rank   log(r): by 1 / r
+    rank       r: all likes alike
+
+Tuned, refitted and judged as in trainers_quality.py, whose SONG is the first row.
+
+    python bench/song_weights.py ml-1m-seq
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import quality
+import trainers_quality
+from records import parser, save
+from subjects import load
+from trainer_boxes import TRAINERS, Trainer
+
+import mfrank
+from mfrank.averages import averaged
+from mfrank.hinge_ranks import HingeRanks
+from mfrank.lists import Array, Lists
+from mfrank.trainers import Memory, Slopes
+
+
+@dataclass(frozen=True)
+class LogRank(mfrank.SONG):
+    """Mean over likes of log(1 + N g)."""
+
+    def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
+        """See :meth:`mfrank.trainers.Loss.slopes`."""
+        ranks = HingeRanks.of(lists, likes, others, self.margin)
+        kept = memory.get("means")
+        means = averaged(kept, lists.cells, ranks.means, self.decay, lists.likes)
+        n_items, shares = lists.n_items[:, None], lists.like_shares
+        places = 1 + n_items * means
+        return Slopes(*ranks.slopes(shares * n_items / places), (shares * np.log(places)).sum(1))
+
+
+@dataclass(frozen=True)
+class MeanRank(mfrank.SONG):
+    """Mean over likes of g, which needs no average."""
+
+    def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
+        """See :meth:`mfrank.trainers.Loss.slopes`."""
+        ranks = HingeRanks.of(lists, likes, others, self.margin)
+        shares = lists.like_shares
+        return Slopes(*ranks.slopes(shares + 0 * ranks.means), (shares * ranks.means).sum(1))
+
+
+WEIGHTS = {"NDCG": mfrank.SONG, "log rank": LogRank, "rank": MeanRank}
+
+
+def main() -> None:
+    """Tune, refit, judge, print, save."""
+    made = parser(__doc__)
+    made.add_argument("data", choices=("ml-1m", "ml-1m-seq"))
+    made.add_argument("--factors", type=int, default=64)
+    made.add_argument("--trials", type=int, default=4)
+    made.set_defaults(seed=0, start=None, epochs=None)
+    args = made.parse_args()
+
+    split = load(args.data)
+    data = quality.with_validation(split, args.seed)
+    rows = []
+    for name, loss in WEIGHTS.items():
+        TRAINERS[name] = Trainer(loss, TRAINERS["SONG"].option)
+        rows.append({"weights": name, **trainers_quality.row(name, args, split, data)})
+        save(args.folder, f"song-weights-{args.data}-{args.factors}", rows)
+
+
+if __name__ == "__main__":
+    main()
