@@ -32,12 +32,14 @@
 #include "topk.h"
 #include "normals.h"
 #include "smoothing.h"
+#include "soft_order.h"
+#include "soft_ndcg.h"
 
 template <class T>
 static Kernels<T> kernels() {
     return {solve_rows<T>, rotate<T>, gram<T>, observed_value<T>, top_k<T>, sketch<T>, score<T>,
             sum_items<T>, sum_queries<T>, adam<T>, sum_ramps<T>, push_ramps<T>,
             sum_sorted_hinges<T>, push_sorted_hinges<T>, pairs<T>, top_thresholds<T>, softmax<T>,
-            project<T>, normals<T>, smoothed<T>, walk<T>, settle<T>, slide<T>,
+            project<T>, normals<T>, smoothed<T>, soft_ndcg<T>, walk<T>, settle<T>, slide<T>,
             confine<T>, draw_likes, draw_others};
 }

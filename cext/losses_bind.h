@@ -170,6 +170,22 @@ void smoothed(const py::object& centres, const py::object& noise, const py::obje
                                  Vector<T>(values, "values", n_lists).data);
 }
 
+template <class T>
+void soft_ndcg(const py::object& scores, const py::object& filled, const py::object& gains,
+               const py::object& ideal, double temperature, int64_t rounds,
+               const py::object& slopes, const py::object& losses, int n_threads) {
+    const Matrix<const T> places(scores, "scores");
+    const int64_t n_lists = places.rows, n = places.columns;
+    const Matrix<const T> likes(gains, "gains", n_lists);
+    if (rounds < 0 || rounds > std::numeric_limits<int32_t>::max())
+        throw py::value_error("rounds must be at least 0 and below 2^31");
+    chosen_kernels<T>().soft_ndcg(
+        {places.data, Matrix<const bool>(filled, "filled", n_lists, n).data, likes.data,
+         Vector<const double>(ideal, "ideal", n_lists).data, n_lists, n, likes.columns,
+         temperature, rounds, n_threads},
+        Matrix<T>(slopes, "slopes", n_lists, n).data, Vector<T>(losses, "losses", n_lists).data);
+}
+
 inline void bind_losses(py::module_& m) {
     using namespace pybind11::literals;
 
@@ -185,6 +201,17 @@ inline void bind_losses(py::module_& m) {
         },
         "centres"_a, "noise"_a, "worths"_a, "filled"_a, "whole"_a, "weights"_a, "above"_a,
         "sigma"_a, "share"_a, "slopes"_a, "values"_a, "n_threads"_a);
+
+    m.def(
+        "soft_ndcg",
+        [](const py::object& scores, const py::object& filled, const py::object& gains,
+           const py::object& ideal, double temperature, int64_t rounds, const py::object& slopes,
+           const py::object& losses, int n_threads) {
+            const auto run = is_double(scores, "scores") ? soft_ndcg<double> : soft_ndcg<float>;
+            run(scores, filled, gains, ideal, temperature, rounds, slopes, losses, n_threads);
+        },
+        "scores"_a, "filled"_a, "gains"_a, "ideal"_a, "temperature"_a, "rounds"_a, "slopes"_a,
+        "losses"_a, "n_threads"_a);
 
     m.def(
         "sum_ramps",

@@ -236,6 +236,19 @@ struct SmoothedTask {
     int n_threads;
 };
 
+// Lists to be sorted softly, likes in the first n_likes places.
+template <class T>
+struct SoftTask {
+    const T* scores;      // (n_lists, n_places)
+    const bool* filled;   // likewise
+    const T* gains;       // (n_lists, n_likes)
+    const double* ideal;  // (n_lists), discounted gain of the best order
+    int64_t n_lists, n_places, n_likes;
+    double temperature;
+    int64_t rounds;
+    int n_threads;
+};
+
 // Backend.walk: x := base + scale (W x + left (right . x)) in each block, until it settles.
 template <class T>
 struct WalkTask {
@@ -321,6 +334,7 @@ struct Kernels {
     void (*project)(const SoftmaxTask<T>&, T* tops, T* values, T* out);
     void (*normals)(uint64_t key, int64_t n, int n_threads, T* out);
     void (*smoothed)(const SmoothedTask<T>&, T* slopes, T* values);
+    void (*soft_ndcg)(const SoftTask<T>&, T* slopes, T* losses);
     void (*walk)(const WalkTask<T>&);
     void (*settle)(const SettleTask&);  // what nodes give to each other in the precision of T
     void (*slide)(const RowsTask<T>&, const T* sums, T* out);

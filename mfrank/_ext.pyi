@@ -188,6 +188,19 @@ def smoothed(
 ) -> None:
     """See :func:`mfrank.smoothing.smoothed`; ``weights`` are of the places that count, and one."""
 
+def soft_ndcg(
+    scores: NDArray[Any],
+    filled: NDArray[np.bool_],
+    gains: NDArray[Any],
+    ideal: NDArray[np.float64],
+    temperature: float,
+    rounds: int,
+    slopes: NDArray[Any],
+    losses: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """Write slopes and losses of :func:`mfrank.soft_ndcg.soft_ndcg`."""
+
 def slide(
     table: NDArray[Any],
     rows: NDArray[np.int64],

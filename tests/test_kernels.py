@@ -69,8 +69,9 @@ CONTRACT = (
     "import sys, pytest; from mfrank import _ext; print('isa', _ext.isa());"
     "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'tests/test_backends.py',"
     "'tests/test_ramps.py', 'tests/test_top_thresholds.py', 'tests/test_sketches.py',"
-    "'tests/test_smoothing.py', 'tests/test_streams.py', '-k', '(cpu and not many_factors) or "
-    "test_ramps or top_thresholds or sketches or test_smoothing or normal_numbers']))"
+    "'tests/test_smoothing.py', 'tests/test_soft_ndcg.py', 'tests/test_streams.py', '-k',"
+    "'(cpu and not many_factors) or test_ramps or top_thresholds or sketches or test_smoothing or "
+    "soft_ndcg or normal_numbers']))"
 )
 
 
@@ -194,10 +195,15 @@ arguments = dict(
             "[1]",
             "while True: _ext.gram(np.ones((200_000, 256), np.float32), np.ones(200_000), 2)",
         ),
+        (
+            "[1]",
+            "s, one = np.random.rand(4000, 900), np.ones(4000); _ext.soft_ndcg("
+            "s / 1e3, s >= 0, s[:, :9].copy(), one, 1.0, 10, s, one, 2)",
+        ),
     ],
 )
 def test_interrupt(lengths: str, call: str) -> None:
-    """Ctrl-C ends a call within a second: one long row, many rows, one thread or more.
+    """Ctrl-C ends a call within a second: one long row, many rows or lists, one thread or more.
 
     Seconds of work on each of two threads: a busy machine's clock would say nothing.
     """

@@ -78,6 +78,12 @@ def smoothed(n_weights: int = 4, above: str = "count", n_whole: int = 2) -> None
     _ext.smoothed(x, x, x, filled, whole, weights, above, 1.0, True, x.copy(), np.empty(2), 1)
 
 
+def soft_ndcg(n_lists: int = 2, rounds: int = 1) -> None:
+    scores, losses = np.ones((2, 4)), np.empty(2)
+    filled, gains, ideal = np.ones((2, 4), np.bool_), np.ones((n_lists, 1)), np.ones(2)
+    _ext.soft_ndcg(scores, filled, gains, ideal, 1.0, rounds, scores.copy(), losses, 1)
+
+
 BAD: dict[str, tuple[Callable[[], None], type[Exception], str]] = {
     "id too large": (lambda: score(IDS + 5), IndexError, r"ids must lie in \[0, 5\)"),
     "id negative": (lambda: sum_items(IDS - 1), IndexError, r"ids must lie in \[0, 5\)"),
@@ -115,6 +121,8 @@ BAD: dict[str, tuple[Callable[[], None], type[Exception], str]] = {
     "weights of no place": (lambda: smoothed(5), ValueError, "of some of the places"),
     "unknown above": (lambda: smoothed(above="sum"), ValueError, "above must be nothing, count"),
     "few wholes": (lambda: smoothed(n_whole=1), ValueError, "whole must have 2"),
+    "gains of other lists": (lambda: soft_ndcg(3), ValueError, "gains must have 2 rows"),
+    "fewer rounds than none": (lambda: soft_ndcg(rounds=-1), ValueError, "rounds must be at least"),
     "few weights": (lambda: sum_ramps(weights=np.ones((2, 3))), ValueError, "4 columns"),
 }
 
@@ -128,6 +136,6 @@ def test_bad_arrays_are_refused(name: str) -> None:
 
 def test_good_ones_are_not() -> None:
     score(), sum_items(), sum_queries(), adam(np.array([4, 0])), sum_ramps()
-    smoothed(), smoothed(1)
+    smoothed(), smoothed(1), soft_ndcg()
     draw_likes(np.array([1, 0, 0])), draw_others(np.array([0, 1]))
     draw_others(np.array([0, 1]), guide=np.arange(5)), slide(np.array([1])), confine(np.array([4]))

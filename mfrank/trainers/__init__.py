@@ -66,7 +66,7 @@ class Loss(ABC):
         return n_likes + n_others
 
     def ramp_numbers(self, n_likes: int, n_others: int) -> int:
-        """The same of its ramps, where the extension does not sum them (:mod:`mfrank.ramps`)."""
+        """The same without the extension, which holds no ramps or soft orders of whole batches."""
         return 0
 
     @abstractmethod
