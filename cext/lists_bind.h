@@ -171,12 +171,13 @@ inline void bind_lists(py::module_& m) {
 
     m.def(
         "confine",
-        [](const py::object& table, const py::object& rows, int n_threads) {
+        [](const py::object& table, const py::object& rows, bool in_ball, int n_threads) {
             if (is_double(table, "table"))
-                chosen_kernels<double>().confine(rows_task<double>(table, rows, n_threads));
-            else chosen_kernels<float>().confine(rows_task<float>(table, rows, n_threads));
+                chosen_kernels<double>().confine(rows_task<double>(table, rows, n_threads), in_ball);
+            else
+                chosen_kernels<float>().confine(rows_task<float>(table, rows, n_threads), in_ball);
         },
-        "table"_a, "rows"_a, "n_threads"_a);
+        "table"_a, "rows"_a, "in_ball"_a, "n_threads"_a);
 
     m.def(
         "normals",

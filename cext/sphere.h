@@ -1,4 +1,4 @@
-// Rows that are kept at length 1.
+// Rows that are kept at length 1, or in the unit ball.
 
 // out[i] = sums[i] less what of it goes along its row: a slope on the sphere.
 template <class T>
@@ -14,15 +14,15 @@ static void slide(const RowsTask<T>& task, const T* sums, T* out) {
     });
 }
 
-// Divides the rows by their lengths; those of length 0 stay.
+// Divides the rows by their lengths: those longer than `shortest`, which are 0 or 1.
 template <class T>
-static void confine(const RowsTask<T>& task) {
+static void confine(const RowsTask<T>& task, T shortest) {
     const int64_t k = task.k;
     const int threads = threads_worth(task.n_rows, 4.0 * k, task.n_threads);
-    for_each_list(task.n_rows, threads, [&task, k](int64_t i) {
+    for_each_list(task.n_rows, threads, [&task, k, shortest](int64_t i) {
         T* const row = task.table + task.rows[i] * k;
         const T length = std::sqrt(loose_dot(row, row, k));
-        if (length > 0)
+        if (length > shortest)
             for (int64_t j = 0; j < k; ++j) row[j] /= length;
     });
 }

@@ -338,7 +338,7 @@ struct Kernels {
     void (*walk)(const WalkTask<T>&);
     void (*settle)(const SettleTask&);  // what nodes give to each other in the precision of T
     void (*slide)(const RowsTask<T>&, const T* sums, T* out);
-    void (*confine)(const RowsTask<T>&);
+    void (*confine)(const RowsTask<T>&, T shortest);
     void (*draw_likes)(const DrawTask&, int64_t* cells);
     void (*draw_others)(const DrawTask&, int64_t rounds, int64_t* items, bool* filled);
 };

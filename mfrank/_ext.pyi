@@ -210,8 +210,8 @@ def slide(
 ) -> None:
     """Write the sums less what of them goes along their rows of the table, which have length 1."""
 
-def confine(table: NDArray[Any], rows: NDArray[np.int64], n_threads: int) -> None:
-    """Divide rows of the table by their lengths; those of length 0 stay."""
+def confine(table: NDArray[Any], rows: NDArray[np.int64], in_ball: bool, n_threads: int) -> None:
+    """Divide rows of the table by their lengths, but those of length 0, or ``in_ball`` up to 1."""
 
 def project(
     scores: NDArray[Any],

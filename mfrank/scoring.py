@@ -101,7 +101,7 @@ class Cosine(Scoring):
     def confine(self, rows: Rows) -> None:
         """See :meth:`Scoring.confine`."""
         if native.takes(rows.table):
-            native.ext.confine(rows.table, rows.at, rows.n_threads)
+            native.ext.confine(rows.table, rows.at, False, rows.n_threads)
             return
         own = rows.table[rows.at]
         lengths = np.sqrt(_squares(own))
@@ -126,11 +126,17 @@ class Distance(Scoring):
 
     def slopes(self, sums: Array, totals: Array, rows: Rows) -> Array:
         """See :meth:`Scoring.slopes`."""
-        pulled: Array = 2 * (sums - totals * rows.table[rows.at])
+        pulled: Array = rows.table[rows.at]
+        pulled *= -totals
+        pulled += sums
+        pulled *= 2
         return pulled
 
     def confine(self, rows: Rows) -> None:
         """See :meth:`Scoring.confine`."""
+        if native.takes(rows.table):
+            native.ext.confine(rows.table, rows.at, True, rows.n_threads)
+            return
         own = rows.table[rows.at]
         outside = _lengths(own)[:, 0] > 1
         rows.table[rows.at[outside]] = on_sphere(own[outside])

@@ -69,7 +69,7 @@ def slide(rows: Any, width: int = 3) -> None:
 
 
 def confine(rows: Any) -> None:
-    _ext.confine(ITEMS.copy(), rows, 2)
+    _ext.confine(ITEMS.copy(), rows, False, 2)
 
 
 def smoothed(n_weights: int = 4, above: str = "count", n_whole: int = 2) -> None:
