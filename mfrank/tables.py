@@ -204,7 +204,9 @@ class Tables:
         by_score = by_score.reshape(len(likes), -1)
         at_likes, at_others = self._sums(self.items, likes, drawn.others, by_score)
         asking = (by_score != 0).any(axis=1)
-        on_likes, on_others = at_likes.values[asking] / scale, at_others.values / scale
+        on_likes, on_others = at_likes.values[asking], at_others.values
+        on_likes /= scale
+        on_others /= scale
         return _Sums(likes[asking], on_likes), _Sums(at_others.rows, on_others)
 
     def _merged(self, table: Array, *parts: _Sums) -> _Sums:
