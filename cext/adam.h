@@ -10,7 +10,7 @@ class Unbiasing {
    public:
     struct Factors {
         int64_t updates = 0;
-        T length, spread;
+        T length = 0, spread = 0;
     };
 
     explicit Unbiasing(const AdamTask<T>& task) : task_(task) {}
