@@ -55,9 +55,10 @@ def _check(loss: Loss, theirs: TorchLoss, data: Interactions, users: Any, tolera
     memory = loss.memory(Sizes(data.nnz, data.n_users, data.n_items))
     rule = mfrank.SGD(1.0)
     own.begin(rule)
-    seen = replace(drawn.lists, between=own.between(drawn)) if loss.between else drawn.lists
+    scored = own.scores(drawn, between=loss.between)
+    seen = replace(drawn.lists, between=scored.between)
     for _ in range(2):
-        slopes = loss.slopes(seen, *own.scores(drawn), memory)
+        slopes = loss.slopes(seen, scored.likes, scored.others, memory)
     before = [table.copy() for table in tables]
     own.move(drawn, slopes, rule, 0.0, None)
     gradients = _autograd(theirs, drawn, before, loss.scores)

@@ -16,7 +16,7 @@ namespace py = pybind11;
 constexpr int64_t ANY_SIZE = -1;
 
 template <class T>
-inline py::array checked(const py::object& object, const char* name, int n_dimensions) {
+inline py::array of_dtype(const py::object& object, const char* name, int n_dimensions) {
     using Element = std::remove_const_t<T>;
     if (!py::isinstance<py::array_t<Element>>(object)) {
         const std::string wanted = py::str(py::dtype::of<Element>());
@@ -29,6 +29,12 @@ inline py::array checked(const py::object& object, const char* name, int n_dimen
     if (array.ndim() != n_dimensions)
         throw py::value_error(std::string(name) + " must have " + std::to_string(n_dimensions) +
                               " dimensions, got " + std::to_string(array.ndim()));
+    return array;
+}
+
+template <class T>
+inline py::array checked(const py::object& object, const char* name, int n_dimensions) {
+    py::array array = of_dtype<T>(object, name, n_dimensions);
     const int needed = py::array::c_style | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
     if ((array.flags() & needed) != needed)
         throw py::value_error(std::string(name) +
@@ -70,6 +76,26 @@ struct Matrix {
         rows = array.shape(0), columns = array.shape(1);
         check_size(name, rows, wanted_rows, "rows");
         check_size(name, columns, wanted_columns, "columns");
+    }
+};
+
+// Rows of lists, to be read, each in one piece.
+template <class T>
+struct Rows {
+    const T* data;
+    int64_t lists, rows, columns, list_step, row_step;  // steps in elements
+    Rows(const py::object& object, const char* name) {
+        const py::array array = of_dtype<T>(object, name, 3);
+        data = static_cast<const T*>(array.data());
+        lists = array.shape(0), rows = array.shape(1), columns = array.shape(2);
+        const int64_t size = sizeof(T);
+        list_step = array.strides(0) / size, row_step = array.strides(1) / size;
+        const bool whole = array.strides(0) % size == 0 && array.strides(1) % size == 0;
+        const bool aligned = array.flags() & py::detail::npy_api::NPY_ARRAY_ALIGNED_;
+        const bool dense = columns <= 1 || array.strides(2) == size;
+        if (array.size() && !(whole && aligned && dense))
+            throw py::value_error(std::string(name) +
+                                  " must have rows in one piece; pass numpy.ascontiguousarray of it");
     }
 };
 

@@ -18,6 +18,7 @@
 #include "adam.h"
 #include "sphere.h"
 #include "ramps.h"
+#include "row_hinges.h"
 #include "sorted_hinges.h"
 #include "pairs.h"
 #include "top_thresholds.h"
@@ -38,8 +39,8 @@
 template <class T>
 static Kernels<T> kernels() {
     return {solve_rows<T>, rotate<T>, gram<T>, observed_value<T>, top_k<T>, sketch<T>, score<T>,
-            sum_items<T>, sum_queries<T>, adam<T>, sum_ramps<T>, push_ramps<T>,
+            sum_items<T>, sum_queries<T>, sum_queries_of_lists<T>, adam<T>, sum_ramps<T>, push_ramps<T>, row_hinges<T>,
             sum_sorted_hinges<T>, push_sorted_hinges<T>, pairs<T>, top_thresholds<T>, softmax<T>,
             project<T>, normals<T>, smoothed<T>, soft_ndcg<T>, walk<T>, settle<T>, slide<T>,
-            confine<T>, draw_likes, draw_others};
+            pull<T>, confine<T>, draw_likes, draw_others};
 }

@@ -24,11 +24,11 @@ ListTask<T> lists_of(const Matrix<const T>& items, const Matrix<T>& queries, con
 
 template <class T>
 void score(const py::object& queries, const py::object& items, const py::object& ids,
-           const py::object& out, int n_threads) {
+           const py::object& out, bool distances, int n_threads) {
     const Matrix<const T> left(queries, "queries"), right(items, "items");
     const ListTask<T> task =
         lists_of<T>(right, {const_cast<T*>(left.data), left.rows, left.columns}, ids, n_threads);
-    chosen_kernels<T>().score(task, Matrix<T>(out, "out", left.rows, task.n_places).data);
+    chosen_kernels<T>().score(task, distances, Matrix<T>(out, "out", left.rows, task.n_places).data);
 }
 
 template <class T>
@@ -49,12 +49,22 @@ py::tuple sum_queries(const py::object& queries, int64_t n_items, const py::obje
     const ListTask<T> task =
         lists_of<T>(items, {const_cast<T*>(left.data), left.rows, left.columns}, ids, n_threads);
     const Matrix<const T> numbers(slopes, "slopes", left.rows, task.n_places);
-    const Grouped<T> grouped = group_by_item(task, numbers.data);
-    const auto n_touched = static_cast<py::ssize_t>(grouped.touched.size());
-    py::array_t<int64_t> touched(n_touched, grouped.touched.data());
-    py::array_t<T> sums({n_touched, static_cast<py::ssize_t>(task.k)});
-    chosen_kernels<T>().sum_queries(task, grouped, sums.mutable_data());
-    return py::make_tuple(touched, sums);
+    const auto sum = [&task](const std::vector<int64_t>& items, const auto& kernel) {
+        const auto n = static_cast<py::ssize_t>(items.size());
+        py::array_t<T> sums({n, static_cast<py::ssize_t>(task.k)}), totals(n);
+        kernel(sums.mutable_data(), totals.mutable_data());
+        return py::make_tuple(py::array_t<int64_t>(n, items.data()), sums, totals);
+    };
+    if (task.width == 1) {
+        const Grouped<T> grouped = group_by_item(task, numbers.data);
+        return sum(grouped.touched, [&](T* sums, T* totals) {
+            chosen_kernels<T>().sum_queries(task, grouped, sums, totals);
+        });
+    }
+    const Ranked ranked = rank_items(task, numbers.data);
+    return sum(ranked.touched, [&](T* sums, T* totals) {
+        chosen_kernels<T>().sum_queries_of_lists(task, ranked, numbers.data, sums, totals);
+    });
 }
 
 // Rows of a table of n, each once.
@@ -93,10 +103,17 @@ RowsTask<T> rows_task(const py::object& table, const py::object& rows, int n_thr
 
 template <class T>
 void slide(const py::object& table, const py::object& rows, const py::object& sums,
-           const py::object& out, int n_threads) {
+           int n_threads) {
     const RowsTask<T> task = rows_task<T>(table, rows, n_threads);
-    chosen_kernels<T>().slide(task, Matrix<const T>(sums, "sums", task.n_rows, task.k).data,
-                              Matrix<T>(out, "out", task.n_rows, task.k).data);
+    chosen_kernels<T>().slide(task, Matrix<T>(sums, "sums", task.n_rows, task.k).data);
+}
+
+template <class T>
+void pull(const py::object& table, const py::object& rows, const py::object& totals,
+          const py::object& sums, int n_threads) {
+    const RowsTask<T> task = rows_task<T>(table, rows, n_threads);
+    chosen_kernels<T>().pull(task, Vector<const T>(totals, "totals", task.n_rows).data,
+                             Matrix<T>(sums, "sums", task.n_rows, task.k).data);
 }
 
 // The users' rows lie within the indices; nothing else of the matrix is read.
@@ -123,11 +140,11 @@ inline void bind_lists(py::module_& m) {
     m.def(
         "score",
         [](const py::object& queries, const py::object& items, const py::object& ids,
-           const py::object& out, int n_threads) {
+           const py::object& out, bool distances, int n_threads) {
             (is_double(items, "items") ? score<double> : score<float>)(queries, items, ids, out,
-                                                                       n_threads);
+                                                                       distances, n_threads);
         },
-        "queries"_a, "items"_a, "ids"_a, "out"_a, "n_threads"_a);
+        "queries"_a, "items"_a, "ids"_a, "out"_a, "distances"_a, "n_threads"_a);
 
     m.def(
         "sum_items",
@@ -163,11 +180,20 @@ inline void bind_lists(py::module_& m) {
     m.def(
         "slide",
         [](const py::object& table, const py::object& rows, const py::object& sums,
-           const py::object& out, int n_threads) {
-            (is_double(table, "table") ? slide<double> : slide<float>)(table, rows, sums, out,
+           int n_threads) {
+            (is_double(table, "table") ? slide<double> : slide<float>)(table, rows, sums,
                                                                        n_threads);
         },
-        "table"_a, "rows"_a, "sums"_a, "out"_a, "n_threads"_a);
+        "table"_a, "rows"_a, "sums"_a, "n_threads"_a);
+
+    m.def(
+        "pull",
+        [](const py::object& table, const py::object& rows, const py::object& totals,
+           const py::object& sums, int n_threads) {
+            (is_double(table, "table") ? pull<double> : pull<float>)(table, rows, totals, sums,
+                                                                     n_threads);
+        },
+        "table"_a, "rows"_a, "totals"_a, "sums"_a, "n_threads"_a);
 
     m.def(
         "confine",

@@ -45,6 +45,31 @@ void push_ramps(const std::string& ramp, const py::object& scores, const py::obj
 }
 
 template <class T>
+void row_hinges(const py::object& scores, const py::object& thresholds,
+                const py::object& row_weights, const py::object& weights, const py::object& sums,
+                const py::object& slope_sums, const py::object& slopes, int n_threads) {
+    const Rows<T> places(scores, "scores");
+    const int64_t n_lists = places.lists, m = places.rows, n = places.columns;
+    const RowHingeTask<T> task{places.data,
+                               places.list_step,
+                               places.row_step,
+                               Matrix<const T>(thresholds, "thresholds", n_lists, m).data,
+                               Matrix<const T>(row_weights, "row_weights", n_lists, m).data,
+                               Matrix<const T>(weights, "weights", n_lists, n).data,
+                               n_lists,
+                               m,
+                               n,
+                               n_threads};
+    const py::array to = checked<T>(slopes, "slopes", 3);
+    check_size("slopes", to.shape(0), n_lists, "lists");
+    check_size("slopes", to.shape(1), m, "rows");
+    check_size("slopes", to.shape(2), n, "columns");
+    chosen_kernels<T>().row_hinges(task, Matrix<T>(sums, "sums", n_lists, m).data,
+                                   Matrix<T>(slope_sums, "slope_sums", n_lists, m).data,
+                                   static_cast<T*>(const_cast<void*>(to.data())));
+}
+
+template <class T>
 HingeTask<T> hinge_task(const py::object& scores, const py::object& weights,
                         const py::object& thresholds, const py::object& order,
                         const py::object& reached, int n_threads) {
@@ -232,6 +257,17 @@ inline void bind_losses(py::module_& m) {
             run(ramp, scores, weights, thresholds, by_sums, out, n_threads);
         },
         "ramp"_a, "scores"_a, "weights"_a, "thresholds"_a, "by_sums"_a, "out"_a, "n_threads"_a);
+
+    m.def(
+        "row_hinges",
+        [](const py::object& scores, const py::object& thresholds, const py::object& row_weights,
+           const py::object& weights, const py::object& sums, const py::object& slope_sums,
+           const py::object& slopes, int n_threads) {
+            (is_double(scores, "scores") ? row_hinges<double> : row_hinges<float>)(
+                scores, thresholds, row_weights, weights, sums, slope_sums, slopes, n_threads);
+        },
+        py::kw_only(), "scores"_a, "thresholds"_a, "row_weights"_a, "weights"_a, "sums"_a,
+        "slope_sums"_a, "slopes"_a, "n_threads"_a);
 
     m.def(
         "sum_sorted_hinges",

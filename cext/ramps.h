@@ -44,6 +44,9 @@ struct SquaredHinge {};  // max(0, x)^2
 struct Sigmoid {};       // 1 / (1 + exp(-x))
 struct Softplus {};      // log(1 + exp(x))
 
+template <class Ramp>
+constexpr bool IS_EXPONENTIAL = std::is_same_v<Ramp, Sigmoid> || std::is_same_v<Ramp, Softplus>;
+
 template <class T>
 MFRANK_INLINE void ramp_at(Hinge, Vec<T> x, Vec<T>& value, Vec<T>& slope) {
     value = positive<T>(x), slope = x > 0 ? Vec<T>{} + 1 : Vec<T>{};
@@ -62,16 +65,21 @@ MFRANK_INLINE void ramp_at(Sigmoid, Vec<T> x, Vec<T>& value, Vec<T>& slope) {
     slope = low * (1 - low);
 }
 
+// log((1 + s) / (1 - s)), 0 <= s <= 1/3: log(1 + e) for s = e / (2 + e), 0 <= e <= 1.
+template <class T>
+MFRANK_INLINE Vec<T> twice_artanh(Vec<T> s) {
+    const Vec<T> square = s * s;
+    Vec<T> sum{};
+    for (int odd = Exponential<T>::LAST_ODD; odd > 0; odd -= 2) sum = sum * square + T(1.0 / odd);
+    return 2 * s * sum;
+}
+
 template <class T>
 MFRANK_INLINE void ramp_at(Softplus, Vec<T> x, Vec<T>& value, Vec<T>& slope) {
     const Vec<T> e = exp_of<T>(x > 0 ? -x : x);
     // Both e / (1 + e) and e / (2 + e) of one division, which takes as long as all the rest.
     const Vec<T> both = e / ((1 + e) * (2 + e)), low = both * (2 + e);
-    // log(1 + e) = 2 artanh(s), s = e / (2 + e) <= 1/3
-    const Vec<T> s = both * (1 + e), square = s * s;
-    Vec<T> sum{};
-    for (int odd = Exponential<T>::LAST_ODD; odd > 0; odd -= 2) sum = sum * square + T(1.0 / odd);
-    value = positive<T>(x) + 2 * s * sum;
+    value = positive<T>(x) + twice_artanh<T>(both * (1 + e));  // log(1 + e)
     slope = x > 0 ? 1 - low : low;
 }
 
@@ -84,27 +92,46 @@ MFRANK_INLINE Vec<T> up_to(const T* p, int64_t count) {
     return some;
 }
 
-// A ramp of the difference of scores and a threshold.
-template <class Ramp, class T>
-MFRANK_INLINE void ramp_between(Ramp, Vec<T> score, T threshold, Vec<T>& value, Vec<T>& slope) {
-    ramp_at<T>(Ramp{}, score - threshold, value, slope);
-}
-
-// A sigmoid, of exponentials of scores and of a threshold.
-struct Odds {};
-
-template <class T>
-MFRANK_INLINE void ramp_between(Odds, Vec<T> score, T threshold, Vec<T>& value, Vec<T>& slope) {
-    const Vec<T> part = 1 / (score + threshold);
-    value = score * part, slope = value * (threshold * part);
-}
-
-// The scores and thresholds of a list.
+// The scores and thresholds of a list and, where they are raised, the exponentials of both.
 template <class T>
 struct Ramped {
     const T *scores, *weights, *thresholds;
     int64_t n, m;  // places and thresholds
+    const T *raised = nullptr, *raised_thresholds = nullptr;
 };
+
+// A ramp at the differences of scores, from place j on, and threshold t.
+template <class Ramp, class T>
+MFRANK_INLINE void ramp_at(Ramp, const Ramped<T>& list, int64_t j, int64_t t, Vec<T>& value,
+                           Vec<T>& slope) {
+    ramp_at<T>(Ramp{}, up_to(list.scores + j, list.n - j) - list.thresholds[t], value, slope);
+}
+
+// The same of exponentials.
+template <class Ramp>
+struct Raised {};
+
+template <class T>
+MFRANK_INLINE void ramp_at(Raised<Sigmoid>, const Ramped<T>& list, int64_t j, int64_t t,
+                           Vec<T>& value, Vec<T>& slope) {
+    const Vec<T> score = up_to(list.raised + j, list.n - j);
+    const T threshold = list.raised_thresholds[t];
+    const Vec<T> part = 1 / (score + threshold);
+    value = score * part, slope = value * (threshold * part);
+}
+
+template <class T>
+MFRANK_INLINE void ramp_at(Raised<Softplus>, const Ramped<T>& list, int64_t j, int64_t t,
+                           Vec<T>& value, Vec<T>& slope) {
+    const Vec<T> score = up_to(list.raised + j, list.n - j);
+    const Vec<T> threshold = Vec<T>{} + list.raised_thresholds[t], both = score + threshold;
+    const Vec<T> low = score < threshold ? score : threshold, more = both + (both - low);
+    // Both score / both and low / more of one division, as without exponentials.
+    const Vec<T> part = 1 / (both * more);
+    slope = score * (part * more);
+    const Vec<T> x = up_to(list.scores + j, list.n - j) - list.thresholds[t];
+    value = positive<T>(x) + twice_artanh<T>(low * (part * both));
+}
 
 template <class Ramp, class T>
 MFRANK_INLINE void ramp_sums(const Ramped<T>& list, T* sums, T* slopes) {
@@ -113,8 +140,7 @@ MFRANK_INLINE void ramp_sums(const Ramped<T>& list, T* sums, T* slopes) {
         for (int64_t j = 0; j < list.n; j += W<T>) {
             Vec<T> value, slope;
             const Vec<T> weight = up_to(list.weights + j, list.n - j);
-            ramp_between(Ramp{}, up_to(list.scores + j, list.n - j), list.thresholds[t], value,
-                         slope);
+            ramp_at(Ramp{}, list, j, t, value, slope);
             sum += weight * value, slope_sum += weight * slope;
         }
         sums[t] = sum_of<T>(sum);
@@ -128,8 +154,7 @@ MFRANK_INLINE void ramp_pushes(const Ramped<T>& list, const T* by_sums, T* to) {
         Vec<T> pushed{};
         for (int64_t t = 0; t < list.m; ++t) {
             Vec<T> value, slope;
-            ramp_between(Ramp{}, up_to(list.scores + j, list.n - j), list.thresholds[t], value,
-                         slope);
+            ramp_at(Ramp{}, list, j, t, value, slope);
             pushed += by_sums[t] * slope;
         }
         pushed *= up_to(list.weights + j, list.n - j);
@@ -137,24 +162,23 @@ MFRANK_INLINE void ramp_pushes(const Ramped<T>& list, const T* by_sums, T* to) {
     }
 }
 
-// Calls work(Odds{}, list) with the exponentials of a list whose sigmoids they make, n + m of them
-// in place of n m; work(Sigmoid{}, list) with the scores where that saves none, or where these are
-// too far apart for it.
-template <class T>
-class BySigmoid {
+// Calls work(Raised<Ramp>{}, list) with the exponentials of a list, n + m of them in place of n m;
+// work(Ramp{}, list) where that saves none, or where scores are too far apart for it.
+template <class Ramp, class T>
+class ByExponentials {
     static constexpr T REACH = std::is_same_v<T, float> ? 40 : 300;  // e^(2 REACH) is finite
    public:
     template <class Work>
-    void operator()(const Ramped<T>& list, const Work& work) {
+    void operator()(Ramped<T> list, const Work& work) {
         T low = list.n ? list.scores[0] : 0, high = low;
         widen(list.scores, list.n, low, high), widen(list.thresholds, list.m, low, high);
-        if (list.m < 2 || !(high - low < 2 * REACH)) return work(Sigmoid{}, list);
+        if (list.m < 2 || !(high - low < 2 * REACH)) return work(Ramp{}, list);
         raised_.resize(list.n + list.m);
+        list.raised = raised_.data(), list.raised_thresholds = raised_.data() + list.n;
         const T middle = low + (high - low) / 2;
         raise(list.scores, list.n, middle, raised_.data());
         raise(list.thresholds, list.m, middle, raised_.data() + list.n);
-        work(Odds{}, Ramped<T>{raised_.data(), list.weights, raised_.data() + list.n, list.n,
-                               list.m});
+        work(Raised<Ramp>{}, list);
     }
 
    private:
@@ -186,11 +210,11 @@ static void for_each_ramped(const RampTask<T>& task, const Work& work) {
     const int64_t n = task.n_places, m = task.n_thresholds;
     const int threads = threads_worth(task.n_lists, 16.0 * n * m, task.n_threads);
     for_each_list_by(task.n_lists, threads, [&] {
-        return [&, by_sigmoid = BySigmoid<T>()](int64_t b) mutable {
+        return [&, by_exponentials = ByExponentials<Ramp, T>()](int64_t b) mutable {
             const auto run = [&work, b](auto ramp, const Ramped<T>& list) { work(ramp, list, b); };
             const Ramped<T> list{task.scores + b * n, task.weights + b * n,
                                  task.thresholds + b * m, n, m};
-            if constexpr (std::is_same_v<Ramp, Sigmoid>) by_sigmoid(list, run);
+            if constexpr (IS_EXPONENTIAL<Ramp>) by_exponentials(list, run);
             else run(Ramp{}, list);
         };
     });

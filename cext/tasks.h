@@ -112,35 +112,27 @@ struct ListTask {
     int n_threads;
 };
 
-// The places of lists that have a slope, by their items: item touched[t] has the places
-// [starts[t], starts[t + 1]), in the order of the lists. A place is its list's number, and the slopes
-// of the `width` queries that ask the list.
+// A place of a list, and the slope of the query that asks it.
+template <class T>
+struct GroupedPlace {
+    int32_t list;
+    T slope;
+};
+
+// The places that have a slope, by their items: item touched[t] has the places
+// [starts[t], starts[t + 1]), in the order of the lists.
 template <class T>
 struct Grouped {
     std::vector<int64_t> touched, starts;
-    std::unique_ptr<T[]> places;  // one record after the other
-    int64_t n_places = 0;
-
-    template <class Width>
-    void write(int64_t number, int32_t list, const T* slopes, int64_t stride, Width width) {
-        T* const to = places.get() + number * (1 + width);
-        std::memcpy(to, &list, sizeof list);
-        for (int64_t query = 0; query < width; ++query) to[1 + query] = slopes[query * stride];
-    }
-
-    static int64_t list_of(const T* place) {
-        int32_t list;
-        std::memcpy(&list, place, sizeof list);
-        return list;
-    }
+    std::unique_ptr<GroupedPlace<T>[]> places;
 };
 
-// Calls work(width), a constant where it is 1, as it nearly always is.
-template <class Work>
-void by_width(int64_t width, const Work& work) {
-    if (width == 1) work(std::integral_constant<int64_t, 1>());
-    else work(width);
-}
+// The items that have a place with a slope, ascending, and at each place (n_lists, n_places) where
+// its item stands among them, -1 where no query that asks the list has a slope.
+struct Ranked {
+    std::vector<int64_t> touched;
+    std::unique_ptr<int32_t[]> ranks;
+};
 
 // Adam's step of some rows of a table.
 template <class T>
@@ -174,6 +166,17 @@ struct RampTask {
     const T *scores, *weights;  // (n_lists, n_places)
     const T* thresholds;        // (n_lists, n_thresholds)
     int64_t n_lists, n_places, n_thresholds;
+    int n_threads;
+};
+
+// Rows of scores with thresholds and weights of their own, in lists whose places have weights.
+template <class T>
+struct RowHingeTask {
+    const T* scores;                          // (n_lists, n_rows, n_places)
+    int64_t list_step, row_step;              // from one list, or row, to the next
+    const T *thresholds, *row_weights;        // (n_lists, n_rows)
+    const T* weights;                         // (n_lists, n_places)
+    int64_t n_lists, n_rows, n_places;
     int n_threads;
 };
 
@@ -320,12 +323,15 @@ struct Kernels {
     void (*top_k)(const TopKTask<T>&);
     void (*sketch)(const T* items, int64_t n_items, int64_t k, int n_threads, int8_t* codes,
                    float* scales, float* rooms);
-    void (*score)(const ListTask<T>&, T* out);
+    void (*score)(const ListTask<T>&, bool distances, T* out);
     void (*sum_items)(const ListTask<T>&, const T* slopes, T* out);
-    void (*sum_queries)(const ListTask<T>&, const Grouped<T>&, T* out);
+    void (*sum_queries)(const ListTask<T>&, const Grouped<T>&, T* out, T* totals);
+    void (*sum_queries_of_lists)(const ListTask<T>&, const Ranked&, const T* slopes, T* out,
+                                 T* totals);
     void (*adam)(const AdamTask<T>&);
     void (*sum_ramps)(const RampTask<T>&, T* sums, T* slopes);
     void (*push_ramps)(const RampTask<T>&, const T* by_sums, T* out);
+    void (*row_hinges)(const RowHingeTask<T>&, T* sums, T* slope_sums, T* slopes);
     void (*sum_sorted_hinges)(const HingeTask<T>&, T* sums, T* slopes);
     void (*push_sorted_hinges)(const HingeTask<T>&, const T* by_sums, T* out);
     void (*pairs)(const PairTask<T>&, T* slopes, T* losses);
@@ -337,7 +343,8 @@ struct Kernels {
     void (*soft_ndcg)(const SoftTask<T>&, T* slopes, T* losses);
     void (*walk)(const WalkTask<T>&);
     void (*settle)(const SettleTask&);  // what nodes give to each other in the precision of T
-    void (*slide)(const RowsTask<T>&, const T* sums, T* out);
+    void (*slide)(const RowsTask<T>&, T* sums);
+    void (*pull)(const RowsTask<T>&, const T* totals, T* sums);
     void (*confine)(const RowsTask<T>&, T shortest);
     void (*draw_likes)(const DrawTask&, int64_t* cells);
     void (*draw_others)(const DrawTask&, int64_t rounds, int64_t* items, bool* filled);

@@ -56,9 +56,10 @@ def score(
     items: NDArray[Any],
     ids: NDArray[np.int64],
     out: NDArray[Any],
+    distances: bool,
     n_threads: int,
 ) -> None:
-    """``queries[b] . items[ids[b, i]]`` into ``out[b, i]``."""
+    """Dot products, or squared distances, negative, of queries and ``items[ids[b, i]]``."""
 
 def sum_items(
     items: NDArray[Any],
@@ -75,8 +76,8 @@ def sum_queries(
     ids: NDArray[np.int64],
     slopes: NDArray[Any],
     n_threads: int,
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Items with a slope other than 0, ascending, and their sums of ``slopes[b, i] queries[b]``."""
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
+    """Items with a slope, ascending; sums of ``slopes[b, i] queries[b]`` at each, and of slopes."""
 
 def adam(
     *,
@@ -118,6 +119,19 @@ def push_ramps(
     n_threads: int,
 ) -> None:
     """Write ``weights * sum(by_sums * f')`` over the thresholds: slopes by the scores."""
+
+def row_hinges(
+    *,
+    scores: NDArray[Any],
+    thresholds: NDArray[Any],
+    row_weights: NDArray[Any],
+    weights: NDArray[Any],
+    sums: NDArray[Any],
+    slope_sums: NDArray[Any],
+    slopes: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """Write what :func:`mfrank.row_hinges.row_hinges` gives."""
 
 def sum_sorted_hinges(
     scores: NDArray[Any],
@@ -201,14 +215,17 @@ def soft_ndcg(
 ) -> None:
     """Write slopes and losses of :func:`mfrank.soft_ndcg.soft_ndcg`."""
 
-def slide(
+def slide(table: NDArray[Any], rows: NDArray[np.int64], sums: NDArray[Any], n_threads: int) -> None:
+    """Take from the sums what goes along their rows of the table, which have length 1."""
+
+def pull(
     table: NDArray[Any],
     rows: NDArray[np.int64],
+    totals: NDArray[Any],
     sums: NDArray[Any],
-    out: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Write the sums less what of them goes along their rows of the table, which have length 1."""
+    """Put ``2 (sums - totals * rows)`` in the place of the sums."""
 
 def confine(table: NDArray[Any], rows: NDArray[np.int64], in_ball: bool, n_threads: int) -> None:
     """Divide rows of the table by their lengths, but those of length 0, or ``in_ball`` up to 1."""

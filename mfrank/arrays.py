@@ -14,7 +14,15 @@ from numpy.typing import DTypeLike, NDArray
 
 from mfrank import aligned
 
-__all__ = ["beside", "empty_beside", "on_host", "reachable", "subtract_at", "sums_at"]
+__all__ = [
+    "beside",
+    "empty_beside",
+    "in_one_piece",
+    "on_host",
+    "reachable",
+    "subtract_at",
+    "sums_at",
+]
 
 
 def on_host(array: Any) -> NDArray[Any]:
@@ -39,6 +47,12 @@ def empty_beside(other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     if isinstance(other, np.ndarray):
         return aligned.empty(shape, other.dtype)
     return np.empty(shape, dtype=other.dtype, like=other)
+
+
+def in_one_piece(array: Any) -> NDArray[Any]:
+    """The array, or a copy, with nothing between its rows."""
+    found: NDArray[Any] = np.ascontiguousarray(array, like=array)
+    return found
 
 
 def subtract_at(array: Any, places: NDArray[Any], values: NDArray[Any]) -> None:

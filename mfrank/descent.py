@@ -23,7 +23,7 @@ from mfrank.schedules import Schedule
 from mfrank.steps import Step
 from mfrank.streams import key_of
 from mfrank.tables import Tables
-from mfrank.trainers import Loss, Memory
+from mfrank.trainers import Loss, Memory, Slopes
 
 __all__ = ["Batches", "Course", "descend"]
 
@@ -125,12 +125,15 @@ def _batch(course: Course, pace: float, tables: Tables, memory: Memory, drawn: D
     """One step down; the sum of the losses before it."""
     rule = replace(course.rule, learning_rate=pace * course.rule.learning_rate)  # type: ignore[type-var]
     tables.settle(rule, drawn)
-    lists = drawn.lists
-    if course.loss.between:
-        lists = replace(lists, between=tables.between(drawn))
-    slopes = course.loss.slopes(lists, *tables.scores(drawn), memory)
+    slopes = _slopes(course.loss, tables, memory, drawn)
     tables.move(drawn, slopes, rule, course.decay, course.clip)
     return float(slopes.loss.sum())
+
+
+def _slopes(loss: Loss, tables: Tables, memory: Memory, drawn: Drawn) -> Slopes:
+    scored = tables.scores(drawn, between=loss.between)
+    lists = replace(drawn.lists, between=scored.between)
+    return loss.slopes(lists, scored.likes, scored.others, memory)
 
 
 def _diverged(course: Course, epoch: int) -> str:

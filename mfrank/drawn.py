@@ -37,6 +37,10 @@ class Drawn:
         """Whether all lists have the same others."""
         return self.others.ndim == 1
 
+    def items(self) -> Ints:
+        """Liked and other items of each list that has others of its own: (B, L + M)."""
+        return np.concatenate([self.lists.liked_items, self.others], axis=1)
+
     def met(self) -> Ints:
         """Items that are in a list, ascending."""
         return np.union1d(self.lists.liked_items, self.others)

@@ -25,7 +25,7 @@ Scores = Literal["dot", "cosine", "distance"]
 
 
 class Rows(NamedTuple):
-    """Rows of a table (n, K): those numbered ``at``, an array of any shape.
+    """Rows of a table (n, K): those numbered ``at`` (R,).
 
     As many threads may go over them as ``n_threads`` says, 0 being all.
     """
@@ -34,40 +34,29 @@ class Rows(NamedTuple):
     at: Array
     n_threads: int = 1
 
-    def squared_lengths(self) -> Array:
-        """Of the shape of ``at``; no row is read twice, nor many that are not asked for."""
-        n_rows = len(self.table)
-        few = n_rows <= self.at.size
-        rows = np.arange(n_rows, like=self.table) if few else np.unique(self.at)
-        squares = np.empty(n_rows, self.table.dtype, like=self.table)  # read at the same rows only
-        squares[rows] = _squares(self.table[rows])
-        found: Array = squares[self.at]
-        return found
-
 
 class Scoring:
     """Dot products, and the surface of the other kinds of scores.
 
     Attributes
     ----------
-    takes_lengths : bool
-        Whether scores are made of the rows' lengths too: then slopes take sums of g, and dot
-        products that rank alike have biases.
+    distances : bool
+        Whether scores are distances: then dot products that rank alike have biases.
     """
 
-    takes_lengths: ClassVar[bool] = False
+    distances: ClassVar[bool] = False
 
-    def scores(self, products: Array, queries: Rows, items: Rows) -> Array:
-        """Scores from dot products of the rows, which they may take the place of.
+    def scores(self, products: Array, queries: Array, items: Array) -> Array:
+        """Scores from dot products (R, n), which they may take the place of.
 
-        Shapes of queries and items broadcast to that of the products.
+        Of queries (R, K) and items (n, K).
         """
         return products
 
     def slopes(self, sums: Array, totals: Array, rows: Rows) -> Array:
-        """Slopes in rows (R, K), from sums of g times the rows they were scored with, and of g.
+        """Slopes in rows (R, K), which may take the place of the sums.
 
-        ``totals`` is (R, 1) where lengths are taken.
+        From sums of g times the rows they were scored with, (R, K), and of g, (R,).
         """
         return sums
 
@@ -89,14 +78,13 @@ class Cosine(Scoring):
     def slopes(self, sums: Array, totals: Array, rows: Rows) -> Array:
         """See :meth:`Scoring.slopes`; what goes along the row is lost."""
         if native.takes(rows.table):
-            slid = np.empty(sums.shape, rows.table.dtype)
-            sums = np.ascontiguousarray(sums, rows.table.dtype)
-            native.ext.slide(rows.table, rows.at, sums, slid, rows.n_threads)
-            return slid
+            sums = np.ascontiguousarray(sums)
+            native.ext.slide(rows.table, rows.at, sums, rows.n_threads)
+            return sums
         own = rows.table[rows.at]
         own *= np.einsum("rk,rk->r", sums, own)[:, None]
-        along: Array = sums - own
-        return along
+        sums -= own
+        return sums
 
     def confine(self, rows: Rows) -> None:
         """See :meth:`Scoring.confine`."""
@@ -115,22 +103,24 @@ class Distance(Scoring):
     -|p - q|^2 / 2 = p . q - |p|^2 / 2 - |q|^2 / 2: dot products with biases rank as they do.
     """
 
-    takes_lengths: ClassVar[bool] = True
+    distances: ClassVar[bool] = True
 
-    def scores(self, products: Array, queries: Rows, items: Rows) -> Array:
+    def scores(self, products: Array, queries: Array, items: Array) -> Array:
         """See :meth:`Scoring.scores`."""
         products *= 2
-        products -= queries.squared_lengths()
-        products -= items.squared_lengths()
+        products -= _squares(queries)[:, None]
+        products -= _squares(items)
         return products
 
     def slopes(self, sums: Array, totals: Array, rows: Rows) -> Array:
         """See :meth:`Scoring.slopes`."""
-        pulled: Array = rows.table[rows.at]
-        pulled *= -totals
-        pulled += sums
-        pulled *= 2
-        return pulled
+        if native.takes(rows.table):
+            sums = np.ascontiguousarray(sums)
+            native.ext.pull(rows.table, rows.at, np.ascontiguousarray(totals), sums, rows.n_threads)
+            return sums
+        sums -= totals[:, None] * rows.table[rows.at]
+        sums *= 2
+        return sums
 
     def confine(self, rows: Rows) -> None:
         """See :meth:`Scoring.confine`."""

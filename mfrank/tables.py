@@ -17,26 +17,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays import in_one_piece
 from mfrank.backends import Backend
 from mfrank.drawn import Drawn
 from mfrank.lists import Array
 from mfrank.optimisers import Optimiser, State, Touched
+from mfrank.row_sums import Sums, SumsAt, joined
 from mfrank.scoring import SCORINGS, Rows, Scoring
 from mfrank.trainers import Slopes
 
-__all__ = ["Tables"]
+__all__ = ["Scored", "Tables"]
 
 Ints = NDArray[np.int64]
 
 
-class _Sums(NamedTuple):
-    """At rows (R,) of a table: sums of g times the rows they were scored with, (R, K).
+class Scored(NamedTuple):
+    """Scores of the liked (B, L) and of the other items (B, M) of lists.
 
-    In a last column sums of g, where they are taken.
+    And those of likes, as if they were users, against others: (B, L, M), where they were asked for.
     """
 
-    rows: Ints
-    values: Array
+    likes: Array
+    others: Array
+    between: Array
 
 
 @dataclass(eq=False)
@@ -79,7 +82,7 @@ class Tables:
     def _stored(self, table: Array, biases: Array | None) -> Array | None:
         if biases is not None:
             return self.scoring.stored(table, self.temperature * biases[:, 0])
-        if self.scoring.takes_lengths:
+        if self.scoring.distances:
             return self.scoring.stored(table, np.zeros(len(table), table.dtype, like=table))
         return None
 
@@ -102,37 +105,40 @@ class Tables:
             if name != "biases":
                 self.scoring.confine(Rows(table, rows, self.n_threads))
 
-    def scores(self, drawn: Drawn) -> tuple[Array, Array]:
-        """Scores of the liked and of the other items of the lists."""
-        likes, others = (
-            self._scores(self.users, drawn.lists.users, items)
-            for items in (drawn.lists.liked_items, drawn.others)
-        )
-        if self.biases is None:
-            return likes, others
-        biases = self.biases[:, 0]
-        return likes + biases[drawn.lists.liked_items], others + biases[drawn.others]
-
-    def between(self, drawn: Drawn) -> Array:
-        """Scores of each list's likes, as if they were users, against its others: (B, L, M)."""
-        return self._scores(self.items, drawn.lists.liked_items, drawn.others)
-
-    def _scores(self, table: Array, rows: Ints, items: Ints) -> Array:
-        """Of rows (B,) or (B, L) of a table against items (B, n), or (n,) for all: without biases.
-
-        Of the shape of rows, and n.
-        """
-        queries = table[rows.ravel()]
-        if items.ndim == 1:
-            products = self.backend.product(queries, self.items[items].T, self.n_threads)
+    def scores(self, drawn: Drawn, *, between: bool = False) -> Scored:
+        """Scores of the items of the lists, by their users or, ``between`` items, by likes too."""
+        likes, others = drawn.lists.liked_items, drawn.others
+        askers = self._askers(drawn, between)
+        if drawn.shared:
+            of_likes, of_others = self._scores(askers[:, :1], likes), self._scores(askers, others)
         else:
-            products = self.backend.score(queries, self.items, items, self.n_threads)
-            items = items.reshape(len(items), *[1] * (rows.ndim - 1), -1)
-        products = products.reshape(*rows.shape, -1)
-        scores = self.scoring.scores(
-            products, Rows(table, rows[..., None]), Rows(self.items, items)
-        )
-        return scores if self.temperature == 1 else scores / self.temperature
+            found, n_likes = self._scores(askers, drawn.items()), likes.shape[1]
+            of_likes, of_others = found[:, :, :n_likes], found[:, :, n_likes:]
+        by_users = in_one_piece(of_likes[:, 0]), in_one_piece(of_others[:, 0])
+        return Scored(*by_users, of_others[:, 1:])
+
+    def _askers(self, drawn: Drawn, between: bool) -> Array:
+        """Who asks each list: its user and, for scores between items, its likes; (B, W, K)."""
+        users: Array = self.users[drawn.lists.users][:, None]
+        if between:
+            users = np.concatenate([users, self.items[drawn.lists.liked_items]], axis=1)
+        return users
+
+    def _scores(self, askers: Array, items: Ints) -> Array:
+        """Of askers (B, W, K) against items (B, n), or (n,) for all: (B, W, n)."""
+        queries = in_one_piece(askers.reshape(-1, askers.shape[2]))
+        if items.ndim == 1:
+            rows = self.items[items]
+            products = self.backend.product(queries, rows.T, self.n_threads)
+            scores = self.scoring.scores(products, queries, rows)
+        else:
+            scores = self.backend.score(
+                queries, self.items, items, self.n_threads, distances=self.scoring.distances
+            )
+        scores = scores.reshape(*askers.shape[:2], -1)
+        if self.temperature != 1:
+            scores /= self.temperature
+        return scores if self.biases is None else scores + self.biases[items, 0][..., None, :]
 
     def move(
         self, drawn: Drawn, slopes: Slopes, rule: Optimiser, decay: float, clip: float | None
@@ -142,81 +148,73 @@ class Tables:
         Sums of slopes are cut off at ``clip``; ``decay`` times the weights is added to them.
         """
         # By the scores before they are divided by T: of the mean of the losses.
-        scale = len(slopes.loss) * self.temperature
-        on_users, on_items = self._sums_of_lists(drawn, slopes, scale)
-        if drawn.users_repeat:
-            on_users = self._merged(self.users, on_users)
+        on_askers, on_items = self._sums(drawn, slopes, len(slopes.loss) * self.temperature)
         if self.biases is not None:
-            totals = self.temperature * on_items.values[:, -1:]
+            totals = self.temperature * on_items.sums.totals[:, None]
             self._update("biases", on_items.rows, totals, rule, decay, clip)
+        on_users = SumsAt(drawn.lists.users, on_askers.of(np.s_[:, 0]))
+        if drawn.users_repeat:
+            on_users = self._merged(self.users, *on_users)
         if slopes.between.size:
-            parts = self._sums_between(drawn, slopes.between, scale)
-            on_items = self._merged(self.items, on_items, *parts)
-        for name, table, on in (("users", self.users, on_users), ("items", self.items, on_items)):
-            width, rows = table.shape[1], Rows(table, on.rows, self.n_threads)
-            sums, totals = on.values[:, :width], on.values[:, width:]
-            self._update(name, on.rows, self.scoring.slopes(sums, totals, rows), rule, decay, clip)
+            on_likes = on_askers.of(np.s_[:, 1:])
+            asking = on_likes.values.any(axis=2)
+            likes = drawn.lists.liked_items[asking]
+            on_items = joined(on_items, self._merged(self.items, likes, on_likes.of(asking)))
+        for name, table, at in (("users", self.users, on_users), ("items", self.items, on_items)):
+            rows = Rows(table, at.rows, self.n_threads)
+            self._update(name, at.rows, self.scoring.slopes(*at.sums, rows), rule, decay, clip)
             self.scoring.confine(rows)
 
-    def _sums_of_lists(self, drawn: Drawn, slopes: Slopes, scale: float) -> tuple[_Sums, _Sums]:
-        """Of the slopes over the scale: at the users of the lists, in their order, and at items."""
-        users, likes = drawn.lists.users, drawn.lists.liked_items
+    def _sums(self, drawn: Drawn, slopes: Slopes, scale: float) -> tuple[Sums, SumsAt]:
+        """Of the slopes over the scale: at those who ask the lists (B, W), and at items."""
+        between = slopes.between.size > 0
+        askers, n_likes = self._askers(drawn, between), slopes.likes.shape[1]
+        shape = *askers.shape[:2], n_likes + slopes.others.shape[1]
+        by_score = np.empty_like(askers, shape=shape)
+        by_likes, by_others = by_score[:, :, :n_likes], by_score[:, :, n_likes:]
+        np.divide(slopes.likes, scale, out=by_likes[:, 0])
+        np.divide(slopes.others, scale, out=by_others[:, 0])
+        if between:
+            by_likes[:, 1:] = 0
+            np.divide(slopes.between, scale, out=by_others[:, 1:])
         if not drawn.shared:
-            items = np.concatenate([likes, drawn.others], axis=1)
-            by_score = np.empty_like(self.users, shape=items.shape)
-            width = likes.shape[1]
-            by_score[:, :width], by_score[:, width:] = slopes.likes, slopes.others
-            by_score /= scale
-            return self._sums(self.users, users, items, by_score)
-        by_likes, at_likes = self._sums(self.users, users, likes, slopes.likes / scale)
-        by_others, at_others = self._sums(self.users, users, drawn.others, slopes.others / scale)
-        on_users = _Sums(users, by_likes.values + by_others.values)
-        return on_users, self._merged(self.items, at_likes, at_others)
+            return self._sums_of(askers, drawn.items(), by_score)
+        likes, others = drawn.lists.liked_items, drawn.others
+        on_users, at_likes = self._sums_of(askers[:, :1], likes, by_likes[:, :1])
+        on_askers, at_others = self._sums_of(askers, others, by_others)
+        for sums, more in zip(on_askers, on_users, strict=True):
+            sums[:, :1] += more
+        return on_askers, joined(at_others, at_likes)
 
-    def _sums(self, table: Array, rows: Ints, items: Ints, by_score: Array) -> tuple[_Sums, _Sums]:
-        """Of the slopes of rows (R,) of a table against items (B, n) or (n,): at rows, at items.
+    def _sums_of(self, askers: Array, items: Ints, by_score: Array) -> tuple[Sums, SumsAt]:
+        """Of the slopes (B, W, n) of askers against items (B, n) or (n,): at both.
 
-        As many rows, one after the other, ask each of the B lists. Only at items that have a slope.
+        Only at items that have a slope.
         """
-        by_score = np.ascontiguousarray(by_score, dtype=table.dtype, like=table)
-        queries = table[rows]
+        queries = in_one_piece(askers.reshape(-1, askers.shape[2]))
+        by_score = in_one_piece(by_score.reshape(len(queries), -1))
         if items.ndim == 1:
             used = by_score.any(axis=0)
             items, by_score = items[used], by_score[:, used]
-            on_rows = self.backend.product(by_score, self.items[items], self.n_threads)
+            values = self.backend.product(by_score, self.items[items], self.n_threads)
+            at_items = self.backend.product(by_score.T, queries, self.n_threads)
+            touched, sums, totals = items, at_items, by_score.sum(axis=0)
         else:
-            on_rows = self.backend.sum_items(self.items, items, by_score, self.n_threads)
-        if self.scoring.takes_lengths or self.biases is not None:
-            ones = np.ones_like(queries, shape=(len(queries), 1))
-            queries = np.append(queries, ones, axis=1)
-            on_rows = np.append(on_rows, by_score.sum(1, keepdims=True), axis=1)
-        if items.ndim == 1:
-            at_items = items, self.backend.product(by_score.T, queries, self.n_threads)
-        else:
-            at_items = self.backend.sum_queries(
+            values = self.backend.sum_items(self.items, items, by_score, self.n_threads)
+            touched, sums, totals = self.backend.sum_queries(
                 queries, len(self.items), items, by_score, self.n_threads
             )
-        return _Sums(rows, on_rows), _Sums(*at_items)
+        on_askers = values.reshape(askers.shape), by_score.sum(axis=1).reshape(askers.shape[:2])
+        return Sums(*on_askers), SumsAt(touched, Sums(sums, totals))
 
-    def _sums_between(self, drawn: Drawn, by_score: Array, scale: float) -> tuple[_Sums, _Sums]:
-        """Of the slopes (B, L, M) of likes against others over the scale: at likes, at others."""
-        likes = drawn.lists.liked_items.ravel()
-        by_score = by_score.reshape(len(likes), -1)
-        at_likes, at_others = self._sums(self.items, likes, drawn.others, by_score)
-        asking = (by_score != 0).any(axis=1)
-        on_likes, on_others = at_likes.values[asking], at_others.values
-        on_likes /= scale
-        on_others /= scale
-        return _Sums(likes[asking], on_likes), _Sums(at_others.rows, on_others)
-
-    def _merged(self, table: Array, *parts: _Sums) -> _Sums:
-        """The parts' sums as one at each row of the table."""
-        rows = np.concatenate([part.rows for part in parts])
-        values = np.concatenate([part.values for part in parts])
+    def _merged(self, table: Array, rows: Ints, sums: Sums) -> SumsAt:
+        """Sums at rows of the table (R,), as one at each."""
+        values = np.concatenate([sums.values, sums.totals[:, None]], axis=1)
         each = np.ones_like(values, shape=(len(rows), 1))
-        return _Sums(
-            *self.backend.sum_queries(values, len(table), rows[:, None], each, self.n_threads)
+        touched, merged, _ = self.backend.sum_queries(
+            values, len(table), rows[:, None], each, self.n_threads
         )
+        return SumsAt(touched, Sums(in_one_piece(merged[:, :-1]), merged[:, -1]))
 
     def _update(
         self,

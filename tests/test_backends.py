@@ -175,15 +175,20 @@ def test_scores_and_sums_of_lists(
     scores = backend.score(queries, items, ids, n_threads)
     asked = np.repeat(ids, n_asking, axis=0)
     np.testing.assert_allclose(scores, np.take_along_axis(every, asked, axis=1), atol=tolerance)
+    apart = backend.score(queries, items, ids, n_threads, distances=True)
+    truth = -((queries[:, None] - items[asked].astype(float)) ** 2).sum(2)
+    np.testing.assert_allclose(apart, truth, atol=tolerance)
     dense = np.zeros((len(queries), shape[2]))
     np.add.at(dense, (np.arange(len(queries))[:, None], asked), slopes)
     by_list = backend.sum_items(items, ids, slopes, n_threads)
     np.testing.assert_allclose(by_list, dense @ wide, atol=tolerance)
-    touched, by_item = backend.sum_queries(queries, shape[2], ids, slopes, n_threads)
+    touched, by_item, totals = backend.sum_queries(queries, shape[2], ids, slopes, n_threads)
     np.testing.assert_array_equal(touched, np.unique(asked[slopes != 0]))
     truth = dense.T[touched] @ queries.astype(float)
     np.testing.assert_allclose(by_item, truth, atol=tolerance)
-    assert scores.dtype == by_list.dtype == by_item.dtype == items.dtype
+    of_slopes = dense.sum(0, dtype=float)[touched]
+    np.testing.assert_allclose(totals, of_slopes, atol=tolerance)
+    assert {found.dtype for found in (scores, by_list, by_item, totals)} == {items.dtype}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

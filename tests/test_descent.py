@@ -53,11 +53,10 @@ def tables(backend: str = "reference", scores: Scores = "dot") -> Tables:
 
 def found(loss: Loss, at: Tables, drawn: Drawn) -> Slopes:
     """What a loss that remembers nothing yet gives."""
-    lists = drawn.lists
-    if loss.between:
-        lists = replace(lists, between=at.between(drawn))
-    sizes = Sizes(len(rows().indices), N_USERS, N_ITEMS)
-    return loss.slopes(lists, *at.scores(drawn), loss.memory(sizes))
+    scored = at.scores(drawn, between=loss.between)
+    lists, sizes = drawn.lists, Sizes(len(rows().indices), N_USERS, N_ITEMS)
+    seen = replace(lists, between=scored.between)
+    return loss.slopes(seen, scored.likes, scored.others, loss.memory(sizes))
 
 
 def lists(cells: CSR, of: str) -> Drawn:
@@ -165,10 +164,13 @@ def test_scores_are_what_they_are_called(backend: str, of: str) -> None:
     items = np.concatenate([drawn.lists.liked_items, apart(drawn).others], axis=1)
     p, q = at.users[drawn.lists.users], at.items[items]
     truth = -((p[:, None] - q) ** 2).sum(2) / 0.7 + at.biases[items, 0]
-    np.testing.assert_allclose(np.concatenate(at.scores(drawn), axis=1), truth, atol=1e-12)
-    likes, others = at.items[drawn.lists.liked_items], at.items[apart(drawn).others]
-    truth = -((likes[:, :, None] - others[:, None]) ** 2).sum(3) / 0.7
-    np.testing.assert_allclose(at.between(drawn), truth, atol=1e-12)
+    of_likes, of_others, between = at.scores(drawn, between=True)
+    np.testing.assert_allclose(np.concatenate([of_likes, of_others], axis=1), truth, atol=1e-12)
+    likes, others = at.items[drawn.lists.liked_items], apart(drawn).others
+    truth = -((likes[:, :, None] - at.items[others][:, None]) ** 2).sum(3) / 0.7
+    truth += at.biases[others, 0][:, None]
+    np.testing.assert_allclose(between, truth, atol=1e-12)
+    assert not at.scores(drawn).between.size
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

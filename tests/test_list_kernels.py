@@ -12,11 +12,12 @@ _ext = pytest.importorskip("mfrank._ext", reason="the C++ extension is not built
 
 ITEMS, QUERIES = np.ones((5, 3), np.float32), np.ones((2, 3), np.float32)
 IDS, SLOPES = np.zeros((2, 4), np.int64), np.ones((2, 4), np.float32)
+ROW_SCORES = np.ones((2, 3, 4))
 ROWS = {"indptr": np.array([0, 2, 3]), "indices": np.array([0, 4, 1], np.int32), "n_columns": 5}
 
 
 def score(ids: Any = IDS, queries: Any = QUERIES) -> None:
-    _ext.score(queries, ITEMS, ids, np.empty((2, 4), np.float32), 1)
+    _ext.score(queries, ITEMS, ids, np.empty((2, 4), np.float32), False, 1)
 
 
 def sum_items(ids: Any = IDS, slopes: Any = SLOPES) -> None:
@@ -63,9 +64,22 @@ def sum_ramps(ramp: str = "sigmoid", weights: Any = None) -> None:
     _ext.sum_ramps(ramp, scores, weights, thresholds, thresholds.copy(), thresholds.copy(), 1)
 
 
+def row_hinges(scores: Any = ROW_SCORES, n_slopes: int = 4) -> None:
+    rows, weights = np.ones((4, 2, 3)), np.ones((2, 4))
+    names = dict(zip(("thresholds", "row_weights", "sums", "slope_sums"), rows, strict=True))
+    _ext.row_hinges(
+        scores=scores, **names, weights=weights, slopes=np.empty((2, 3, n_slopes)), n_threads=1
+    )
+
+
 def slide(rows: Any, width: int = 3) -> None:
     sums = np.ones((len(rows), width), np.float32)
-    _ext.slide(ITEMS, rows, sums, sums.copy(), 1)
+    _ext.slide(ITEMS, rows, sums, 1)
+
+
+def pull(rows: Any, n_totals: int = 1) -> None:
+    totals, sums = np.ones(n_totals, np.float32), np.ones((len(rows), 3), np.float32)
+    _ext.pull(ITEMS, rows, totals, sums, 1)
 
 
 def confine(rows: Any) -> None:
@@ -97,6 +111,8 @@ BAD: dict[str, tuple[Callable[[], None], type[Exception], str]] = {
     "row twice": (lambda: adam(np.array([2, 2])), IndexError, "none twice"),
     "row of none to slide": (lambda: slide(np.array([5])), IndexError, r"\[0, 5\), none twice"),
     "row of none to confine": (lambda: confine(np.array([-1])), IndexError, r"\[0, 5\)"),
+    "row of none to pull": (lambda: pull(np.array([5])), IndexError, r"\[0, 5\), none twice"),
+    "totals of other rows": (lambda: pull(np.array([4]), 2), ValueError, "totals must have 1"),
     "narrow sums": (lambda: slide(np.array([1]), 2), ValueError, "3 columns"),
     "user too large": (
         lambda: draw_likes(np.array([2])),
@@ -117,6 +133,13 @@ BAD: dict[str, tuple[Callable[[], None], type[Exception], str]] = {
         "guide must lie",
     ),
     "unknown ramp": (lambda: sum_ramps("step"), ValueError, "ramp must be hinge"),
+    "rows of scores in pieces": (
+        lambda: row_hinges(np.ones((2, 3, 8))[:, :, ::2]),
+        ValueError,
+        "scores must have rows in one piece",
+    ),
+    "one row of scores": (lambda: row_hinges(np.ones((2, 4))), ValueError, "3 dimensions"),
+    "few slopes of rows": (lambda: row_hinges(n_slopes=3), ValueError, "slopes must have 4 col"),
     "no weights": (lambda: smoothed(0), ValueError, "weights must be of some of the places"),
     "weights of no place": (lambda: smoothed(5), ValueError, "of some of the places"),
     "unknown above": (lambda: smoothed(above="sum"), ValueError, "above must be nothing, count"),
@@ -136,6 +159,8 @@ def test_bad_arrays_are_refused(name: str) -> None:
 
 def test_good_ones_are_not() -> None:
     score(), sum_items(), sum_queries(), adam(np.array([4, 0])), sum_ramps()
+    row_hinges(), row_hinges(np.ones((4, 3, 8))[::2, :, 4:])
     smoothed(), smoothed(1), soft_ndcg()
     draw_likes(np.array([1, 0, 0])), draw_others(np.array([0, 1]))
     draw_others(np.array([0, 1]), guide=np.arange(5)), slide(np.array([1])), confine(np.array([4]))
+    pull(np.array([2]))

@@ -210,9 +210,15 @@ class Backend(Protocol):
         """``left @ right``, shapes (R, K) and (K, C) of any strides."""
 
     def score(
-        self, queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0
+        self,
+        queries: Factors,
+        items: Factors,
+        ids: NDArray[np.int64],
+        n_threads: int = 0,
+        *,
+        distances: bool = False,
     ) -> Factors:
-        """``queries[q] . items[ids[b, i]]``, shape (R, n).
+        """``queries[q] . items[ids[b, i]]`` or squared ``distances``, negative, shape (R, n).
 
         As many of the R queries ask each of the B lists of ``ids`` (B, n): the first R / B ask the
         first list, and so on; likewise below.
@@ -230,7 +236,7 @@ class Backend(Protocol):
         ids: NDArray[np.int64],
         slopes: Factors,
         n_threads: int = 0,
-    ) -> tuple[NDArray[np.int64], Factors]:
+    ) -> tuple[NDArray[np.int64], Factors, Factors]:
         """Sum of ``slopes[q, i] queries[q]`` over the places of each of ``n_items``.
 
         Returns
@@ -238,6 +244,8 @@ class Backend(Protocol):
         touched : int64, shape (T,)
             Items that have a place where the slope is not 0, ascending.
         sums : shape (T, K)
+        totals : shape (T,)
+            Sums of their slopes.
         """
 
     def adam(

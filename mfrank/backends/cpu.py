@@ -111,10 +111,17 @@ def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
     return multiply(left, right, n_threads)
 
 
-def score(queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0) -> Factors:
+def score(
+    queries: Factors,
+    items: Factors,
+    ids: NDArray[np.int64],
+    n_threads: int = 0,
+    *,
+    distances: bool = False,
+) -> Factors:
     """Only the scores that are asked for."""
     out = np.empty((len(queries), ids.shape[1]), dtype=items.dtype)
-    _ext.score(queries, items, ids, out, n_threads)
+    _ext.score(queries, items, ids, out, distances, n_threads)
     return out
 
 
@@ -129,7 +136,7 @@ def sum_items(
 
 def sum_queries(
     queries: Factors, n_items: int, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
-) -> tuple[NDArray[np.int64], Factors]:
+) -> tuple[NDArray[np.int64], Factors, Factors]:
     """Item by item, sums in the order of the lists."""
     return _ext.sum_queries(queries, n_items, ids, slopes, n_threads)
 

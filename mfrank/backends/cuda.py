@@ -123,10 +123,17 @@ def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
     return _beside(device.asarray(left) @ device.asarray(right), left, right)
 
 
-def score(queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0) -> Factors:
+def score(
+    queries: Factors,
+    items: Factors,
+    ids: NDArray[np.int64],
+    n_threads: int = 0,
+    *,
+    distances: bool = False,
+) -> Factors:
     """A warp a place."""
     device = gpu.device()
-    found = lists.score(device, device.asarray(queries), *_asked(items, ids))
+    found = lists.score(device, device.asarray(queries), *_asked(items, ids), distances)
     return _beside(found, queries, items)
 
 
@@ -141,13 +148,14 @@ def sum_items(
 
 def sum_queries(
     queries: Factors, n_items: int, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
-) -> tuple[NDArray[np.int64], Factors]:
+) -> tuple[NDArray[np.int64], Factors, Factors]:
     """The terms sorted by item; a block an item."""
     device = gpu.device()
-    touched, sums = lists.sum_queries(
+    touched, sums, totals = lists.sum_queries(
         device, device.asarray(queries), device.asarray(ids), device.asarray(slopes)
     )
-    return _beside(touched, queries, slopes), _beside(sums, queries, slopes)
+    found = (_beside(part, queries, slopes) for part in (touched, sums, totals))
+    return next(found), next(found), next(found)
 
 
 def adam(

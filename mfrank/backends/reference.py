@@ -109,10 +109,21 @@ def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
     return np.asarray(left.astype(np.float64) @ right.astype(np.float64), dtype=left.dtype)
 
 
-def score(queries: Factors, items: Factors, ids: NDArray[np.int64], n_threads: int = 0) -> Factors:
+def score(
+    queries: Factors,
+    items: Factors,
+    ids: NDArray[np.int64],
+    n_threads: int = 0,
+    *,
+    distances: bool = False,
+) -> Factors:
     """In float64."""
     wide = items.astype(np.float64)[_asked(ids, len(queries))]
-    return np.asarray(np.einsum("bk,bnk->bn", queries, wide), dtype=items.dtype)
+    if distances:
+        found = -((queries[:, None] - wide) ** 2).sum(2)
+    else:
+        found = np.einsum("bk,bnk->bn", queries, wide)
+    return np.asarray(found, dtype=items.dtype)
 
 
 def sum_items(
@@ -125,14 +136,15 @@ def sum_items(
 
 def sum_queries(
     queries: Factors, n_items: int, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
-) -> tuple[NDArray[np.int64], Factors]:
+) -> tuple[NDArray[np.int64], Factors, Factors]:
     """Place by place, in float64."""
     ids = _asked(ids, len(queries))
     sums = np.zeros((n_items, queries.shape[1]))
     terms = slopes[:, :, None].astype(np.float64) * queries[:, None, :]
     np.add.at(sums, ids.ravel(), terms.reshape(-1, queries.shape[1]))
+    totals = np.bincount(ids.ravel(), slopes.ravel(), n_items)
     touched = np.unique(ids[slopes != 0])
-    return touched, sums[touched].astype(queries.dtype)
+    return touched, sums[touched].astype(queries.dtype), totals[touched].astype(queries.dtype)
 
 
 def _asked(ids: NDArray[np.int64], n_queries: int) -> NDArray[np.int64]:

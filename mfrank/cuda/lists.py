@@ -18,12 +18,12 @@ __all__ = ["adam", "score", "sum_items", "sum_queries"]
 _THREADS, _WARP = 128, 32
 
 
-def score(device: Device, queries: Array, items: Array, ids: Array) -> Array:
-    """``queries[q] . items[ids[b, i]]`` of the queries q that ask list b."""
+def score(device: Device, queries: Array, items: Array, ids: Array, distances: bool) -> Array:
+    """``queries[q] . items[ids[b, i]]`` or the distance, of the queries q that ask list b."""
     ids = _asked(device, ids, queries)
     scores = device.xp.empty(ids.shape, items.dtype)
     if ids.size:
-        args = queries, items, ids, *ids.shape, items.shape[1], scores
+        args = queries, items, ids, *ids.shape, items.shape[1], int(distances), scores
         device.launch(Module.of("lists", items.dtype), "score", warps(ids.size), args)
     return scores
 
@@ -35,8 +35,10 @@ def sum_items(device: Device, items: Array, ids: Array, slopes: Array) -> Array:
     return _sum_terms(device, ends, ids.ravel(), slopes.ravel(), items)
 
 
-def sum_queries(device: Device, queries: Array, ids: Array, slopes: Array) -> tuple[Array, Array]:
-    """Items with a slope, ascending, and the sums of ``slopes[q, i] queries[q]`` at each.
+def sum_queries(
+    device: Device, queries: Array, ids: Array, slopes: Array
+) -> tuple[Array, Array, Array]:
+    """Items with a slope, ascending; sums of ``slopes[q, i] queries[q]`` at each, and of slopes.
 
     The terms of an item come in the order of the lists: a stable sort, not atomic sums.
     """
@@ -47,8 +49,11 @@ def sum_queries(device: Device, queries: Array, ids: Array, slopes: Array) -> tu
     terms = terms[xp.argsort(flat[terms], kind="stable")]
     touched, counts = xp.unique(flat[terms], return_counts=True)
     ends = xp.cumsum(counts)
-    sums = _sum_terms(device, ends, terms // max(n_places, 1), slopes[terms], queries)
-    return touched, sums
+    of_terms = slopes[terms]
+    sums = _sum_terms(device, ends, terms // max(n_places, 1), of_terms, queries)
+    ones = xp.ones((1, 1), slopes.dtype)
+    totals = _sum_terms(device, ends, xp.zeros_like(terms), of_terms, ones)
+    return touched, sums, totals[:, 0]
 
 
 def adam(

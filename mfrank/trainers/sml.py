@@ -11,6 +11,7 @@ from mfrank.amounts import check_above_zero, check_at_least_zero
 from mfrank.arrays import subtract_at
 from mfrank.lists import Array, Lists
 from mfrank.ramps import ramps
+from mfrank.row_hinges import row_hinges
 from mfrank.scoring import Scores
 from mfrank.trainers import Loss, Memory, Sizes, Slopes
 
@@ -68,7 +69,7 @@ class SML(Loss):
 
     def numbers(self, n_likes: int, n_others: int) -> int:
         """See :meth:`mfrank.trainers.Loss.numbers`."""
-        return n_likes * n_others
+        return (1 + n_likes) * (n_likes + n_others)
 
     def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
         """See :meth:`mfrank.trainers.Loss.slopes`; each user stands in a batch once at most."""
@@ -78,17 +79,21 @@ class SML(Loss):
             shares.astype(likes.dtype) for shares in (lists.like_shares, lists.other_shares)
         )
         to_user = ramps("hinge", others, by_others, likes - of_users, lists.n_threads)
-        near_item = lists.between + (of_items - likes)[:, :, None]
-        on_between = (near_item > 0) * (self.item_weight * by_likes)[:, :, None]
-        on_between *= by_others[:, None, :]
-        pairs = by_likes * np.einsum("bn->b", by_others)[:, None]
-        on_user, on_item = by_likes * to_user.slope_sums, np.einsum("bln->bl", on_between)
-        loss = (by_likes * to_user.sums - self.margin_weight * pairs * (of_users + of_items)).sum(1)
-        loss += np.einsum("bln,bln->b", on_between, near_item)
+        near_item = row_hinges(
+            lists.between,
+            likes - of_items,
+            self.item_weight * by_likes,
+            by_others,
+            lists.n_threads,
+        )
+        on_user, on_item = by_likes * to_user.slope_sums, near_item.slope_sums
+        pairs = by_likes * by_others.sum(axis=1, keepdims=True)
+        loss = (by_likes * to_user.sums + near_item.sums).sum(1)
+        loss -= self.margin_weight * (pairs * (of_users + of_items)).sum(1)
         by_user = (on_user - self.margin_weight * pairs).sum(1)
         self._step(memory["user_margins"], lists.users, by_user)
         self._step(memory["item_margins"], lists.liked_items, on_item - self.margin_weight * pairs)
-        return Slopes(-on_user - on_item, to_user.slopes(by_likes)[1], loss, on_between)
+        return Slopes(-on_user - on_item, to_user.slopes(by_likes)[1], loss, near_item.slopes)
 
     def _step(self, margins: Array, rows: Array, slopes: Array) -> None:
         subtract_at(margins, rows, self.margin_learning_rate * slopes)

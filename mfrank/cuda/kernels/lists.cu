@@ -2,15 +2,18 @@
 #include "block.cuh"
 #include "gather.cuh"
 
-// scores[b, i] = queries[b] . items[ids[b, i]]; a warp a place.
+// scores[b, i] = queries[b] . items[ids[b, i]], or their squared distance, negative; a warp a place.
 extern "C" __global__ void __launch_bounds__(128)
 score(const T* queries, const T* items, const Int* ids, Int n_lists, Int n_places, Int k,
-      T* scores) {
+      Int distances, T* scores) {
     const Int place = (Int(blockIdx.x) * blockDim.x + threadIdx.x) / WARP;
     if (place >= n_lists * n_places) return;
     const T *const query = queries + place / n_places * k, *const item = items + ids[place] * k;
     T sum = 0;
-    for (Int j = threadIdx.x % WARP; j < k; j += WARP) sum += query[j] * item[j];
+    for (Int j = threadIdx.x % WARP; j < k; j += WARP) {
+        const T apart = query[j] - item[j];
+        sum += distances ? -apart * apart : query[j] * item[j];
+    }
     sum = warp_sum(sum);
     if (threadIdx.x % WARP == 0) scores[place] = sum;
 }
