@@ -14,6 +14,8 @@
 #include "solve_rows.h"
 #include "sums.h"
 #include "draw.h"
+#include "weighted_sums.h"
+#include "list_scores.h"
 #include "list_sums.h"
 #include "adam.h"
 #include "sphere.h"
@@ -39,8 +41,8 @@
 template <class T>
 static Kernels<T> kernels() {
     return {solve_rows<T>, rotate<T>, gram<T>, observed_value<T>, top_k<T>, sketch<T>, score<T>,
-            sum_items<T>, sum_queries<T>, sum_queries_of_lists<T>, adam<T>, sum_ramps<T>, push_ramps<T>, row_hinges<T>,
-            sum_sorted_hinges<T>, push_sorted_hinges<T>, pairs<T>, top_thresholds<T>, softmax<T>,
-            project<T>, normals<T>, smoothed<T>, soft_ndcg<T>, walk<T>, settle<T>, slide<T>,
-            pull<T>, confine<T>, draw_likes, draw_others};
+            sum_items<T>, sum_queries<T>, sum_queries_of_lists<T>, adam<T>, sum_ramps<T>,
+            push_ramps<T>, row_hinges<T>, sum_sorted_hinges<T>, push_sorted_hinges<T>, pairs<T>,
+            top_thresholds<T>, softmax<T>, project<T>, normals<T>, smoothed<T>, soft_ndcg<T>,
+            walk<T>, settle<T>, slide<T>, pull<T>, confine<T>, draw_likes, draw_others};
 }

@@ -7,14 +7,16 @@ static void row_hinges(const RowHingeTask<T>& task, T* sums, T* slope_sums, T* s
     for_each_list(task.n_lists, threads, [&](int64_t b) {
         const T* const weights = task.weights + b * n;
         for (int64_t row = b * m; row < (b + 1) * m; ++row) {
-            const T* const scores = task.scores + b * task.list_step + (row - b * m) * task.row_step;
+            const int64_t of_list = row - b * m;
+            const T* const scores = task.scores + b * task.list_step + of_list * task.row_step;
             const T threshold = task.thresholds[row], own = task.row_weights[row];
             Vec<T> sum{}, slope_sum{};
             for (int64_t j = 0; j < n; j += W<T>) {
                 const Vec<T> lead = up_to(scores + j, n - j) - threshold;
                 const Vec<T> slope = lead > 0 ? own * up_to(weights + j, n - j) : Vec<T>{};
                 slope_sum += slope, sum += slope * positive<T>(lead);
-                std::memcpy(slopes + row * n + j, &slope, std::min(n - j, int64_t{W<T>}) * sizeof(T));
+                const int64_t count = std::min(n - j, int64_t{W<T>});
+                std::memcpy(slopes + row * n + j, &slope, count * sizeof(T));
             }
             sums[row] = sum_of<T>(sum);
             slope_sums[row] = sum_of<T>(slope_sum);

@@ -1,0 +1,64 @@
+// Sums of rows times weights, in registers.
+//
+// Terms call what they are given with the weights and the row of each, in an order of their own.
+
+// to[s] += sum over the terms of weights[s] times row, COUNT vectors from column `at` on.
+template <int COUNT, class T, size_t SUMS, class Terms>
+MFRANK_INLINE void add_columns(const Terms& terms, int64_t at, T* const (&to)[SUMS]) {
+    Vec<T> sums[SUMS][COUNT];
+    for (size_t s = 0; s < SUMS; ++s) std::memcpy(&sums[s], to[s] + at, sizeof sums[s]);
+    terms([&](const T(&weights)[SUMS], const T* row) {
+        bool any = false;
+        for (const T weight : weights) any |= weight != 0;
+        if (!any) return;
+#pragma GCC unroll 8
+        for (int v = 0; v < COUNT; ++v) {
+            const Vec<T> x = loose(row + at + v * W<T>);
+#pragma GCC unroll 4
+            for (size_t s = 0; s < SUMS; ++s) sums[s][v] += weights[s] * x;
+        }
+    });
+    for (size_t s = 0; s < SUMS; ++s) std::memcpy(to[s] + at, &sums[s], sizeof sums[s]);
+}
+
+// to[s] += sum over the terms of weights[s] times row, k columns: a row is read once for all sums.
+template <class T, size_t SUMS, class Terms>
+MFRANK_INLINE void add_weighted(const Terms& terms, int64_t k, T* const (&to)[SUMS]) {
+    // As many vectors as leave registers for rows and weights.
+    constexpr int MOST = SUMS == 1 ? 8 : VECTOR_BYTES == 64 ? 4 : 2;
+    int64_t at = 0;
+    for (; at + MOST * W<T> <= k; at += MOST * W<T>) add_columns<MOST>(terms, at, to);
+    if constexpr (MOST > 4)
+        if (at + 4 * W<T> <= k) add_columns<4>(terms, at, to), at += 4 * W<T>;
+    if constexpr (MOST > 2)
+        if (at + 2 * W<T> <= k) add_columns<2>(terms, at, to), at += 2 * W<T>;
+    if (at + W<T> <= k) add_columns<1>(terms, at, to), at += W<T>;
+    for (; at < k; ++at)
+        terms([&](const T(&weights)[SUMS], const T* row) {
+            for (size_t s = 0; s < SUMS; ++s) to[s][at] += weights[s] * row[at];
+        });
+}
+
+// to = the sum, of terms that have one weight each.
+template <class T, class Terms>
+MFRANK_INLINE void weighted_sum(const Terms& terms, int64_t k, T* to) {
+    std::fill_n(to, k, T(0));
+    T* const only[1] = {to};
+    add_weighted<T>(
+        [&](const auto& add) {
+            terms([&](T weight, const T* row) {
+                const T weights[1] = {weight};
+                add(weights, row);
+            });
+        },
+        k, only);
+}
+
+// Calls work(number, first) with numbers of 4, 2 and 1, constants, that make up `count`.
+template <class Work>
+MFRANK_INLINE void by_fours(int64_t count, const Work& work) {
+    int64_t first = 0;
+    for (; first + 4 <= count; first += 4) work(std::integral_constant<size_t, 4>(), first);
+    if (first + 2 <= count) work(std::integral_constant<size_t, 2>(), first), first += 2;
+    if (first < count) work(std::integral_constant<size_t, 1>(), first);
+}
