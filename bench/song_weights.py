@@ -49,7 +49,7 @@ class MeanRank(mfrank.SONG):
         """See :meth:`mfrank.trainers.Loss.slopes`."""
         ranks = HingeRanks.of(lists, likes, others, self.margin)
         shares = lists.like_shares
-        return Slopes(*ranks.slopes(shares + 0 * ranks.means), (shares * ranks.means).sum(1))
+        return Slopes(*ranks.slopes(shares), (shares * ranks.means).sum(1))
 
 
 WEIGHTS = {"NDCG": mfrank.SONG, "log rank": LogRank, "rank": MeanRank}

@@ -6,11 +6,17 @@ static void sum_items(const ListTask<T>& task, const T* slopes, T* out) {
     constexpr int64_t NEAR = 1 << 14;  // bytes of rows that stay near while all queries read them
     const int64_t k = task.k, n = task.n_places, width = task.width;
     const int64_t rows = NEAR / static_cast<int64_t>(sizeof(T)) / std::max<int64_t>(k, 1);
-    const int64_t step = width == 1 ? n : std::max<int64_t>(rows, 4);
+    const int64_t step = std::max<int64_t>(rows, 4);
     const int threads = threads_worth(task.n_lists, double(n) * width * k, task.n_threads);
     for_each_list(task.n_lists, threads, [&](int64_t b) {
         const int64_t* const ids = task.ids + b * n;
         check_items(task, b, b + 1);
+        if (width == 1)
+            return weighted_sum(
+                [&](const auto& add) {
+                    for (int64_t i = 0; i < n; ++i) add(slopes[b * n + i], task.items + ids[i] * k);
+                },
+                k, out + b * k);
         std::fill_n(out + b * width * k, width * k, T(0));
         for (int64_t begin = 0; begin < n; begin += step)
             by_fours(width, [&](auto number, int64_t first) {
@@ -18,7 +24,7 @@ static void sum_items(const ListTask<T>& task, const T* slopes, T* out) {
                 const int64_t query = b * width + first, end = std::min(n, begin + step);
                 T* to[SUMS];
                 for (size_t s = 0; s < SUMS; ++s) to[s] = out + (query + s) * k;
-                add_weighted<T>(
+                sum_weighted<true>(
                     [&](const auto& add) {
                         for (int64_t i = begin; i < end; ++i) {
                             if (first == 0 && i + PREFETCH_AHEAD < n)
@@ -44,9 +50,10 @@ static void sum_queries(const ListTask<T>& task, const Grouped<T>& grouped, T* o
     for_each_list(n_touched, threads, [&](int64_t t) {
         const GroupedPlace<T>* const first = grouped.places.get() + grouped.starts[t];
         const GroupedPlace<T>* const end = grouped.places.get() + grouped.starts[t + 1];
-        totals[t] = std::accumulate(first, end, T(0), [](T total, const GroupedPlace<T>& place) {
-            return total + place.slope;
-        });
+        T even = 0, odd = 0;  // two chains, so that one need not wait for the other
+        const GroupedPlace<T>* at = first;
+        for (; at + 1 < end; at += 2) even += at[0].slope, odd += at[1].slope;
+        totals[t] = even + odd + (at < end ? at->slope : T(0));
         weighted_sum(
             [&](const auto& add) {
                 for (const GroupedPlace<T>* place = first; place < end; ++place)
@@ -75,7 +82,7 @@ struct Scatter {
             own[s] = slopes + b * width * n + places[s];
             to[s] = out + rank * k, total[s] = totals + rank;
         }
-        add_weighted<T>(
+        sum_weighted<true>(
             [&](const auto& add) {
                 for (int64_t q = 0; q < width; ++q) {
                     T weights[SUMS];

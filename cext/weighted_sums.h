@@ -2,11 +2,11 @@
 //
 // Terms call what they are given with the weights and the row of each, in an order of their own.
 
-// to[s] += sum over the terms of weights[s] times row, COUNT vectors from column `at` on.
-template <int COUNT, class T, size_t SUMS, class Terms>
-MFRANK_INLINE void add_columns(const Terms& terms, int64_t at, T* const (&to)[SUMS]) {
-    Vec<T> sums[SUMS][COUNT];
-    for (size_t s = 0; s < SUMS; ++s) std::memcpy(&sums[s], to[s] + at, sizeof sums[s]);
+// to[s] (ONTO: +)= sum over the terms of weights[s] times row, COUNT vectors from column `at` on.
+template <int COUNT, bool ONTO, class T, size_t SUMS, class Terms>
+MFRANK_INLINE void sum_columns(const Terms& terms, int64_t at, T* const (&to)[SUMS]) {
+    Vec<T> sums[SUMS][COUNT] = {};
+    for (size_t s = 0; ONTO && s < SUMS; ++s) std::memcpy(&sums[s], to[s] + at, sizeof sums[s]);
     terms([&](const T(&weights)[SUMS], const T* row) {
         bool any = false;
         for (const T weight : weights) any |= weight != 0;
@@ -21,30 +21,31 @@ MFRANK_INLINE void add_columns(const Terms& terms, int64_t at, T* const (&to)[SU
     for (size_t s = 0; s < SUMS; ++s) std::memcpy(to[s] + at, &sums[s], sizeof sums[s]);
 }
 
-// to[s] += sum over the terms of weights[s] times row, k columns: a row is read once for all sums.
-template <class T, size_t SUMS, class Terms>
-MFRANK_INLINE void add_weighted(const Terms& terms, int64_t k, T* const (&to)[SUMS]) {
+// The same of k columns: a row is read once for all sums.
+template <bool ONTO, class T, size_t SUMS, class Terms>
+MFRANK_INLINE void sum_weighted(const Terms& terms, int64_t k, T* const (&to)[SUMS]) {
     // As many vectors as leave registers for rows and weights.
     constexpr int MOST = SUMS == 1 ? 8 : VECTOR_BYTES == 64 ? 4 : 2;
     int64_t at = 0;
-    for (; at + MOST * W<T> <= k; at += MOST * W<T>) add_columns<MOST>(terms, at, to);
+    for (; at + MOST * W<T> <= k; at += MOST * W<T>) sum_columns<MOST, ONTO>(terms, at, to);
     if constexpr (MOST > 4)
-        if (at + 4 * W<T> <= k) add_columns<4>(terms, at, to), at += 4 * W<T>;
+        if (at + 4 * W<T> <= k) sum_columns<4, ONTO>(terms, at, to), at += 4 * W<T>;
     if constexpr (MOST > 2)
-        if (at + 2 * W<T> <= k) add_columns<2>(terms, at, to), at += 2 * W<T>;
-    if (at + W<T> <= k) add_columns<1>(terms, at, to), at += W<T>;
-    for (; at < k; ++at)
+        if (at + 2 * W<T> <= k) sum_columns<2, ONTO>(terms, at, to), at += 2 * W<T>;
+    if (at + W<T> <= k) sum_columns<1, ONTO>(terms, at, to), at += W<T>;
+    for (; at < k; ++at) {
+        for (size_t s = 0; !ONTO && s < SUMS; ++s) to[s][at] = 0;
         terms([&](const T(&weights)[SUMS], const T* row) {
             for (size_t s = 0; s < SUMS; ++s) to[s][at] += weights[s] * row[at];
         });
+    }
 }
 
 // to = the sum, of terms that have one weight each.
 template <class T, class Terms>
 MFRANK_INLINE void weighted_sum(const Terms& terms, int64_t k, T* to) {
-    std::fill_n(to, k, T(0));
     T* const only[1] = {to};
-    add_weighted<T>(
+    sum_weighted<false>(
         [&](const auto& add) {
             terms([&](T weight, const T* row) {
                 const T weights[1] = {weight};

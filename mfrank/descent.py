@@ -132,7 +132,7 @@ def _batch(course: Course, pace: float, tables: Tables, memory: Memory, drawn: D
 
 def _slopes(loss: Loss, tables: Tables, memory: Memory, drawn: Drawn) -> Slopes:
     scored = tables.scores(drawn, between=loss.between)
-    lists = replace(drawn.lists, between=scored.between)
+    lists = replace(drawn.lists, between=scored.between) if loss.between else drawn.lists
     return loss.slopes(lists, scored.likes, scored.others, memory)
 
 

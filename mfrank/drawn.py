@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ __all__ = ["Drawn"]
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Drawn:
     """Lists, and the items at their places.
 
@@ -37,6 +38,7 @@ class Drawn:
         """Whether all lists have the same others."""
         return self.others.ndim == 1
 
+    @cached_property
     def items(self) -> Ints:
         """Liked and other items of each list that has others of its own: (B, L + M)."""
         return np.concatenate([self.lists.liked_items, self.others], axis=1)

@@ -112,7 +112,7 @@ class Tables:
         if drawn.shared:
             of_likes, of_others = self._scores(askers[:, :1], likes), self._scores(askers, others)
         else:
-            found, n_likes = self._scores(askers, drawn.items()), likes.shape[1]
+            found, n_likes = self._scores(askers, drawn.items), likes.shape[1]
             of_likes, of_others = found[:, :, :n_likes], found[:, :, n_likes:]
         by_users = in_one_piece(of_likes[:, 0]), in_one_piece(of_others[:, 0])
         return Scored(*by_users, of_others[:, 1:])
@@ -178,7 +178,7 @@ class Tables:
             by_likes[:, 1:] = 0
             np.divide(slopes.between, scale, out=by_others[:, 1:])
         if not drawn.shared:
-            return self._sums_of(askers, drawn.items(), by_score)
+            return self._sums_of(askers, drawn.items, by_score)
         likes, others = drawn.lists.liked_items, drawn.others
         on_users, at_likes = self._sums_of(askers[:, :1], likes, by_likes[:, :1])
         on_askers, at_others = self._sums_of(askers, others, by_others)
@@ -204,8 +204,9 @@ class Tables:
             touched, sums, totals = self.backend.sum_queries(
                 queries, len(self.items), items, by_score, self.n_threads
             )
-        on_askers = values.reshape(askers.shape), by_score.sum(axis=1).reshape(askers.shape[:2])
-        return Sums(*on_askers), SumsAt(touched, Sums(sums, totals))
+        of_askers = np.einsum("rn->r", by_score).reshape(askers.shape[:2])
+        on_askers = Sums(values.reshape(askers.shape), of_askers)
+        return on_askers, SumsAt(touched, Sums(sums, totals))
 
     def _merged(self, table: Array, rows: Ints, sums: Sums) -> SumsAt:
         """Sums at rows of the table (R,), as one at each."""

@@ -164,3 +164,21 @@ def test_good_ones_are_not() -> None:
     draw_likes(np.array([1, 0, 0])), draw_others(np.array([0, 1]))
     draw_others(np.array([0, 1]), guide=np.arange(5)), slide(np.array([1])), confine(np.array([4]))
     pull(np.array([2]))
+
+
+@pytest.mark.parametrize("n_asking", [1, 3, 11])
+@pytest.mark.parametrize("n_items", [50, 100_000])  # sorted by counting, and by digits
+def test_sums_are_the_same_bits_for_any_number_of_threads(n_items: int, n_asking: int) -> None:
+    rng = np.random.default_rng(0)
+    ids = rng.integers(n_items, size=(120, 200))
+    items = rng.normal(size=(n_items, 19)).astype(np.float32)
+    queries = rng.normal(size=(120 * n_asking, 19)).astype(np.float32)
+    slopes = rng.normal(size=(len(queries), 200)).astype(np.float32)
+    slopes *= rng.random(slopes.shape) < 0.5
+    found = []
+    for n_threads in (1, 2, 5):
+        by_list = np.empty_like(queries)
+        _ext.sum_items(items, ids, slopes, by_list, n_threads)
+        parts = by_list, *_ext.sum_queries(queries, n_items, ids, slopes, n_threads)
+        found.append([part.tobytes() for part in parts])
+    assert found[0] == found[1] == found[2]

@@ -25,7 +25,8 @@ class SML(Loss):
         max(0, h_j - h_i + m_u) + item_weight max(0, s_ij - h_i + n_i) - margin_weight (m_u + n_i)
 
     for a liked item i and another j, where scores h of the user and s_ij of both items are negative
-    squared distances. So j is driven away from the user and, symmetrically, from i.
+    squared distances, plus the biases of i and of j where items have these. So j is driven away
+    from the user and, symmetrically, from i.
 
     The margins m_u and n_i begin at ``largest_margin`` and are remembered. In every batch each
     takes a step of its own against its derivative, after the slopes, and stays in
