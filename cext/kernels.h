@@ -22,6 +22,7 @@
 #include "ramps.h"
 #include "row_hinges.h"
 #include "sorted_hinges.h"
+#include "falling.h"
 #include "pairs.h"
 #include "top_thresholds.h"
 #include "softmax.h"

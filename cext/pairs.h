@@ -5,43 +5,22 @@
 template <class T>
 class Discounts {
    public:
-    explicit Discounts(int64_t n_places) : by_rank_(n_places), of_(n_places) {
+    explicit Discounts(int64_t n_places) : falling_(n_places), by_rank_(n_places), of_(n_places) {
         for (int64_t r = 0; r < n_places; ++r) by_rank_[r] = T(1 / std::log2(2.0 + r));
-        ranked_.reserve(n_places);
     }
 
     const T* of(const T* scores, const T* filled) {
-        ranked_.clear();
+        falling_.clear();
         for (size_t j = 0; j < of_.size(); ++j)
-            if (filled[j] > 0) ranked_.push_back(key_of(scores[j], j));
-        std::sort(ranked_.begin(), ranked_.end());
-        for (size_t r = 0; r < ranked_.size(); ++r) of_[place_of(ranked_[r])] = by_rank_[r];
+            if (filled[j] > 0) falling_.add(j, scores[j]);
+        falling_.sort();
+        for (int64_t r = 0; r < falling_.size(); ++r) of_[falling_[r]] = by_rank_[r];
         return of_.data();
     }
 
    private:
-    // Integers, whose order is total whatever the scores are: a falling score, then the place. Those
-    // of float fit into one.
-    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-    using Key = std::conditional_t<sizeof(T) == 4, uint64_t, std::pair<uint64_t, uint64_t>>;
-
-    static Key key_of(T score, uint64_t place) {
-        constexpr Bits SIGN = Bits{1} << (8 * sizeof(T) - 1);
-        score += T(0);  // -0 ties with 0
-        Bits bits;
-        std::memcpy(&bits, &score, sizeof bits);
-        bits = bits & SIGN ? bits : Bits(~bits ^ SIGN);
-        if constexpr (sizeof(T) == 4) return uint64_t{bits} << 32 | place;
-        else return {bits, place};
-    }
-
-    static uint64_t place_of(const Key& key) {
-        if constexpr (sizeof(T) == 4) return key & 0xffffffff;
-        else return key.second;
-    }
-
+    Falling<T> falling_;
     std::vector<T> by_rank_, of_;
-    std::vector<Key> ranked_;
 };
 
 // Of list b, losses[b] = sum w_ij softplus(steepness (h_j - h_i)) and its slopes by the scores.

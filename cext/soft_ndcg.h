@@ -4,7 +4,8 @@
 template <class T>
 class SoftNDCG {
    public:
-    SoftNDCG(const SoftTask<T>& task, Blocks& blocks) : task_(task), blocks_(blocks) {
+    SoftNDCG(const SoftTask<T>& task, Blocks& blocks)
+        : task_(task), blocks_(blocks), places_(task.n_places) {
         for (int64_t k = 0; k < task.n_places; ++k) discounts_.push_back(1 / std::log2(2.0 + k));
     }
 
@@ -40,13 +41,12 @@ class SoftNDCG {
         places_.clear();
         for (int64_t j = 0; j < task_.n_places; ++j) {
             if (filled[j] && !std::isfinite(scores[j])) return false;
-            if (filled[j]) places_.push_back(j);
+            if (filled[j]) places_.add(j, scores[j]);
         }
-        std::sort(places_.begin(), places_.end(), [scores](int64_t i, int64_t j) {
-            return scores[i] != scores[j] ? scores[i] > scores[j] : i < j;
-        });
+        places_.sort();
         falling_.clear();
-        for (const int64_t j : places_) falling_.push_back(scores[j] / task_.temperature);
+        for (int64_t r = 0; r < places_.size(); ++r)
+            falling_.push_back(scores[places_[r]] / task_.temperature);
         return true;
     }
 
@@ -149,7 +149,7 @@ class SoftNDCG {
     const SoftTask<T>& task_;
     Blocks& blocks_;
     std::vector<double> discounts_, falling_;
-    std::vector<int64_t> places_;
+    Falling<T> places_;
     SoftOrder<T> order_;
     Buffer<T> storage_;
     int64_t side_ = 0;
