@@ -54,13 +54,15 @@ def race(data: Interactions, factors: int, args: argparse.Namespace) -> list[dic
     part, few = emptied(data, args.steps * BATCH), emptied(data, 2 * BATCH)
     kinds = {scores_of(name) for name in args.losses}
     ways = {kind: faster_ways(kind, factors, part, args.threads) for kind in kinds}
-    rows = []
+    entries = {}
     for name in args.losses:
-        own_ways, steps = ways[scores_of(name)], min(args.steps, _FEW_STEPS.get(name, args.steps))
+        steps = min(args.steps, _FEW_STEPS.get(name, args.steps))
         own_part = part if steps == args.steps else emptied(data, steps * BATCH)
-        entries = contenders(name, factors, own_ways, own_part, steps, args)
-        small = contenders(name, factors, own_ways, few, 2, args)
-        rounds = in_turns(entries, args.repeats)
+        own_ways = ways[scores_of(name)]
+        entries[name] = contenders(name, factors, own_ways, own_part, steps, args)
+    rows = []
+    for name, rounds in in_turns(entries, args.repeats).items():
+        small = contenders(name, factors, ways[scores_of(name)], few, 2, args)
         for contender, paces in rounds.items():
             pairs = zip(paces, rounds["mfrank"], strict=True)
             row = {
@@ -82,12 +84,21 @@ def scores_of(name: str) -> Scores:
     return _KINDS.get(name, "dot")
 
 
-def in_turns(entries: dict[str, Callable[[], Pace]], repeats: int) -> dict[str, list[Pace]]:
-    """What each measures, in rounds of which every other goes backwards."""
-    rounds: dict[str, list[Pace]] = {name: [] for name in entries}
+def in_turns(
+    entries: dict[str, dict[str, Callable[[], Pace]]], repeats: int
+) -> dict[str, dict[str, list[Pace]]]:
+    """What contenders measure for each loss, in rounds of which every other goes backwards.
+
+    All losses are in every round, so that what disturbs the machine for a while disturbs a round of
+    some, not all rounds of one.
+    """
+    rounds: dict[str, dict[str, list[Pace]]] = {
+        loss: {name: [] for name in measures} for loss, measures in entries.items()
+    }
     for turn in range(repeats):
-        for name in list(entries)[:: -1 if turn % 2 else 1]:
-            rounds[name].append(entries[name]())
+        for loss, measures in entries.items():
+            for name in list(measures)[:: -1 if turn % 2 else 1]:
+                rounds[loss][name].append(measures[name]())
     return rounds
 
 
