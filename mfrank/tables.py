@@ -157,7 +157,7 @@ class Tables:
             on_users = self._merged(self.users, *on_users)
         if slopes.between.size:
             on_likes = on_askers.of(np.s_[:, 1:])
-            asking = on_likes.values.any(axis=2)
+            asking = on_likes.values.any(axis=2) | (on_likes.totals != 0)
             likes = drawn.lists.liked_items[asking]
             on_items = joined(on_items, self._merged(self.items, likes, on_likes.of(asking)))
         for name, table, at in (("users", self.users, on_users), ("items", self.items, on_items)):

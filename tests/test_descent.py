@@ -173,9 +173,8 @@ def test_scores_are_what_they_are_called(backend: str, of: str) -> None:
     assert not at.scores(drawn).between.size
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("scores", ["dot", "distance"])
-def test_items_that_only_pad_are_not_touched(scores: Scores, backend: str) -> None:
+def one_pair() -> Drawn:
+    """User 4's list: item 2, liked, and item 3, and padding."""
     one = np.ones(1)
     seen = Lists(
         gains=np.array([[1.0, 0.0]]),
@@ -187,13 +186,31 @@ def test_items_that_only_pad_are_not_touched(scores: Scores, backend: str) -> No
         users=np.array([4]),
         liked_items=np.array([[2, 0]]),
     )
-    drawn, at, rule = Drawn(seen, np.array([[3, 1]])), tables(backend, scores), Adam()
+    return Drawn(seen, np.array([[3, 1]]))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("scores", ["dot", "distance"])
+def test_items_that_only_pad_are_not_touched(scores: Scores, backend: str) -> None:
+    drawn, at, rule = one_pair(), tables(backend, scores), Adam()
     at.kept.clear()
     at.begin(rule)
     at.move(drawn, found(SML(largest_margin=9.0), at, drawn), rule, 0.5, None)
     assert np.flatnonzero(at.kept["items"]["updates"]).tolist() == [2, 3]
     before = tables(backend, scores).items
     assert np.flatnonzero((at.items != before).any(axis=1)).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_like_leaves_an_item_at_the_origin(backend: str) -> None:
+    """Its slope is then all of its own row, nothing of the item's."""
+    at, scale = tables(backend, "distance"), 0.7
+    at.items[3] = 0
+    before = at.items.copy()
+    none, between = np.zeros((1, 2)), np.array([[[1.0, 0.0], [0.0, 0.0]]])
+    at.move(one_pair(), Slopes(none, none, np.zeros(1), between), SGD(0.1), 0.0, None)
+    np.testing.assert_allclose(at.items[2], before[2] * (1 + 0.2 / scale))
+    np.testing.assert_allclose(at.items[3], -0.2 / scale * before[2])
 
 
 @pytest.mark.parametrize("rule", [SGD(50.0), Langevin(0.1, 0.1, 10.0)])
