@@ -154,8 +154,11 @@ def sum_queries(
     touched, sums, totals = lists.sum_queries(
         device, device.asarray(queries), device.asarray(ids), device.asarray(slopes)
     )
-    found = (_beside(part, queries, slopes) for part in (touched, sums, totals))
-    return next(found), next(found), next(found)
+    return (
+        _beside(touched, queries, slopes),
+        _beside(sums, queries, slopes),
+        _beside(totals, queries, slopes),
+    )
 
 
 def adam(
