@@ -19,6 +19,7 @@ from mfrank.quadratic import QuadraticObjective
 from mfrank.retrieval.asked import Asked, Rows
 from mfrank.retrieval.lists import Answer, Asking, Wanted, best
 from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.seen import check_seen
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
 
 __all__ = ["ClosedForm"]
@@ -207,6 +208,8 @@ class ClosedForm(Recommender):
         matrix: Matrix,
         solve: Callable[[CSR], Factors],
     ) -> Self:
+        if self._seen is not None:
+            check_seen(self._seen)
         ids, rows = grown(asking, raw)
         argument = f"{asking.name}_{answering.name}s"
         given = self._clean(given_rows(matrix, raw, asking, answering, argument), argument)

@@ -286,3 +286,19 @@ def test_damaged_ids_are_refused() -> None:
         arrays = {**contents.arrays, "user_ids.offsets": bad}
         with pytest.raises(ValueError, match="here is damaged"):
             FactorStore.from_contents(replace(contents, arrays=arrays), "here")
+
+
+@pytest.mark.parametrize("name", ["user_factors", "item_biases", "item_prior"])
+def test_values_that_changed_since_are_not_saved(tmp_path: Path, name: str) -> None:
+    store().save(tmp_path)
+    mine = np.ones((4, 2)) if name == "user_factors" else np.ones(3)
+    changed = store(**{name: mine})
+    mine[0] = np.nan
+    with pytest.raises(ValueError, match=rf"{name} must be finite, got NaN or infinity in row 0"):
+        changed.save(tmp_path)
+    counts = Counts(np.ones(4, np.int64), np.ones(3, np.int64))
+    changed = store(counts=counts)
+    counts.items[1] = -1
+    with pytest.raises(ValueError, match=r"counts\.items must not be negative"):
+        changed.save(tmp_path)
+    assert same(FactorStore.load(tmp_path), store())

@@ -272,6 +272,50 @@ def test_a_damaged_model_is_told(tmp_path: Path) -> None:
         mfrank.load(tmp_path / "bad")
 
 
+def negative(array: Any) -> Any:
+    return np.full_like(array, -1)
+
+
+WALK_DAMAGE: list[tuple[str, Any, str]] = [
+    ("indices", negative, r"steps\.indices must lie in 0"),
+    ("indptr", lambda a: np.where(np.arange(len(a)) == 1, 2**40, a), r"steps\.indptr must"),
+    ("steps", lambda a: a[1:].copy(), r"steps\.data must have a value for each"),
+    ("steps", lambda a: a.astype(np.float32), "steps must be float64"),
+    ("bases", lambda a: a * np.nan, "bases must be finite"),
+    ("bases", lambda a: a[1:].copy(), r"steps\.indptr must have"),
+    ("recency", lambda a: a[1:].copy(), "recency must be one number"),
+    ("starts", lambda a: a * np.inf, "starts must be finite"),
+    ("starts", lambda a: a[1:].copy(), "starts must be float64, each with"),
+    ("starts_indices", negative, r"starts\.indices must lie in 0"),
+    ("starts_indptr", negative, r"starts\.indptr must begin at 0"),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "message"), WALK_DAMAGE)
+def test_a_damaged_walk_is_refused_before_anyone_walks(
+    tmp_path: Path, name: str, damage: Any, message: str
+) -> None:
+    store = fitted().store
+    extras = {**store.extras, name: damage(store.extras[name])}
+    FactorStore(**{**vars(store), "extras": extras}).save(tmp_path / "bad")
+    for mmap in (False, True)[: 1 if name.startswith("starts") else 2]:
+        with pytest.raises(ValueError, match=f"saved with the store is damaged: {message}"):
+            mfrank.load(tmp_path / "bad", mmap=mmap)
+
+
+def test_starts_in_a_map_are_checked_when_they_are_asked_for(tmp_path: Path) -> None:
+    store = fitted().store
+    columns = store.extras["starts_indices"].copy()
+    columns[-1] = 2**31 - 1  # of the last user
+    extras = {**store.extras, "starts_indices": columns}
+    FactorStore(**{**vars(store), "extras": extras}).save(tmp_path / "bad")
+    mapped = mfrank.load(tmp_path / "bad", mmap=True)
+    everything = {"filter_already_liked_items": False}
+    assert mapped.recommend([0, 1], **everything)[0].shape == (2, 10)
+    with pytest.raises(ValueError, match=r"starts\.indices must lie in 0"):
+        mapped.recommend(store.n_users - 1, **everything)
+
+
 def test_bits_depend_neither_on_threads_nor_on_who_else_asks() -> None:
     data = random_log(3, n_users=40)
     one, two = (

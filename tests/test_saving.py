@@ -15,6 +15,7 @@ from fits import als, labelled, same_factors
 from problems import toy
 
 import mfrank
+from mfrank.store.exchange import from_implicit
 from mfrank.store.factors import FactorStore
 
 
@@ -122,7 +123,7 @@ def test_options_in_a_file_are_checked_as_any_others(
     fitter = model.store.fitter
     changed = {"name": "ALS", "options": {**fitter["options"], **options}}
     vars(model.store)["fitter"] = changed
-    model.save(tmp_path / "m")
+    model.store.save(tmp_path / "m")
     with pytest.raises(ValueError, match="options saved with the model are damaged"):
         mfrank.load(tmp_path / "m")
 
@@ -208,3 +209,122 @@ def test_pickles_leave_out_what_is_made_again() -> None:
     assert not again.item_factors.flags.writeable
     for one, other in zip(lists, (again.recommend(user), again.similar_items(item)), strict=False):
         np.testing.assert_array_equal(one[0], other[0])
+
+
+def damaged(model: Any, **changes: Any) -> Any:
+    """The model with its interactions' arrays changed, as whoever shares them may do."""
+    arrays = {"indptr": model._seen.indptr.copy(), "indices": model._seen.indices.copy()}
+    for name, (place, value) in changes.items():
+        arrays[name][place] = value
+    seen = sp.csr_array(model._seen)
+    seen.indptr, seen.indices = arrays["indptr"], arrays["indices"]
+    model._seen = seen
+    return model
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"indptr": (slice(None), 0)}, "must end at"),
+        ({"indptr": (1, 2**31 - 1)}, "must not fall"),
+        ({"indices": (0, 7)}, "must lie in 0..6, got 7"),
+        ({"indices": (0, -1)}, "must lie in 0..6, got -1"),
+        ({"indices": (slice(0, 2), 1)}, "must ascend within each row"),
+    ],
+)
+def test_interactions_changed_since_the_fit_do_not_replace_a_good_model(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    model = als().fit(toy())
+    model.save(tmp_path / "m")
+    before = mfrank.load(tmp_path / "m").recommend(range(9))
+    with pytest.raises(ValueError, match=rf"changed since .*{message}.*with_seen=False"):
+        damaged(model, **changes).save(tmp_path / "m")
+    for a, b in zip(mfrank.load(tmp_path / "m").recommend(range(9)), before, strict=True):
+        np.testing.assert_array_equal(a, b)
+    model.save(tmp_path / "m", with_seen=False)
+    assert same_factors(mfrank.load(tmp_path / "m"), model)
+
+
+@dataclasses.dataclass(frozen=True)
+class Own(mfrank.IALS):
+    """An objective that no other process knows."""
+
+
+def test_what_no_one_could_load_is_not_saved(tmp_path: Path) -> None:
+    als().fit(toy()).save(tmp_path / "m")
+    model = als(Own()).fit(toy())
+    with pytest.raises(ValueError, match=r"could not be loaded .*'Own'.*store\.save"):
+        model.save(tmp_path / "m")
+    assert isinstance(mfrank.load(tmp_path / "m").objective, mfrank.IALS)  # type: ignore[attr-defined]
+    model.store.save(tmp_path / "m")
+    assert FactorStore.load(tmp_path / "m").fitter["options"]["objective"]["name"] == "Own"
+
+
+def overwritten(folder: Path, name: str, values: Any) -> Path:
+    """The folder with an array of the same size in place of one of its files."""
+    (path,) = folder.glob(f"data-*/{name}.npy")
+    assert np.load(path).shape == np.shape(values)
+    np.save(path, np.asarray(values, np.load(path).dtype))
+    return folder
+
+
+def test_a_map_is_not_read_before_it_is_asked(tmp_path: Path) -> None:
+    model = als().fit(toy())
+    model.save(tmp_path / "m")
+    overwritten(tmp_path / "m", "user_factors", np.full((9, 4), np.nan))
+    mapped = mfrank.load(tmp_path / "m", mmap=True)
+    assert np.isnan(mapped.user_factors).all()
+    with pytest.raises(ValueError, match="user_factors must be finite"):
+        mfrank.load(tmp_path / "m")
+    mfrank.ALS.fit(model, toy()).save(tmp_path / "good")
+    with pytest.raises(ValueError, match="user_factors must be finite"):
+        mapped.save(tmp_path / "good")
+    assert same_factors(mfrank.load(tmp_path / "good"), model)
+
+
+@pytest.mark.parametrize("value", [7, -1, 2**31 - 1, -(2**31)])
+def test_columns_of_a_map_are_checked_before_anyone_follows_them(
+    tmp_path: Path, value: int
+) -> None:
+    """Routines of scipy's would read and write wherever such a column points."""
+    als(mfrank.RG2()).fit(toy()).save(tmp_path / "m")
+    good = np.load(next(tmp_path.glob("m/data-*/extras.seen_indices.npy")))
+    overwritten(tmp_path / "m", "extras.seen_indices", np.where(good == 6, value, good))
+    with pytest.raises(ValueError, match="seen items saved with the model are damaged"):
+        mfrank.load(tmp_path / "m")
+    for ask in (
+        lambda model: model.recommend(range(9)),
+        lambda model: model.recommend_users(range(7)),
+        lambda model: model.partial_fit_users([0], toy()),
+        lambda model: model.partial_fit_items([0], sp.csr_array(toy().T)),
+        lambda model: model.save(tmp_path / "other"),
+    ):
+        with pytest.raises(ValueError, match=r"seen.* must"):
+            ask(mfrank.load(tmp_path / "m", mmap=True))
+    assert mfrank.load(tmp_path / "m", mmap=True).recommend(0, toy())[0].shape == (10,)
+    overwritten(tmp_path / "m", "extras.seen_indices", good)
+    assert mfrank.load(tmp_path / "m", mmap=True).recommend_users(0)[0].shape == (10,)
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_offsets_are_checked_of_a_map_too(tmp_path: Path, mmap: bool) -> None:
+    als().fit(toy()).save(tmp_path / "m")
+    good = np.load(next(tmp_path.glob("m/data-*/extras.seen_indptr.npy")))
+    for place, value in ((0, 1), (1, 2**62), (4, -1), (-1, 3)):
+        bad = good.copy()
+        bad[place] = value
+        overwritten(tmp_path / "m", "extras.seen_indptr", bad)
+        with pytest.raises(ValueError, match=r"seen items saved with the model are damaged"):
+            mfrank.load(tmp_path / "m", mmap=mmap)
+
+
+def test_a_model_of_implicit_s_can_be_loaded_and_folds_in(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    factors = {"user_factors": rng.random((9, 4)), "item_factors": rng.random((7, 4))}
+    np.savez(tmp_path / "theirs.npz", **factors)
+    store = from_implicit(tmp_path / "theirs.npz")
+    mfrank.Recommender.of(store).save(tmp_path / "m")
+    loaded: Any = mfrank.load(tmp_path / "m")
+    assert isinstance(loaded, mfrank.ALS)
+    assert loaded.recalculate_user(0, toy()).shape == (4,)

@@ -124,7 +124,9 @@ class FactorModel(Parameters, Recommender):
             )
         options = store.fitter["options"]
         try:
-            here = {**options, "backend": runnable(options["backend"])}
+            here = dict(options)
+            if "backend" in here:  # which a model that came from implicit has not
+                here["backend"] = runnable(here["backend"])
             known = {cls.__name__: cls, **option_classes()}
             model: Self = restore({**store.fitter, "options": here}, known)
         except (KeyError, TypeError, ValueError) as error:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.amounts import check_count
 from mfrank.backends import choose
+from mfrank.csr_checks import check_csr, check_indptr
 from mfrank.data.interactions import Interactions
 from mfrank.models.page_rank_lists import walked_lists
 from mfrank.pagerank.item_walk import ItemWalk
@@ -23,6 +24,7 @@ from mfrank.retrieval.lists import Answer, answer
 from mfrank.retrieval.recommend import Lists
 from mfrank.retrieval.recommender import NotFittedError, Recommender
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
+from mfrank.store.checks import check_finite, is_mapped
 from mfrank.store.factors import FactorStore
 
 __all__ = ["WalkExplanation", "WalkRecommender", "walk_arrays"]
@@ -177,10 +179,10 @@ class WalkRecommender(Recommender):
 
     def _adopt(self, store: FactorStore) -> None:
         super()._adopt(store)
-        saved = dict(store.extras)
-        rows = saved["starts"], saved["starts_indices"], saved["starts_indptr"]
-        starts = sp.csr_array(rows, (store.n_users, store.n_items))
-        self._served = _Served(ItemWalk.from_arrays(saved), starts)
+        walk = ItemWalk.from_arrays(dict(store.extras))
+        if walk.n_items != store.n_items:
+            raise ValueError(f"the walk is of {walk.n_items} items, the store of {store.n_items}")
+        self._served = _Served(walk, _saved_starts(store))
 
     def _fitted(self) -> _Served:
         if self._served is None:
@@ -193,7 +195,10 @@ class WalkRecommender(Recommender):
 
     def _starts_of(self, rows: NDArray[np.int64]) -> sp.csr_array:
         """Where the walks of users of the fit restart."""
-        return self._fitted().starts[rows]
+        picked: sp.csr_array = self._fitted().starts[rows]
+        # Columns of a map are first read here; scipy adds rows without looking where they lie.
+        check_csr(picked.indptr, picked.indices, *picked.shape, "starts")
+        return picked
 
     def _lists(
         self,
@@ -228,6 +233,21 @@ class WalkRecommender(Recommender):
         if timed is user_items:
             given = sp.csr_array((np.ones(given.nnz), given.indices, given.indptr), given.shape)
         return users.asked(userid), self._walk.starts(given)
+
+
+def _saved_starts(store: FactorStore) -> sp.csr_array:
+    """Where walks restart, from a store's extras; columns that are mapped are not looked at."""
+    shares, indices, indptr = (
+        store.extras[name] for name in ("starts", "starts_indices", "starts_indptr")
+    )
+    if shares.dtype != np.float64 or indices.dtype != np.int32 or shares.shape != indices.shape:
+        raise ValueError("starts must be float64, each with an int32 column")
+    if is_mapped(indices):
+        check_indptr(indptr, indices.size, store.n_users, "starts")
+    else:
+        check_csr(indptr, indices, store.n_users, store.n_items, "starts")
+        check_finite("starts", shares)
+    return sp.csr_array((shares, indices, indptr), (store.n_users, store.n_items))
 
 
 def walk_arrays(walk: ItemWalk, starts: sp.csr_array) -> dict[str, NDArray[Any]]:

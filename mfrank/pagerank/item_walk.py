@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from mfrank.chains import Moves
 from mfrank.csr import CSR
+from mfrank.csr_checks import check_csr
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.stationary import Walker, settled
 from mfrank.pagerank.transitions import Transitions
+from mfrank.store.checks import check_finite
 
 __all__ = ["ItemWalk"]
 
@@ -123,9 +125,24 @@ class ItemWalk:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> ItemWalk:
-        """What :meth:`to_arrays` saved."""
-        rows, bases = (arrays["steps"], arrays["indices"], arrays["indptr"]), arrays["bases"]
-        return cls(sp.csr_array(rows, (len(bases),) * 2), bases, float(arrays["recency"][0]))
+        """What :meth:`to_arrays` saved; all of it is read, as any question does.
+
+        Raises
+        ------
+        KeyError, ValueError
+            An array is missing, or is none of these.
+        """
+        steps, indices, indptr = (arrays[name] for name in ("steps", "indices", "indptr"))
+        bases, recency = arrays["bases"], arrays["recency"]
+        for name, values in (("steps", steps), ("bases", bases), ("recency", recency)):
+            if values.dtype != np.float64 or values.ndim != 1:
+                raise ValueError(f"{name} must be float64 of shape (n,), got {values.dtype}")
+            check_finite(name, values)
+        if len(recency) != 1:
+            raise ValueError(f"recency must be one number, got {len(recency)}")
+        n = len(bases)
+        check_csr(indptr, indices, n, n, "steps", data=steps)
+        return cls(sp.csr_array((steps, indices, indptr), (n, n)), bases, float(recency[0]))
 
     @cached_property
     def _moves(self) -> Moves:

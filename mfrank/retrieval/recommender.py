@@ -234,9 +234,26 @@ class Recommender:
 
         ``with_seen`` saves which items each user has (not their values) beside the factors, so
         that a loaded model filters them as this one does.
+
+        Raises
+        ------
+        ValueError
+            Before anything is written: :meth:`load` would refuse it, as options of a class that is
+            not mfrank's, or interactions whose arrays were changed since the fit; or the folder
+            holds anything but a model.
+        OSError
+            If writing fails; a model saved before is still there.
         """
+        store = self.store
+        try:
+            self._from_store(store)
+        except ValueError as error:
+            raise ValueError(
+                f"the model cannot be saved, as it could not be loaded ({error}); store.save saves "
+                "its factors"
+            ) from error
         seen = self._seen if with_seen else None
-        return (self.store if seen is None else pack(self.store, seen)).save(folder)
+        return (store if seen is None else pack(store, seen)).save(folder)
 
     @classmethod
     def load(

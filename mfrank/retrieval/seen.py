@@ -11,44 +11,71 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.csr import CSR
+from mfrank.csr_checks import check_csr, check_indptr, is_canonical
 from mfrank.pickles import MadeOfFields
+from mfrank.store.checks import is_mapped
 from mfrank.store.factors import FactorStore
 
-__all__ = ["Seen", "pack", "unpack"]
+__all__ = ["Seen", "check_seen", "pack", "unpack"]
 
 _INDPTR, _INDICES = "seen_indptr", "seen_indices"
 
 
 @dataclass(frozen=True, eq=False)
 class Seen(MadeOfFields):
-    """Users x items as rows of either side, made when first asked for and kept."""
+    """Users x items as rows of either side, checked and made when first asked for, and kept."""
 
     matrix: sp.csr_array
 
     def rows_of(self, side: str) -> CSR:
-        """Items of users, or users of items."""
+        """Items of users, or users of items; ValueError as :func:`check_seen`."""
         return self._of_users if side == "user" else self._of_items
 
     @cached_property
+    def _checked(self) -> sp.csr_array:
+        check_seen(self.matrix)
+        return self.matrix
+
+    @cached_property
     def _of_users(self) -> CSR:
-        return CSR.from_scipy(_canonical(self.matrix), dtype=None)
+        return CSR.from_scipy(self._checked, dtype=None)
 
     @cached_property
     def _of_items(self) -> CSR:
-        return CSR.from_scipy(_canonical(self.matrix.T.tocsr()), dtype=None)
+        return CSR.from_scipy(self._checked.T.tocsr(), dtype=None)
 
 
-def _canonical(matrix: sp.csr_array) -> sp.csr_array:
-    """Sorted rows without duplicates, in arrays of its own where they are not."""
-    if matrix.has_canonical_format:
-        return matrix
-    matrix = matrix.copy()
-    matrix.sum_duplicates()
-    return matrix
+def check_seen(seen: sp.csr_array) -> None:
+    """Raise unless the columns of every row are items, in ascending order, each once.
+
+    For what is about to be saved, and before scipy or a kernel follows columns that were mapped
+    and not read.
+
+    Raises
+    ------
+    ValueError
+        As :func:`mfrank.csr_checks.check_csr`.
+    """
+    check_csr(seen.indptr, seen.indices, *seen.shape, "seen")
+    if not is_canonical(seen.indptr, seen.indices):
+        raise ValueError("seen.indices must ascend within each row, each item once")
 
 
 def pack(store: FactorStore, seen: sp.csr_array) -> FactorStore:
-    """The store with the pattern of ``seen`` (users x items) among its extras, not its values."""
+    """The store with the pattern of ``seen`` (users x items) among its extras, not its values.
+
+    Raises
+    ------
+    ValueError
+        It is no longer what a fit left, and :func:`unpack` would refuse it.
+    """
+    try:
+        check_seen(seen)
+    except ValueError as error:
+        raise ValueError(
+            "the model's interactions, whose arrays may be those of the matrix it was fitted to, "
+            f"were changed since ({error}); fit anew, or save with with_seen=False"
+        ) from error
     pattern: dict[str, NDArray[Any]] = {
         _INDPTR: seen.indptr.astype(np.int64, copy=False),
         _INDICES: seen.indices.astype(np.int32, copy=False),
@@ -58,6 +85,9 @@ def pack(store: FactorStore, seen: sp.csr_array) -> FactorStore:
 
 def unpack(store: FactorStore) -> tuple[FactorStore, sp.csr_array | None]:
     """The store without the pattern, and the pattern as a bool matrix; None if there is none.
+
+    Columns that are mapped are left to :class:`Seen` to check: to look at them would read the map
+    from end to end.
 
     Raises
     ------
@@ -70,9 +100,13 @@ def unpack(store: FactorStore) -> tuple[FactorStore, sp.csr_array | None]:
     indptr, indices = extras.pop(_INDPTR), extras.pop(_INDICES)
     shape = store.n_users, store.n_items
     try:
-        seen = sp.csr_array((np.ones(len(indices), dtype=bool), indices, indptr), shape)
-        if not isinstance(indices, np.memmap):  # A map would be read from end to end.
-            seen.check_format(full_check=True)
-    except (TypeError, ValueError) as error:
+        if indptr.dtype != np.int64 or indices.dtype != np.int32:
+            raise ValueError(f"offsets are {indptr.dtype}, columns {indices.dtype}")
+        # Before scipy sees them, which believes that offsets lie within the columns.
+        check_indptr(indptr, indices.size, store.n_users, "seen")
+        seen = sp.csr_array((np.ones(indices.size, dtype=bool), indices, indptr), shape)
+        if not is_mapped(indices):
+            check_seen(seen)
+    except ValueError as error:
         raise ValueError(f"the seen items saved with the model are damaged: {error}") from error
     return replace(store, extras=extras), seen

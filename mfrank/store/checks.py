@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,11 +18,14 @@ from mfrank.quadratic import Counts
 from mfrank.store.manifest import check_storable
 
 __all__ = [
+    "check_finite",
+    "check_not_negative",
     "counts_of",
     "extra_array",
     "factor_matrix",
     "fitter_of",
     "history_record",
+    "is_mapped",
     "per_row",
     "read_only",
     "stored_ids",
@@ -66,9 +70,14 @@ def counts_of(counts: Counts, users: int, items: int) -> Counts:
             raise ValueError(
                 f"{name} must be int64 of shape ({size},), got {array.dtype} of shape {array.shape}"
             )
-        if size and array.min() < 0:
-            raise ValueError(f"{name} must not be negative, got {array.min()}")
+        check_not_negative(name, array)
     return Counts(read_only(here.users), read_only(here.items))
+
+
+def check_not_negative(name: str, counts: NDArray[np.int64]) -> None:
+    """Raise where a count is below 0."""
+    if counts.size and counts.min() < 0:
+        raise ValueError(f"{name} must not be negative, got {counts.min()}")
 
 
 def fitter_of(fitter: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,14 +136,22 @@ def stored_ids(arrays: Mapping[str, NDArray[Any]], rows: int) -> Ids:
     return Ids.from_arrays(arrays)
 
 
+def is_mapped(array: Any) -> bool:
+    """Whether the values lie in a file and are read when somebody looks at them."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)
+
+
 def _kept(name: str, array: NDArray[Any]) -> NDArray[Any]:
     # A map was checked when it was saved; to look at its values would read all of it.
-    if not isinstance(array, np.memmap):
-        _check_finite(name, array)
+    if not is_mapped(array):
+        check_finite(name, array)
     return read_only(array)
 
 
-def _check_finite(name: str, array: NDArray[Any]) -> None:
+def check_finite(name: str, array: NDArray[Any]) -> None:
+    """Raise where there is NaN or infinity."""
     # NaN passes through min and max, and they need no second array of the factors' size.
     if not array.size or (math.isfinite(array.min()) and math.isfinite(array.max())):
         return

@@ -173,12 +173,14 @@ class FactorStore(MadeOfFields):
         Raises
         ------
         ValueError
-            If the folder holds anything but a store, or ids are neither integers nor strings.
+            If the folder holds anything but a store, ids are neither integers nor strings, or
+            arrays that the store shares with others have changed to what no store may hold.
         OSError
             If writing fails; a store saved before is still there.
         """
-        path = Path(folder)
-        write(path, self.to_contents(), FORMAT)
+        path, contents = Path(folder), self.to_contents()
+        self._check_values(contents.arrays)
+        write(path, contents, FORMAT)
         return path
 
     @classmethod
@@ -242,6 +244,14 @@ class FactorStore(MadeOfFields):
             return cls(**fields)
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{where} is damaged: {error}") from error
+
+    def _check_values(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse what load would: shared values may have changed, those of maps were not read."""
+        for name in _REQUIRED + _OPTIONAL:
+            if name in arrays:
+                check.check_finite(name, arrays[name])
+        for name in ("counts.users", "counts.items"):
+            check.check_not_negative(name, arrays[name])
 
     def _arrays_on_host(self) -> dict[str, NDArray[Any]]:
         """Factors, and those of the biases and the prior that there are, in numpy."""
