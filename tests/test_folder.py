@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import numpy as np
 import pytest
 
 from mfrank.store import folder as module
+from mfrank.store import marks, npy
 from mfrank.store.folder import read, write
 from mfrank.store.manifest import Contents, Format
 
@@ -49,7 +49,7 @@ def is_clean(folder: Path) -> bool:
     names = {entry.name for entry in folder.iterdir()}
     data = json.loads((folder / "manifest.json").read_text())["data"]
     files = {entry.name for entry in (folder / data).iterdir()}
-    wanted = {"a.npy", "b.c.npy", "empty.npy", "scalar.npy"}
+    wanted = {".files", "a.npy", "b.c.npy", "empty.npy", "scalar.npy"}
     return names == {"manifest.json", ".lock", data} and files == wanted
 
 
@@ -85,12 +85,12 @@ class Fault:
             (os, "open"),
             (Path, "mkdir"),
             (Path, "open"),
-            (Path, "read_bytes"),
-            (shutil, "rmtree"),
+            (Path, "unlink"),
+            (Path, "rmdir"),
             (np.lib.format, "write_array"),
         ]:
             patch.setattr(owner, name, self.wrap(getattr(owner, name)))
-        patch.setattr(module._Hashing, "write", self.half_written(module._Hashing.write))
+        patch.setattr(npy._Hashing, "write", self.half_written(npy._Hashing.write))
 
 
 @pytest.mark.parametrize("forever", [False, True], ids=["one call fails", "dead from there on"])
@@ -133,7 +133,7 @@ def test_a_full_disk_is_freed_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
     write(tmp_path / "s", contents(1), FORMAT)
     with monkeypatch.context() as patch:
         fault = Fault(3, forever=True)
-        patch.setattr(module._Hashing, "write", fault.half_written(module._Hashing.write))
+        patch.setattr(npy._Hashing, "write", fault.half_written(npy._Hashing.write))
         with pytest.raises(OSError, match="no space"):
             write(tmp_path / "s", contents(2), FORMAT)
     assert is_clean(tmp_path / "s")
@@ -143,14 +143,15 @@ def test_garbage_makes_room_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     garbage = tmp_path / f"data-{0:016}"
-    garbage.mkdir()
-    write_array, there = module._write_array, []
+    marks.make(garbage, ["a.npy"])
+    (garbage / "a.npy").write_bytes(b"half")
+    write_array, there = module.write_array, []
 
     def watched(*args: Any) -> Any:
         there.append(garbage.exists())
         return write_array(*args)
 
-    monkeypatch.setattr(module, "_write_array", watched)
+    monkeypatch.setattr(module, "write_array", watched)
     write(tmp_path, contents(1), FORMAT)
     assert there == [False] * 4
 
@@ -211,14 +212,14 @@ def test_a_reader_overtaken_by_a_save_reads_the_new(
 ) -> None:
     write(tmp_path, contents(1), FORMAT)
     calls = iter([True])
-    read_array = module._read_array
+    read_array = module.read_array
 
     def overtaken(*args: Any, **kwargs: Any) -> Any:
         if next(calls, False):
             write(tmp_path, contents(2), FORMAT)
         return read_array(*args, **kwargs)
 
-    monkeypatch.setattr(module, "_read_array", overtaken)
+    monkeypatch.setattr(module, "read_array", overtaken)
     assert value_of(read(tmp_path, FORMAT)) == 2
 
 
@@ -279,6 +280,9 @@ MANIFEST_DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "negative shape": (lambda m: m["arrays"]["a"].update(shape=[-1]), "no shape"),
     "other shape": (lambda m: m["arrays"]["a"].update(shape=[3, 5]), r"says <f4 of shape \(3, 5\)"),
     "other dtype": (lambda m: m["arrays"]["a"].update(dtype="<i4"), "manifest says <i4"),
+    "other byte order": (lambda m: m["arrays"]["a"].update(dtype=">f4"), "machine's byte order"),
+    "huge shape": (lambda m: m["arrays"]["a"].update(shape=[10**18, 0, 10**18]), "no shape"),
+    "no end of dimensions": (lambda m: m["arrays"]["a"].update(shape=[1] * 65), "no shape"),
     "bad checksum": (lambda m: m["arrays"]["a"].update(sha256=0), "no SHA-256"),
     "arrays a list": (lambda m: m.update(arrays=[]), "should hold a JSON object, got list"),
     "absent array": (lambda m: m["arrays"].update(d=m["arrays"]["a"]), r"d\.npy is missing"),
@@ -309,6 +313,18 @@ def pickled(path: Path) -> None:
     np.save(path, np.array([{}], dtype=object), allow_pickle=True)
 
 
+def with_header(old: str, new: str) -> Callable[[Path], object]:
+    """Changes text in a file's header, whose length stays."""
+
+    def change(path: Path) -> None:
+        content = path.read_bytes()
+        assert old.encode() in content
+        new_header = content[:128].replace(old.encode(), new.encode()).rstrip(b" \n")
+        path.write_bytes(new_header.ljust(127) + b"\n" + content[128:])
+
+    return change
+
+
 FILE_DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "removed": (lambda path: path.unlink(), "is missing"),
     "cut short": (lambda path: os.truncate(path, path.stat().st_size - 1), "187 bytes instead"),
@@ -322,6 +338,13 @@ FILE_DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: path.write_bytes(path.read_bytes().replace(b"NUMPY\x01", b"NUMPY\x02", 1)),
         "version",
     ),
+    "big-endian": (with_header("<f4", ">f4"), r"holds >f4 of shape"),
+    "other shape": (with_header("(5, 3)", "(3, 5)"), r"holds <f4 of shape \(3, 5\)"),
+    "huge shape": (with_header("(5, 3)", f"({10**18}, 3)"), r"holds <f4 of shape"),
+    "records": (with_header("'<f4'", "[('a', '<f4')]"), "is damaged: its header"),
+    "a program": (with_header("(5, 3)", "5 * (3,)"), "is damaged: its header"),
+    "deep": (with_header("(5, 3)", "(" * 60), "is damaged: its header"),
+    "no text": (with_header("descr", "d\0\x1b\n"), "is damaged: its header"),
 }
 
 

@@ -7,6 +7,7 @@ no files: a file's place follows from the name of its array, and names are plain
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "GENERATION",
+    "MANIFEST",
     "ArrayEntry",
     "Contents",
     "Format",
@@ -24,8 +26,12 @@ __all__ = [
     "check_keys",
     "check_storable",
     "dump_json",
+    "is_name",
     "parse_json",
 ]
+
+MANIFEST = "manifest.json"
+"""Name of the file."""
 
 GENERATION = re.compile(r"data-[0-9a-f]{16}")
 """Names of the sub-folders that hold arrays."""
@@ -33,6 +39,7 @@ GENERATION = re.compile(r"data-[0-9a-f]{16}")
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 _DTYPE = re.compile(r"[<>|][biuf][1248]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_MOST_DIMENSIONS, _MOST_NUMBERS = 64, 2**60  # numpy's limits, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +86,17 @@ class ArrayEntry:
     @classmethod
     def parse(cls, name: str, value: Any, where: object) -> ArrayEntry:
         """Check an entry of a manifest."""
-        if not _NAME.fullmatch(name):
+        if not is_name(name):
             raise ValueError(f"{where}: {name!r} is no name of an array")
         check_keys(f"{where}: array {name}", _mapping(value, where), {"shape", "dtype", "sha256"})
         shape, dtype, sha256 = value["shape"], value["dtype"], value["sha256"]
-        if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
+        if not _is_shape(shape):
             raise ValueError(f"{where}: array {name} has no shape but {shape!r}")
         if not isinstance(dtype, str) or not _is_number(dtype):
-            raise ValueError(f"{where}: array {name} has no dtype of numbers but {dtype!r}")
+            raise ValueError(
+                f"{where}: array {name} has no dtype of numbers in this machine's byte order but "
+                f"{dtype!r}"
+            )
         if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
             raise ValueError(f"{where}: array {name} has no SHA-256 but {sha256!r}")
         return cls(tuple(shape), dtype, sha256)
@@ -140,14 +150,22 @@ def check_keys(
         raise ValueError(f"{where} lacks: {', '.join(map(repr, missing))}")
 
 
+def is_name(name: str) -> bool:
+    """Whether an array may have this name, which its file has too."""
+    return _NAME.fullmatch(name) is not None
+
+
 def check_storable(name: str, array: NDArray[Any]) -> None:
     """Refuse what is no C-contiguous array of numbers, or has a name that is no file name."""
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise ValueError(
             f"an array's name must be made of a-z, 0-9 and _ and start with a letter, got {name!r}"
         )
     if not _is_number(array.dtype.str):
-        raise TypeError(f"{name} must hold booleans or numbers, got dtype {array.dtype}")
+        raise TypeError(
+            f"{name} must hold booleans or numbers in this machine's byte order, got dtype "
+            f"{array.dtype}"
+        )
     if not array.flags.c_contiguous:
         raise ValueError(f"{name} must be C-contiguous; pass numpy.ascontiguousarray of it")
 
@@ -175,10 +193,20 @@ def _mapping(value: Any, where: object) -> dict[str, Any]:
     return value
 
 
+def _is_shape(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) > _MOST_DIMENSIONS:
+        return False
+    if any(type(n) is not int or not 0 <= n < _MOST_NUMBERS for n in value):
+        return False
+    numbers: int = math.prod(max(n, 1) for n in value)
+    return numbers < _MOST_NUMBERS
+
+
 def _is_number(dtype: str) -> bool:
     if not _DTYPE.fullmatch(dtype):
         return False
     try:
-        return np.dtype(dtype).str == dtype
+        known = np.dtype(dtype)
     except TypeError:  # such as "<f1"
         return False
+    return known.str == dtype and bool(known.isnative)

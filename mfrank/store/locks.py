@@ -1,0 +1,64 @@
+"""Savers to a folder take turns, by a lock on a file in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mfrank.store.regular import is_file
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["LOCK", "locked"]
+
+LOCK = ".lock"
+"""Name of the file; it stays when the lock is gone."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Wait for other savers; where there is no flock (Windows) they must not overlap.
+
+    Raises
+    ------
+    ValueError
+        What has the file's name is something else: opening a link would touch, or make, what it
+        points to.
+    OSError
+        The file cannot be made or opened.
+    """
+    descriptor = _opened(folder / LOCK)
+    try:
+        if sys.platform != "win32":
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT
+    for only_here in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):  # Windows lacks them
+        flags |= getattr(os, only_here, 0)
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if os.path.lexists(path) and not is_file(path):
+            raise _no_lock(path) from error
+        raise
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise _no_lock(path)
+
+
+def _no_lock(path: Path) -> ValueError:
+    return ValueError(
+        f"cannot save to {path.parent}: its {path.name} is no regular file; remove it, or name "
+        "another folder"
+    )

@@ -1,0 +1,89 @@
+"""Arrays as ``.npy`` files of version 1.0, read as strangers' files are."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+from io import BufferedReader
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.store.durable import flush
+from mfrank.store.manifest import ArrayEntry
+from mfrank.store.regular import open_regular
+
+__all__ = ["read_array", "write_array"]
+
+_ALIGNED = 64  # bytes, where numpy pads headers such that values begin at a multiple of it
+_MAGIC = np.lib.format.magic(1, 0)
+_HEADER = re.compile(
+    rb"\{'descr': '([^']*)', 'fortran_order': (True|False), 'shape': (\([0-9, ]*\)), \} *\n"
+)
+"""As numpy writes it; its own reader takes any text of Python's, and may raise any error of it."""
+
+
+class _Hashing:
+    """Writes through to a file and hashes what passes."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+
+    def write(self, part: bytes) -> int:
+        self.sha256.update(part)
+        return self._file.write(part)
+
+
+def write_array(path: Path, array: NDArray[Any]) -> ArrayEntry:
+    """Write an array to a new file, durably; what a manifest says of it."""
+    with path.open("xb") as file:
+        hashing = _Hashing(file)
+        np.lib.format.write_array(hashing, array, version=(1, 0), allow_pickle=False)
+        flush(file)
+    return ArrayEntry(array.shape, array.dtype.str, hashing.sha256.hexdigest())
+
+
+def read_array(path: Path, entry: ArrayEntry, *, mmap: bool, verify: bool) -> NDArray[Any]:
+    """Read an array of which a manifest says this; ``mmap`` and ``verify`` as of a folder.
+
+    Raises
+    ------
+    ValueError
+        The file is damaged or holds something else.
+    OSError
+        It is not there, or cannot be read.
+    """
+    with open_regular(path) as file:
+        if verify and hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:
+            raise ValueError(f"{path} is damaged: its checksum is not the one it was saved with")
+        file.seek(0)
+        _check(file, entry, path)
+        offset, dtype, size = file.tell(), np.dtype(entry.dtype), math.prod(entry.shape)
+        # Kernels refuse values that are not aligned, and no map is empty.
+        if mmap and size and offset % _ALIGNED == 0:
+            return np.memmap(file, dtype=dtype, mode="r", offset=offset, shape=entry.shape)
+        return np.fromfile(file, dtype=dtype, count=size).reshape(entry.shape)
+
+
+def _check(file: BufferedReader, entry: ArrayEntry, path: Path) -> None:
+    """Compare header and size with the manifest; leaves the file at its data."""
+    if file.read(len(_MAGIC)) != _MAGIC:
+        raise ValueError(f"{path} is damaged: it is no .npy file of version 1.0")
+    header = _HEADER.fullmatch(file.read(int.from_bytes(file.read(2), "little")))
+    if header is None:
+        raise ValueError(f"{path} is damaged: its header is none of an array of numbers")
+    dtype, transposed, shape = (part.decode("ascii", "replace") for part in header.groups())
+    if (dtype, transposed, shape) != (entry.dtype, "False", str(entry.shape)):
+        raise ValueError(
+            f"{path} holds {dtype} of shape {shape}{' transposed' * (transposed == 'True')}; the "
+            f"manifest says {entry.dtype} of shape {entry.shape}"
+        )
+    expected = file.tell() + math.prod(entry.shape) * np.dtype(dtype).itemsize
+    size = os.fstat(file.fileno()).st_size
+    if size != expected:
+        raise ValueError(f"{path} is damaged: it has {size} bytes instead of {expected}")
