@@ -13,6 +13,7 @@ from mfrank.cli.commands import descend
 from mfrank.cli.main import main
 from mfrank.cli.specs import spec_reader
 from mfrank.data.tables import write_table
+from mfrank.models.checkpoint import Checkpoint
 
 FAST = ["--factors", "4", "--iterations", "2", "--random-state", "0", "--others", "10"]
 
@@ -87,6 +88,21 @@ def test_ctrl_c_keeps_the_last_complete_epoch(
     assert main(["descend", train, "--model", folder, *FAST]) == 130
     assert "saved the model after 1 of 2 epochs" in capsys.readouterr().err
     assert len(mfrank.load(folder).store.history) == 1
+
+
+def test_a_checkpoint_that_cannot_be_written_keeps_its_epoch(
+    train: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Checkpoint, "save", full)
+    line = ["descend", train, "--checkpoint", str(tmp_path / "state"), *FAST]
+    assert main([*line, "--model", str(tmp_path / "m")]) != 0
+    told = capsys.readouterr().err
+    assert "saved the model after 1 of 2 epochs" in told
+    assert "no space left on device" in told
+    assert len(mfrank.load(tmp_path / "m").store.history) == 1
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,13 @@ class Fault:
             self.left -= 1
             if self.left == -1 or (self.left < -1 and self.forever):
                 self.struck = True
-                raise OSError(errno.ENOSPC, "no space left on device")
+                self.strike()
             return function(*args, **kwargs)
 
         return faulty
+
+    def strike(self) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
 
     def half_written(self, write: Callable[..., int]) -> Callable[..., int]:
         faulty = self.wrap(write)

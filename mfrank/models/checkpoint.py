@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +14,8 @@ import numpy as np
 from mfrank.arrays import beside, on_host
 from mfrank.data.interactions import Interactions
 from mfrank.lists import Array
-from mfrank.steps import Record, Step
-from mfrank.store.factors import FactorStore
+from mfrank.store.factors import FORMAT, FactorStore
+from mfrank.store.folder import metadata_of
 from mfrank.tables import Tables
 from mfrank.trainers import Memory
 
@@ -61,33 +61,11 @@ class Checkpoint:
         """Checkpoints of a fit to these interactions."""
         return cls(Path(folder), fingerprint(data))
 
-    def saving(
-        self,
-        steps: Iterator[Step],
-        store_of: Callable[[Step, Sequence[Record]], FactorStore],
-        history: Sequence[Record],
-        state: State,
-    ) -> Iterator[Step]:
-        """The steps, each after the state that it left is on the disk.
-
-        ``store_of`` makes the store of a step from it and the records of all epochs up to it, of
-        which ``history`` holds those before.
-        """
-        records = list(history)
-        for step in steps:
-            records.append(step.record())
-            self.save(store_of(step, records), state)
-            yield step
-
     def save(self, store: FactorStore, state: State) -> None:
         """Replace what the folder holds by the state after the store's epoch."""
         seed, tables, memory = state
         arrays = {"checkpoint_data": self.data, "checkpoint_seed": np.array([seed], np.uint64)}
-        arrays |= {f"memory_{name}": array for name, array in memory.items()}
-        for table, kept in tables.kept.items():
-            arrays |= {f"{table}_{name}": array for name, array in kept.items()}
-        if tables.biases is not None:
-            arrays["checkpoint_biases"] = tables.biases
+        arrays |= _named(tables, memory)
         here = {name: on_host(array) for name, array in arrays.items()}
         replace(store, extras=here).save(self.folder)
 
@@ -97,12 +75,12 @@ class Checkpoint:
         Raises
         ------
         ValueError
-            The folder holds something else: no checkpoint, or one of other options or data.
+            The folder holds something else: no checkpoint, or one of other options or data, or a
+            damaged one.
         """
-        if not self.folder.exists() or not any(self.folder.iterdir()):
+        if metadata_of(self.folder, FORMAT) is None:
             return None
-        store = FactorStore.load(self.folder)
-        remedy = f"; name another folder than {self.folder}, or remove it to begin anew"
+        store, remedy = FactorStore.load(self.folder, verify=True), self._remedy
         if "checkpoint_data" not in store.extras:
             raise ValueError(f"checkpoint holds a saved model, not the state of a fit{remedy}")
         if not np.array_equal(store.extras["checkpoint_data"], self.data):
@@ -111,22 +89,39 @@ class Checkpoint:
             raise ValueError(f"checkpoint is of a fit with another {', '.join(changed)}{remedy}")
         return store
 
+    def resume(self, store: FactorStore, tables: Tables, memory: Memory) -> int:
+        """Put a checkpoint's state into fresh tables (whose optimiser has begun) and memory.
 
-def resume(store: FactorStore, tables: Tables, memory: Memory) -> int:
-    """Put a checkpoint's state into fresh tables (whose optimiser has begun) and memory.
+        Returns the seed.
 
-    Returns the seed.
-    """
-    arrays = store.extras
-    pairs = [(tables.users, store.user_factors), (tables.items, store.item_factors)]
-    if tables.biases is not None:
-        pairs.append((tables.biases, arrays["checkpoint_biases"]))
+        Raises
+        ------
+        ValueError
+            The state is not all there.
+        """
+        kept = {**store.extras, "users": store.user_factors, "items": store.item_factors}
+        arrays = {"checkpoint_seed": np.empty(1, np.uint64), **_named(tables, memory)}
+        arrays |= {"users": tables.users, "items": tables.items}
+        for name, array in arrays.items():
+            saved = kept.get(name)
+            if saved is None or (saved.shape, saved.dtype) != (array.shape, array.dtype):
+                raise ValueError(f"checkpoint is damaged: its {name} are none{self._remedy}")
+            array[:] = beside(saved, array)
+        return int(arrays["checkpoint_seed"][0])
+
+    @property
+    def _remedy(self) -> str:
+        return f"; name another folder than {self.folder}, or remove it to begin anew"
+
+
+def _named(tables: Tables, memory: Memory) -> dict[str, Array]:
+    """What a descent goes on from, beside the factors, by the names it is kept under."""
+    named = {f"memory_{name}": array for name, array in memory.items()}
     for table, state in tables.kept.items():
-        pairs += [(array, arrays[f"{table}_{name}"]) for name, array in state.items()]
-    pairs += [(array, arrays[f"memory_{name}"]) for name, array in memory.items()]
-    for array, saved in pairs:
-        array[:] = beside(saved, array)
-    return int(arrays["checkpoint_seed"][0])
+        named |= {f"{table}_{name}": array for name, array in state.items()}
+    if tables.biases is not None:
+        named["checkpoint_biases"] = tables.biases
+    return named
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:

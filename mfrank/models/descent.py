@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -18,7 +17,7 @@ from mfrank.csr import CSR
 from mfrank.data.interactions import Interactions
 from mfrank.descent import Batches, Course, descend
 from mfrank.evaluation.stopping import EarlyStopping
-from mfrank.models.checkpoint import Checkpoint, State, resume
+from mfrank.models.checkpoint import Checkpoint, State
 from mfrank.models.factor_model import Callback, FactorModel, Watch
 from mfrank.models.options import check_backend, check_dtype, check_kind
 from mfrank.models.room import check_room
@@ -228,6 +227,9 @@ class Descent(FactorModel):
             do not fit.
         FloatingPointError
             The fit diverges: the learning rate is too large. The last complete epoch is kept.
+        OSError
+            The checkpoint cannot be written. This model has the epoch that was to be saved, the
+            folder still that before.
         """
         self.__post_init__()
         data = Interactions.of(user_items)
@@ -251,8 +253,9 @@ class Descent(FactorModel):
         memory = {name: place(array) for name, array in self.loss.memory(sizes).items()}
         tables.begin(self.optimiser)
         history: list[Record] = []
-        if past is not None:
-            seed, history = resume(past, tables, memory), [dict(record) for record in past.history]
+        if kept is not None and past is not None:
+            seed = kept.resume(past, tables, memory)
+            history = [dict(record) for record in past.history]
             self._store, self._seen = past, data.user_items
         drawer = ListDrawer(
             rows,
@@ -272,10 +275,9 @@ class Descent(FactorModel):
             seed,
         )
         steps = descend(drawer, rows.counts, course, tables, memory, done=len(history))
-        if kept is not None:
-            state = State(seed, tables, memory)
-            steps = kept.saving(steps, partial(self._stored, data), history, state)
-        self._keep(steps, data, watch, history)
+        state = State(seed, tables, memory)
+        save = None if kept is None else lambda store: kept.save(store, state)
+        self._keep(steps, data, watch, history, save)
         return self
 
     @property

@@ -69,11 +69,12 @@ class FactorModel(Parameters, Recommender):
         data: Interactions,
         watch: Watch,
         history: Sequence[Record] = (),
+        save: Callable[[FactorStore], None] | None = None,
     ) -> None:
         """Take up the factors of epoch after epoch, at the end those of the best.
 
         Those on a device stay there until somebody looks at them. ``history`` is that of the
-        epochs before, where a fit goes on.
+        epochs before, where a fit goes on. What ``save`` raises leaves the epoch taken up.
         """
         records, values, stopping = list(history), list[float](), watch.stopping
         for step in follow(steps, self.iterations) if watch.show_progress else steps:
@@ -82,6 +83,8 @@ class FactorModel(Parameters, Recommender):
                 values.append(stopping.value(step, data, self.backend, self.n_threads))
                 records[-1]["valid"] = values[-1]
             self._take(step, data, records)
+            if save:
+                save(self.placed)
             if stopping and values[-1] > max(values[:-1], default=-math.inf):
                 best = self.store
             if watch.callback and watch.callback(step.epoch - 1, step.seconds, step.objective):

@@ -1,7 +1,8 @@
 """Fit a ranking loss to a file of interactions by stochastic descent, and save the model.
 
-Begins with random factors or, better, with those of a saved model. After Ctrl-C the last complete
-epoch is saved; with --checkpoint the same line then goes on where it was.
+Begins with random factors or, better, with those of a saved model. After Ctrl-C, or where a
+checkpoint cannot be written, the last complete epoch is saved; with --checkpoint the same line then
+goes on where it was.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
     data = read_table(args, args.interactions)
     try:
         model.fit(data, start=start, checkpoint=args.checkpoint, show_progress=sys.stderr.isatty())
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError):  # such as a full disk where the checkpoint is
         save_what_there_is(model, args.model)
         raise
     model.save(args.model)
