@@ -43,7 +43,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def _opened(path: Path) -> int:
     flags = os.O_RDWR | os.O_CREAT
-    for only_here in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):  # Windows lacks them
+    for only_here in ("O_NOFOLLOW", "O_NONBLOCK"):  # Windows lacks them
         flags |= getattr(os, only_here, 0)
     try:
         descriptor = os.open(path, flags, 0o666)
