@@ -170,6 +170,11 @@ GUESTS: dict[str, Callable[[Path], None]] = {
     "a link": linked,
     "no mark": lambda path: (path.mkdir(), (path / "a.npy").write_text("mine")),  # type: ignore
     "a copy": copied,
+    "a store": lambda path: write(path, contents(5), FORMAT),
+    "a generation in it": lambda path: (
+        path.mkdir(),  # type: ignore
+        marks.make(path / OTHER, ["a.npy"]),
+    ),
     "a file beside": marked("a.npy", "notes.txt"),
     "an array beside": marked("a.npy", "mine.npy"),
     "a folder of a file's name": with_folder,

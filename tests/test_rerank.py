@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import inspect
+import itertools
 import json
 import math
+import os
 import shutil
+import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +21,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from fits import als
+from test_folder import Fault
 
 import mfrank
 from mfrank.data.ids import Ids
@@ -396,6 +403,7 @@ def test_trees_of_other_features_are_not_loaded(tmp_path: Path) -> None:
     np.save(cbm, content)
     told = json.loads(manifest.read_text())
     told["arrays"]["cbm"]["shape"] = list(content.shape)
+    told["arrays"]["cbm"]["sha256"] = hashlib.sha256(cbm.read_bytes()).hexdigest()
     manifest.write_text(json.dumps(told))
     with pytest.raises(ValueError, match=r"damaged: the trees were grown on .*item_feature_0"):
         Reranker.load(tmp_path)
@@ -420,15 +428,152 @@ def test_damage_is_told(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=told):
             Reranker.load(whole)
     manifest.write_text(text)
-    cbm = next(whole.rglob("cbm.npy"))
-    content = bytearray(cbm.read_bytes())
-    content[-100:] = bytes(100)
-    cbm.write_bytes(content)
-    with pytest.raises(ValueError, match="is damaged"):
-        Reranker.load(whole, verify=True)
-    shutil.rmtree(next(whole.glob("first-*")))
-    with pytest.raises(FileNotFoundError):
+    first = next(whole.glob("first-*"))
+    shutil.rmtree(first)
+    with pytest.raises(ValueError, match=rf"damaged: {first.name} is missing"):
         Reranker.load(whole)
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_damaged_trees_never_come_to_catboost(tmp_path: Path, mmap: bool) -> None:
+    """Which may crash on them: so a process of its own loads them."""
+    reranker, _ = fitted()
+    (cbm,) = reranker.save(tmp_path).rglob("cbm.npy")
+    load = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from pathlib import Path
+import numpy as np
+from mfrank.reranking.reranker import Reranker
+cbm, rng, refused = Path({str(cbm)!r}), np.random.default_rng(0), 0
+whole = np.frombuffer(cbm.read_bytes(), np.uint8)
+for _ in range(60):
+    damaged = whole.copy()
+    damaged[rng.integers(128, len(whole), rng.integers(1, 9))] ^= np.uint8(1 << rng.integers(8))
+    cbm.write_bytes(damaged.tobytes())
+    try:
+        Reranker.load({str(tmp_path)!r}, mmap={mmap})
+    except ValueError as error:
+        refused += "checksum" in str(error)
+cbm.write_bytes(whole.tobytes())
+Reranker.load({str(tmp_path)!r}, mmap={mmap})
+print(refused)
+"""
+    ran = subprocess.run([sys.executable, "-c", load], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "60\n"), ran.stderr
+
+
+def test_options_that_load_would_refuse_are_not_saved(tmp_path: Path) -> None:
+    reranker, _ = fitted()
+    reranker.save(tmp_path)
+    reranker.depth = -3
+    with pytest.raises(ValueError, match="depth must be at least 1"):
+        reranker.save(tmp_path)
+    assert Reranker.load(tmp_path).depth == 3
+
+
+def test_a_save_that_is_stopped_at_any_step_leaves_the_old_or_the_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    reranker, split = fitted()
+    other = reranker.over(als(random_state=5).fit(split.train))
+    lists = [one.recommend(["u1", "u2", "u3"]) for one in (reranker, other)]
+    outcomes: list[int] = []
+    for step in itertools.count():
+        folder, fault = tmp_path / str(step), Fault(step, forever=True)
+        reranker.save(folder)
+        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(OSError):
+            fault.install(patch)
+            other.save(folder)
+        if not fault.struck:
+            break
+        loaded = Reranker.load(folder, verify=True).recommend(["u1", "u2", "u3"])
+        outcomes.append([np.array_equal(loaded[1], ranked[1]) for ranked in lists].index(True))
+        other.save(folder)
+        assert len(list(folder.glob("first-*"))) == 1
+        assert {entry.name for entry in folder.iterdir()} - {".lock", "second"} == {
+            entry.name for entry in folder.glob("first-*")
+        }
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {0, 1}
+    assert len(outcomes) > 40
+
+
+def test_a_first_save_that_was_stopped_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    reranker, _ = fitted()
+    for step in itertools.count():
+        folder, fault = tmp_path / str(step), Fault(step, forever=True)
+        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(OSError):
+            fault.install(patch)
+            reranker.save(folder)
+        if not fault.struck:
+            break
+        reranker.save(folder)
+        assert len(list(folder.glob("first-*"))) == 1
+        assert Reranker.load(folder, verify=True).found == reranker.found
+
+
+def test_savers_take_turns_and_readers_see_both_stages_of_one(tmp_path: Path) -> None:
+    reranker, split = fitted()
+    several = [reranker.over(als(random_state=seed).fit(split.train)) for seed in (1, 2)]
+    known = [one.recommend("u1")[1].tolist() for one in several]
+    several[0].save(tmp_path)
+    errors: list[BaseException] = []
+
+    def save(which: int) -> None:
+        several[which].save(tmp_path)
+
+    def look(_: int) -> None:
+        assert Reranker.load(tmp_path).recommend("u1")[1].tolist() in known
+
+    def guarded(work: Any, which: int) -> None:
+        try:
+            for _ in range(6):
+                work(which)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(save, n)) for n in (0, 1)]
+    threads += [threading.Thread(target=guarded, args=(look, 0)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(list(tmp_path.glob("first-*"))) == 1
+
+
+def test_what_a_person_put_in_a_first_stage_s_place_stays(tmp_path: Path) -> None:
+    reranker, _ = fitted()
+    name = f"first-{7:016}"
+    makers: list[Any] = [
+        lambda path: (path.mkdir(), (path / "thesis").write_text("mine")),
+        lambda path: path.write_text("mine"),
+        lambda path: reranker.model.save(path),
+        lambda path: (reranker.model.save(tmp_path / "m"), path.symlink_to(tmp_path / "m")),
+    ]
+    for number, make in enumerate(makers):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        make(folder / name)
+        before = sorted(folder.rglob("*"))
+        with pytest.raises(ValueError, match=f"holds other files, such as '{name}'"):
+            reranker.save(folder)
+        assert sorted(folder.rglob("*")) == before
+        (folder / name).rename(tmp_path / "aside")
+        reranker.save(folder)
+        (tmp_path / "aside").rename(folder / name)
+        reranker.save(folder)
+        assert set(before) <= set(folder.rglob("*"))
+        assert Reranker.load(folder).found == reranker.found
+    (folder / "second").rename(tmp_path / "second")
+    (folder / "second").symlink_to(tmp_path / "second")
+    with pytest.raises(ValueError, match="holds other files, such as 'second'"):
+        reranker.save(folder)
 
 
 def test_the_trees_serve_a_refitted_first_stage() -> None:

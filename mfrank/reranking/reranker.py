@@ -241,8 +241,12 @@ class Reranker(Parameters):
         Raises
         ------
         ValueError
-            If the folder holds anything but a saved Reranker.
+            Before anything is written: the folder holds anything but a saved Reranker, or
+            :meth:`load` would refuse this one, whose options were changed to none.
+        OSError
+            If writing fails; what was saved before is still there.
         """
+        self.__post_init__()
         grown, given, found = self._fitted()
         second = saving.SecondStage(trees.to_bytes(grown), given, found)
         options = {k: v for k, v in describe(self)["options"].items() if k != "model"}
@@ -253,6 +257,10 @@ class Reranker(Parameters):
         cls, folder: str | os.PathLike[str], *, mmap: bool = False, verify: bool = False
     ) -> Self:
         """Load what :meth:`save` saved; see :meth:`mfrank.FactorStore.load`.
+
+        Load only folders that you trust. The trees are read by CatBoost, which damaged bytes can
+        crash, or worse. They are compared with their checksum in any case, ``verify`` or not, but
+        who forges a folder forges the checksum too.
 
         Raises
         ------

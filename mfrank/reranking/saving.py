@@ -1,18 +1,18 @@
 """A folder for both stages, replaced as a whole or not at all.
 
     <folder>/second/            trees, features and options, written by mfrank.store.folder
-    <folder>/first-<16 hex digits>/   the first stage, as it saves itself
+    <folder>/first-<16 hex digits>/   the first stage, as it saves itself, and a mark
 
 The second stage names its first. A save writes a new first stage, then the second, which replaces
 the old one at once; a save that is stopped earlier leaves the old pair, and a first stage that
-nobody names, which the next save removes.
+nobody names, which the next save removes: it bears the mark of a save (mfrank.store.marks), and
+what does not stays where it is. Savers take turns by a lock on ``<folder>/.lock``.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,8 +24,11 @@ from mfrank.models import load as load_model
 from mfrank.reranking.given import GivenFeatures
 from mfrank.reranking.held_out import Found
 from mfrank.retrieval.recommender import Recommender
-from mfrank.store.folder import read, write
-from mfrank.store.manifest import Contents, Format, check_keys
+from mfrank.store import marks
+from mfrank.store.folder import metadata_of, read, write
+from mfrank.store.locks import LOCK, locked
+from mfrank.store.manifest import MANIFEST, Contents, Format, check_keys
+from mfrank.store.regular import is_folder
 
 __all__ = ["FORMAT", "SecondStage", "load", "save"]
 
@@ -33,6 +36,7 @@ FORMAT = Format("mfrank.reranker", version=1)
 
 _SECOND = "second"
 _FIRST = re.compile(r"first-[0-9a-f]{16}")
+_FOR_CATBOOST = {"cbm"}
 _GIVEN = {"users": "user_features", "items": "item_features"}
 
 
@@ -58,36 +62,86 @@ def save(
     for side, name in _GIVEN.items():
         if (table := getattr(second.given, side)) is not None:
             arrays[name] = table
-    first = f"first-{secrets.token_hex(8)}"
-    model.save(folder / first, with_seen=with_seen)
-    metadata = {"first": first, "options": dict(options), "found": second.found._asdict()}
-    write(folder / _SECOND, Contents(arrays, metadata), FORMAT)
-    for entry in folder.iterdir():
-        if _FIRST.fullmatch(entry.name) and entry.name != first:
-            shutil.rmtree(entry, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        _sweep(folder)
+        first = folder / f"first-{secrets.token_hex(8)}"
+        metadata = {"first": first.name, "options": dict(options), "found": second.found._asdict()}
+        try:
+            marks.make(first, [MANIFEST, LOCK])
+            model.save(first, with_seen=with_seen)
+            write(folder / _SECOND, Contents(arrays, metadata), FORMAT)
+        finally:
+            _sweep(folder)
     return folder
 
 
 def load(
     folder: Path, *, mmap: bool, verify: bool
 ) -> tuple[Recommender, dict[str, Any], SecondStage]:
-    """First stage, options, second stage; FileNotFoundError or ValueError as the stores' own."""
+    """First stage, options, second stage; FileNotFoundError or ValueError as the stores' own.
+
+    The trees' bytes are compared with their checksum in any case, as CatBoost, which reads them,
+    may crash on others.
+    """
     if folder.is_dir() and not (folder / _SECOND).is_dir():
         raise ValueError(f"{folder} does not hold {FORMAT.name!r}: no {_SECOND!r} in it")
-    contents = read(folder / _SECOND, FORMAT, mmap=mmap, verify=verify)
-    arrays, metadata = contents.arrays, contents.metadata
+    while True:
+        contents = read(
+            folder / _SECOND, FORMAT, mmap=mmap, verify=verify, always_verify=_FOR_CATBOOST
+        )
+        first = _first(contents.metadata, folder)
+        try:
+            model = load_model(folder / first, mmap=mmap, verify=verify)
+        except (FileNotFoundError, ValueError) as error:
+            if _named(folder) != first:
+                continue  # a save came between the two stages
+            if isinstance(error, FileNotFoundError):
+                raise ValueError(f"{folder} is damaged: {first} is missing") from None
+            raise
+        return model, *_second(contents, model, folder)
+
+
+def _first(metadata: Mapping[str, Any], folder: Path) -> str:
+    """Name of the first stage's folder."""
     check_keys(f"metadata of {folder}", metadata, {"first", "options", "found"})
+    first = metadata["first"]
+    if not (isinstance(first, str) and _FIRST.fullmatch(first)):
+        raise ValueError(f"{folder} is damaged: it names {first!r} as its first stage")
+    return first
+
+
+def _second(
+    contents: Contents, model: Recommender, folder: Path
+) -> tuple[dict[str, Any], SecondStage]:
+    """Options, and the second stage over this model."""
+    arrays, metadata = contents.arrays, contents.metadata
     check_keys(folder, arrays, {"cbm"}, _GIVEN.values())
-    if not (isinstance(metadata["first"], str) and _FIRST.fullmatch(metadata["first"])):
-        raise ValueError(f"{folder} is damaged: it names {metadata['first']!r} as its first stage")
-    model = load_model(folder / metadata["first"], mmap=mmap, verify=verify)
+    options, found = metadata["options"], metadata["found"]
     try:
+        if not (isinstance(options, dict) and isinstance(found, dict)):
+            raise ValueError("options and found must be JSON objects")
+        if arrays["cbm"].dtype != np.uint8 or arrays["cbm"].ndim != 1:
+            raise ValueError("trees must be bytes one after the other")
         tables = arrays.get("user_features"), arrays.get("item_features")
         given = GivenFeatures.of(*tables, store=model.store)
-        second = SecondStage(arrays["cbm"], given, Found(**metadata["found"]))
+        return options, SecondStage(arrays["cbm"], given, Found(**found))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{folder} is damaged: {error}") from error
-    return model, dict(metadata["options"]), second
+
+
+def _named(folder: Path) -> str | None:
+    """Name of the first stage that the second has; None where there is no second yet."""
+    metadata = metadata_of(folder / _SECOND, FORMAT)
+    return None if metadata is None else _first(metadata, folder)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove every first stage but that of the second."""
+    kept = _named(folder)
+    for entry in folder.iterdir():
+        if _FIRST.fullmatch(entry.name) and entry.name != kept:
+            marks.remove(entry)
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -95,13 +149,17 @@ def _refuse_foreign(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise ValueError(f"cannot save to {folder}: it is a file, name a folder")
-    foreign = sorted(
-        entry.name
-        for entry in folder.iterdir()
-        if entry.name != _SECOND and not _FIRST.fullmatch(entry.name)
-    )
+    is_saved = _named(folder) is not None
+    foreign = [entry.name for entry in folder.iterdir() if not _may_stay(entry, is_saved)]
     if foreign:
         raise ValueError(
-            f"cannot save to {folder}: it holds other files, such as {foreign[0]!r}; name a new or "
-            "an empty folder"
+            f"cannot save to {folder}: it holds other files, such as {min(foreign)!r}; name a new "
+            "or an empty folder"
         )
+
+
+def _may_stay(entry: Path, is_saved: bool) -> bool:
+    """Whether it is a part of what is saved, or of what a stopped save left."""
+    if _FIRST.fullmatch(entry.name):
+        return is_saved or marks.is_own(entry)
+    return entry.name == LOCK or (entry.name == _SECOND and is_folder(entry))

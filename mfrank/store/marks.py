@@ -41,19 +41,20 @@ def make(folder: Path, files: Iterable[str]) -> None:
 
 def is_own(folder: Path) -> bool:
     """Whether :func:`make` made it and nothing else is in it."""
-    files = _files(folder)
     try:
-        return files is not None and all(_is_accounted(e, files) for e in folder.iterdir())
+        files = _files(folder)
+        is_known = files is not None and all(_is_accounted(e, files) for e in folder.iterdir())
     except FileNotFoundError:  # removed meanwhile, by whoever made it
         return True
+    return is_known or not os.path.lexists(folder)
 
 
 def remove(folder: Path) -> None:
     """Remove what :func:`make` made and those who made it wrote; anything else stays."""
-    files = _files(folder)
-    if files is None:
-        return
     with suppress(OSError):  # what cannot be removed now is by the next save
+        files = _files(folder)
+        if files is None:
+            return
         for entry in folder.iterdir():
             if GENERATION.fullmatch(entry.name):
                 remove(entry)
@@ -65,25 +66,25 @@ def remove(folder: Path) -> None:
 
 def _files(folder: Path) -> list[str] | None:
     """Names of the files that may be the folder's own, its mark last; None if it is not marked."""
-    mark = folder / MARK
     if not is_folder(folder):
         return None
+    mark = folder / MARK
     try:
         name, *files = (mark.read_text("ascii") if is_file(mark) else "").split("\n")
-    except (FileNotFoundError, UnicodeDecodeError):
+    except UnicodeDecodeError:
         return None
-    was_cut = not files and folder.name.startswith(name)  # by a full disk
-    if name != folder.name and not was_cut:
-        return None
-    return [*filter(_may_be_own, files), MARK]
+    if name == folder.name:
+        return [*filter(_may_be_own, files), MARK]
+    was_stopped_at_once = not files and folder.name.startswith(name)
+    if was_stopped_at_once and all(entry.name == MARK for entry in folder.iterdir()):
+        return [MARK]
+    return None
 
 
 def _is_accounted(entry: Path, files: Container[str]) -> bool:
     if GENERATION.fullmatch(entry.name):
-        accounted = is_own(entry)
-    else:
-        accounted = entry.name in files and is_file(entry)
-    return accounted or not os.path.lexists(entry)
+        return is_own(entry)
+    return (entry.name in files and is_file(entry)) or not os.path.lexists(entry)
 
 
 def _may_be_own(name: str) -> bool:
