@@ -27,7 +27,10 @@ def is_number(value: object) -> bool:
     """Whether the value is a finite real number, of Python or numpy, and no bool."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
-    return math.isfinite(value)
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int beyond any float
+        return False
 
 
 def check_count(name: str, value: int, least: int) -> None:

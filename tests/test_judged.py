@@ -206,3 +206,26 @@ def test_bad_scores_are_refused(
     judged = Judged(FEATURES, [1, 0, 1], [1, 1, 1])
     with pytest.raises(error, match=message):
         evaluate_queries(judged, scores, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"1 qid:1 1:1\n0 qid:1 \xff:1", "line 2: it is no text in UTF-8"),
+        (b"1 qid:1 1:1\n0 qid:1 1:1 # \xff", "line 2: it is no text in UTF-8"),
+        (b"1 qid:9223372036854775808 1:1", "line 1: query 9223372036854775808 does not fit"),
+        (b"1 qid:1 1:1 " + b"9" * 30 + b":1", "line 1: feature 9{30} is beyond"),
+        (b"1 qid:1 1:1 2147483647:1", "table of 1 documents x 2147483647 features would be"),
+    ],
+)
+def test_damaged_numbers_and_letters_are_told(tmp_path: Path, text: bytes, message: str) -> None:
+    path = tmp_path / "train.txt"
+    path.write_bytes(text)
+    with pytest.raises(ValueError, match=rf"{path}.*{message}"):
+        Judged.from_svmlight(path)
+
+
+def test_large_tables_are_read_where_they_are_not_all_but_empty(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text("1 qid:1 100000:2\n0 qid:1 3:1\n")
+    assert Judged.from_svmlight(path).features.shape == (2, 100_000)

@@ -18,7 +18,8 @@ from mfrank.langevin import Langevin
 from mfrank.models.linear_ranker import LinearRanker
 from mfrank.optimisers import SGD, Adagrad, Adam, Optimiser
 from mfrank.retrieval.recommender import NotFittedError
-from mfrank.store.linear import LinearStore
+from mfrank.store.folder import read, write
+from mfrank.store.linear import FORMAT, LinearStore
 from mfrank.trainers import Loss
 from mfrank.trainers.approx_ndcg import ApproxNDCG
 from mfrank.trainers.ksong import KSONG
@@ -218,14 +219,21 @@ def test_what_is_no_saved_ranker_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_ranker_is_refused(tmp_path: Path) -> None:
     ranker = LinearRanker(iterations=1, random_state=0).fit(problem())
-    store = ranker.store
-    bad = replace(store, weights=store.weights * np.nan)
-    with pytest.raises(ValueError, match="is damaged: its numbers must be finite"):
-        LinearStore.load(bad.save(tmp_path / "infinite"))
-    short = replace(store, weights=store.weights[:2].copy())
-    with pytest.raises(ValueError, match="is damaged: its arrays must be of one length"):
-        LinearStore.load(short.save(tmp_path / "short"))
-    folder = ranker.save(tmp_path / "torn")
+    folder, weights = ranker.save(tmp_path), ranker.store.weights
+    whole = read(folder, FORMAT)
+    for bad, message in (
+        (weights * np.nan, "weights must be finite"),
+        (weights[:2].copy(), "must be float64, one for each weight"),
+        (weights[None], "must be float64, one for each weight"),
+        (np.array(1.0), "must be float64, one for each weight"),
+        (weights.astype(np.float32), "must be float64, one for each weight"),
+    ):
+        with pytest.raises(ValueError, match=f"cannot be saved: .*{message}"):
+            replace(ranker.store, weights=bad).save(folder)
+        np.testing.assert_array_equal(LinearStore.load(folder).weights, weights)
+        write(tmp_path / "bad", replace(whole, arrays={**whole.arrays, "weights": bad}), FORMAT)
+        with pytest.raises(ValueError, match=f"bad is damaged: .*{message}"):
+            LinearRanker.load(tmp_path / "bad")
     next(folder.glob("data-*/weights.npy")).write_bytes(b"")
     with pytest.raises(ValueError, match="is damaged"):
         LinearRanker.load(folder)

@@ -16,6 +16,11 @@ from mfrank.amounts import check_count
 __all__ = ["read_svmlight"]
 
 
+_LARGEST = 2**31 - 1  # number of a feature
+_LARGE = 2**27  # numbers, 1 GiB
+_MOST_EMPTY = 1000  # numbers of a large table for each that is given
+
+
 class _Document(NamedTuple):
     relevance: float
     query: int | str
@@ -35,12 +40,13 @@ def read_svmlight(
         check_count("n_features", n_features, 1)
     relevance, queries = array("d"), list[int | str]()
     rows, numbers, values = array("q"), array("q"), array("d")
-    with Path(path).open(encoding="utf-8") as lines:
+    with Path(path).open(encoding="utf-8", errors="surrogateescape") as lines:
         for number, line in enumerate(lines, start=1):
             text = line.partition("#")[0].strip()
             if not text:
                 continue
             try:
+                _check_text(line)
                 found = _document(text, n_features)
             except ValueError as error:
                 raise ValueError(f"{path}, line {number}: {error}") from None
@@ -51,7 +57,12 @@ def read_svmlight(
             queries.append(found.query)
     if not numbers:
         raise ValueError(f"{path} has no document with a feature")
-    features = np.zeros((len(queries), n_features or max(numbers)))
+    shape = len(queries), n_features or max(numbers)
+    try:
+        _check_room(shape, len(numbers))
+        features = np.zeros(shape)
+    except (MemoryError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None
     features[np.array(rows), np.array(numbers) - 1] = values
     return features, np.array(relevance), queries
 
@@ -72,8 +83,33 @@ def _document(text: str, n_features: int | None) -> _Document:
         numbers.append(int(number))
         values.append(_number(value))
     _check_numbers(numbers, n_features)
-    whole = query.isascii() and query.isdecimal()
-    return _Document(relevance, int(query) if whole else query, numbers, values)
+    return _Document(relevance, _query(query), numbers, values)
+
+
+def _query(text: str) -> int | str:
+    if not (text.isascii() and text.isdecimal()):
+        return text
+    query = int(text)
+    if query >= 2**63:
+        raise ValueError(f"query {text} does not fit 64 bits; let it begin with a letter")
+    return query
+
+
+def _check_text(line: str) -> None:
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it is no text in UTF-8") from None
+
+
+def _check_room(shape: tuple[int, int], n_values: int) -> None:
+    """Refuse a table that is large and all but empty, as a damaged number makes it."""
+    documents, width = shape
+    if documents * width > max(_LARGE, _MOST_EMPTY * n_values):
+        raise ValueError(
+            f"a table of {documents} documents x {width} features would be all but empty, for the "
+            f"file has {n_values} numbers; number features without gaps"
+        )
 
 
 def _check_numbers(numbers: list[int], n_features: int | None) -> None:
@@ -83,6 +119,8 @@ def _check_numbers(numbers: list[int], n_features: int | None) -> None:
         raise ValueError("features are numbered from 1, got 0; add 1 to all of them")
     if n_features is not None and max(numbers) > n_features:
         raise ValueError(f"feature {max(numbers)} is beyond n_features={n_features}")
+    if max(numbers) > _LARGEST:
+        raise ValueError(f"feature {max(numbers)} is beyond {_LARGEST}; number them from 1 on")
     if len(set(numbers)) < len(numbers):
         twice = next(number for number in numbers if numbers.count(number) > 1)
         raise ValueError(f"feature {twice} is given twice")

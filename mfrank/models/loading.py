@@ -23,4 +23,4 @@ def load(
     """Load any saved model as the class that saved it; see :meth:`mfrank.FactorStore.load`."""
     store = FactorStore.load(folder, mmap=mmap, verify=verify)
     model = _MODELS.get(store.fitter["name"], Recommender)
-    return model._from_store(store)
+    return model._from_folder(folder, store)

@@ -266,7 +266,15 @@ class Recommender:
         ValueError
             No model there, a damaged one, or one of another class (``mfrank.load`` takes any).
         """
-        return cls._from_store(FactorStore.load(folder, mmap=mmap, verify=verify))
+        return cls._from_folder(folder, FactorStore.load(folder, mmap=mmap, verify=verify))
+
+    @classmethod
+    def _from_folder(cls, folder: str | os.PathLike[str], store: FactorStore) -> Self:
+        """As :meth:`_from_store`; errors name the folder."""
+        try:
+            return cls._from_store(store)
+        except ValueError as error:
+            raise ValueError(f"{folder}: {error}") from error
 
     @classmethod
     def _from_store(cls, store: FactorStore) -> Self:

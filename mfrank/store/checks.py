@@ -82,14 +82,15 @@ def check_not_negative(name: str, counts: NDArray[np.int64]) -> None:
 
 def fitter_of(fitter: Mapping[str, Any]) -> dict[str, Any]:
     """A fitter's description as plain JSON of its own."""
-    if set(fitter) != {"name", "options"} or not isinstance(fitter["name"], str):
+    is_described = set(fitter) == {"name", "options"} and isinstance(fitter["name"], str)
+    if not (is_described and isinstance(fitter["options"], Mapping)):
         raise ValueError(
-            f"fitter must be {{'name': str, 'options': {{...}}}}, got keys {sorted(fitter)}; "
+            f"fitter must be {{'name': str, 'options': {{...}}}}, got keys {list(fitter)}; "
             "mfrank.options.describe makes it"
         )
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(fitter), allow_nan=False))
-    except (TypeError, ValueError) as error:
+    except (RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"fitter must be plain JSON: {error}") from None
     return plain
 
@@ -102,7 +103,7 @@ def history_record(record: Mapping[str, float | int | None]) -> dict[str, float 
                 f"history must hold Python numbers or None by name, got {name!r}: {value!r}"
             )
     return {
-        name: value if value is None or math.isfinite(value) else None
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in record.items()
     }
 

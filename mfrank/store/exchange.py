@@ -176,29 +176,41 @@ def _read_npz(path: StrPath) -> tuple[str, NDArray[Any], NDArray[Any], dict[str,
     if not zipfile.is_zipfile(path):
         Path(path).stat()  # a missing file is another error
         raise ValueError(f"{path} is not an .npz file")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            names = set(file.files)
-            model = next((_MARKS[name] for name in _MARKS if name in names), "implicit.als")
-            check_keys(path, names, set(_FACTORS), _OPTIONS[model])
-            users, items = (file[name] for name in _FACTORS)
-            options = {name: _option(file, name, path) for name in names.difference(_FACTORS)}
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
+    arrays = _arrays(path)
+    model = next((_MARKS[name] for name in _MARKS if name in arrays), "implicit.als")
+    check_keys(path, arrays, set(_FACTORS), _OPTIONS[model])
+    options = {name: _option(name, arrays[name], path) for name in arrays.keys() - set(_FACTORS)}
+    users, items = (arrays[name] for name in _FACTORS)
     if np.ndim(users) != 2 or np.ndim(items) != 2:
         raise ValueError(f"{path} holds no factors: they must be matrices")
     return model, users, items, options
 
 
-def _option(file: Mapping[str, NDArray[Any]], name: str, path: StrPath) -> Any:
+def _arrays(path: StrPath) -> dict[str, Any]:
+    """What an archive holds by name; None of a random_state that was pickled."""
+    with Path(path).open("rb") as content:
+        try:
+            with np.load(content, allow_pickle=False) as file:
+                return {name: _member(file, name) for name in file.files}
+        except Exception as error:  # of damaged bytes, parsers of numpy and zipfile raise anything
+            told = str(error) or type(error).__name__
+            raise ValueError(f"{path} is damaged: {told}") from error
+
+
+def _member(file: Mapping[str, NDArray[Any]], name: str) -> Any:
     try:
-        value = file[name]
+        return file[name]
     except ValueError:
         if name == "random_state":
             return None
         raise
-    if value.shape != () or value.dtype.kind not in "biufU":
-        raise ValueError(f"{path}: {name} must be a number or a text, got {value.dtype} values")
+
+
+def _option(name: str, value: Any, path: StrPath) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, np.ndarray) or value.shape != () or value.dtype.kind not in "biufU":
+        raise ValueError(f"{path}: {name} must be a number or a text, got {value!r}")
     return value.item()
 
 

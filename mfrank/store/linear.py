@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data.scaling import Scaling
-from mfrank.store.checks import fitter_of, history_record
+from mfrank.store.checks import check_finite, fitter_of, history_record
 from mfrank.store.folder import read, write
 from mfrank.store.manifest import Contents, Format, check_keys
 
@@ -46,12 +46,19 @@ class LinearStore:
         return self.weights * self.scaling.factors
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Save in place of a scorer saved there, whole or not at all; nothing is pickled."""
+        """Save in place of a scorer saved there, whole or not at all; nothing is pickled.
+
+        Raises
+        ------
+        ValueError
+            Before anything is written: a number is not finite, or the folder holds anything else.
+        """
         arrays = {
             "weights": self.weights,
             "means": self.scaling.means,
             "factors": self.scaling.factors,
         }
+        _check(arrays, "the ranker cannot be saved")
         history = [history_record(record) for record in self.history]
         metadata = {"fitter": fitter_of(self.fitter), "history": history}
         write(Path(folder), Contents(arrays, metadata), FORMAT)
@@ -62,12 +69,22 @@ class LinearStore:
         """Load what :meth:`save` saved; ``verify`` compares every file with its checksum."""
         contents = read(Path(folder), FORMAT, verify=verify)
         check_keys(f"metadata of {folder}", contents.metadata, {"fitter", "history"})
-        arrays = contents.arrays
+        arrays, metadata = contents.arrays, contents.metadata
         check_keys(folder, arrays, {"weights", "means", "factors"})
-        one_length = len({array.shape for array in arrays.values()}) == 1
-        if not one_length or arrays["weights"].ndim != 1:
-            raise ValueError(f"{folder} is damaged: its arrays must be of one length")
-        if not all(np.isfinite(array).all() for array in arrays.values()):
-            raise ValueError(f"{folder} is damaged: its numbers must be finite")
+        _check(arrays, f"{folder} is damaged")
         scaling = Scaling(arrays["means"], arrays["factors"])
-        return cls(arrays["weights"], scaling, **contents.metadata)
+        try:
+            fitter = fitter_of(metadata["fitter"])
+            history = [history_record(record) for record in metadata["history"]]
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(f"{folder} is damaged: {error}") from error
+        return cls(arrays["weights"], scaling, fitter, history)
+
+
+def _check(arrays: Mapping[str, NDArray[Any]], problem: str) -> None:
+    """Raise, as the problem that it is, where weights, means or factors are none."""
+    for name, array in arrays.items():
+        is_one_each = array.ndim == 1 and array.shape == arrays["weights"].shape
+        if not is_one_each or array.dtype != np.float64:
+            raise ValueError(f"{problem}: {name} must be float64, one for each weight")
+        check_finite(f"{problem}: {name}", array)
