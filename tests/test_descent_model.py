@@ -240,6 +240,7 @@ def test_a_complete_checkpoint_gives_the_model_back_and_takes_more_epochs(tmp_pa
     np.testing.assert_array_equal(same.item_factors, first.item_factors)
     ids, _ = same.recommend(DATA.user_ids.raw([0]))
     assert ids.shape == (1, 10)
+    assert not same.store.extras  # the state is the checkpoint's, no part of the model
     longer = made(random_state=None, iterations=6).fit(DATA, checkpoint=folder)
     assert len(longer.store.history) == 6
     assert longer.store.history[:4] == first.store.history

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from dataclasses import fields
@@ -51,6 +52,18 @@ def test_other_safetensors_files_are_refused(tmp_path: Path) -> None:
         numpy_format.save_file({"a": np.ones(2)}, path, metadata=header | changes)
         with pytest.raises(ValueError, match=message):
             from_safetensors(path)
+    for tensors, message in [
+        ({"a b": np.ones(2)}, "tensor a b: an array's name must"),
+        ({"a": np.ones(2, np.complex64)}, "tensor a: a must hold booleans or numbers"),
+    ]:
+        numpy_format.save_file(tensors, path, metadata=header)
+        with pytest.raises(ValueError, match=f"{path} is damaged: {message}"):
+            from_safetensors(path)
+    told = {"__metadata__": header, "a": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}}
+    text = json.dumps(told).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(2))
+    with pytest.raises(ValueError, match=r"is damaged: tensor a: .*bfloat16"):
+        from_safetensors(path)
     numpy_format.save_file({"a": np.ones(2)}, path)
     with pytest.raises(ValueError, match="but None"):
         from_safetensors(path)

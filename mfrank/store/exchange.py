@@ -21,7 +21,7 @@ from mfrank.objectives import WRMF
 from mfrank.options import describe
 from mfrank.quadratic import Counts
 from mfrank.store.factors import FORMAT, FactorStore
-from mfrank.store.manifest import Contents, check_keys, dump_json, parse_json
+from mfrank.store.manifest import Contents, check_keys, check_storable, dump_json, parse_json
 
 __all__ = ["from_implicit", "from_safetensors", "to_implicit", "to_safetensors"]
 
@@ -73,10 +73,19 @@ def from_safetensors(path: StrPath) -> FactorStore:
             )
             check_keys(f"header of {path}", header, {"format", "version", "metadata"})
             metadata = parse_json(header["metadata"], path)
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            arrays = {name: _tensor(file, name, path) for name in file.keys()}  # noqa: SIM118
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path} is not a readable safetensors file: {error}") from None
     return FactorStore.from_contents(Contents(arrays, metadata), path)
+
+
+def _tensor(file: Any, name: str, path: StrPath) -> NDArray[Any]:
+    try:
+        tensor: NDArray[Any] = file.get_tensor(name)
+        check_storable(name, tensor)
+    except (AttributeError, TypeError, ValueError) as error:  # of a dtype that numpy has not, too
+        raise ValueError(f"{path} is damaged: tensor {name}: {error}") from None
+    return tensor
 
 
 _FACTORS = ("user_factors", "item_factors")
@@ -154,21 +163,25 @@ def from_implicit(
 
     Raises
     ------
-    TypeError, ValueError
-        If the file has other keys, or pickled objects, or does not hold the factors of a model.
+    ValueError
+        If the file has other keys, or pickled objects, or does not hold the factors of a model, or
+        what is given does not fit them.
     """
     model, users, items, options = _read_npz(path)
     n_users, n_items = len(users), len(items)
     if counts is None:
         counts = Counts(np.zeros(n_users, dtype=np.int64), np.zeros(n_items, dtype=np.int64))
-    return FactorStore(
-        users,
-        items,
-        Ids.numbered(n_users) if user_ids is None else user_ids,
-        Ids.numbered(n_items) if item_ids is None else item_ids,
-        counts=counts,
-        fitter=_fitter(model, options, users.shape[1]),
-    )
+    try:
+        return FactorStore(
+            users,
+            items,
+            Ids.numbered(n_users) if user_ids is None else user_ids,
+            Ids.numbered(n_items) if item_ids is None else item_ids,
+            counts=counts,
+            fitter=_fitter(model, options, users.shape[1]),
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _read_npz(path: StrPath) -> tuple[str, NDArray[Any], NDArray[Any], dict[str, Any]]:
