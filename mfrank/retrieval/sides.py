@@ -145,9 +145,9 @@ def given_rows(
 ) -> sp.csr_array:
     """One row of interactions for each id asked about, its columns the answering side's rows.
 
-    Interactions are read by their ids. A sparse matrix has the rows of the asking side, all of
-    them or one for each id asked about, and the columns of the answering side. Ids need not be
-    known to the model.
+    Interactions are read by their ids. A sparse matrix has a row for each id asked about, or is the
+    whole one (:meth:`Asked.pick`); its columns are the answering side's rows. Ids need not be known
+    to the model.
     """
     matrix = sparse_to_host(matrix)
     if isinstance(matrix, Interactions):
