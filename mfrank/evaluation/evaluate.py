@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,7 @@ from mfrank.amounts import check_count
 from mfrank.arrays import beside, on_host
 from mfrank.backends import choose
 from mfrank.csr import CSR
+from mfrank.csr_checks import checked_rows
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.judgements import find, judge, keys, stand
 from mfrank.evaluation.kinds import CatalogueMetric, ListMetric, Metric, RankingMetric
@@ -170,7 +171,7 @@ def _matrix(rows: UserItems, name: str) -> sp.csr_array:
         raise TypeError(
             f"{name} must be Interactions or a scipy sparse matrix, got {type(rows).__name__}"
         )
-    canonical: sp.csr_array = sp.csr_array(cast(Any, matrix))
+    canonical = checked_rows(matrix, name)
     if not canonical.has_canonical_format:
         canonical = canonical.copy()
         canonical.sum_duplicates()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Self, get_args
@@ -253,7 +254,7 @@ class Descent(FactorModel):
         history: list[Record] = []
         if past is not None:
             seed, history = resume(past, tables, memory), [dict(record) for record in past.history]
-            self._store, self._seen = past, data.user_items
+            self._store, self._seen = past, copy(data.user_items)
         drawer = ListDrawer(
             rows,
             self._sampling,

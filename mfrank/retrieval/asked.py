@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import beside, on_host
 from mfrank.csr import CSR
+from mfrank.csr_checks import checked_rows
 from mfrank.foreign import as_array
 from mfrank.picked import Listed, Picked
 
@@ -79,27 +80,34 @@ class Asked:
         """Queries that the model has no row for."""
         return cls(None, n_queries, 0)
 
-    def pick(self, matrix: sp.csr_array, name: str) -> sp.csr_array:
+    def pick(self, matrix: Any, name: str) -> sp.csr_array:
         """Each query's row of a matrix that was given beside the queries.
 
         As many rows as queries: a row for each, in their order. Else, as many as the model has
         rows: the whole matrix, from which each query's row is taken.
 
+        Parameters
+        ----------
+        matrix : scipy.sparse, of any format
+        name : str
+            What it is called in errors.
+
         Raises
         ------
         ValueError
-            It has any other number of rows.
+            It has any other number of rows, or is damaged.
         """
-        return matrix[on_host(self.rows)] if self._takes_whole(matrix.shape[0], name) else matrix
+        rows = on_host(self.rows) if self._takes_whole(matrix.shape[0], name) else None
+        return checked_rows(matrix, name, rows)
 
-    def own(self, matrix: sp.csr_array, name: str) -> sp.csr_array:
+    def own(self, matrix: Any, name: str) -> sp.csr_array:
         """Each query's row of a matrix that says by itself whose rows it holds: all the model's."""
         if self.rows is None or matrix.shape[0] != self.n_rows:
             raise ValueError(
                 f"{name} must have a row for each of the model's {self.n_rows}, got "
                 f"{matrix.shape[0]}"
             )
-        return matrix[on_host(self.rows)]
+        return checked_rows(matrix, name, on_host(self.rows))
 
     def pick_lists(self, rows: CSR, name: str) -> Listed:
         """As :meth:`pick`, without a copy."""

@@ -175,7 +175,7 @@ def _pattern(values: Any, asked: Asked, n_items: int, name: str) -> sp.csr_array
         raise ValueError(
             f"{name} must have a column for each of the {n_items} items, got shape {matrix.shape}"
         )
-    picked = asked.pick(sp.csr_array(matrix), name)
+    picked = asked.pick(matrix, name)
     marks = np.ones(len(picked.indices), dtype=bool)
     rows = (marks, picked.indices, picked.indptr)
     # Sorting happens in place: never in the caller's arrays.

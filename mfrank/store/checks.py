@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import beside
 from mfrank.data.ids import Ids
-from mfrank.foreign import as_array, is_on_gpu, to_host
+from mfrank.foreign import as_array, to_host
 from mfrank.quadratic import Counts
+from mfrank.read_only import read_only
 from mfrank.store.manifest import check_storable
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "fitter_of",
     "history_record",
     "per_row",
-    "read_only",
     "stored_ids",
     "versions_of",
 ]
@@ -143,12 +143,3 @@ def _check_finite(name: str, array: NDArray[Any]) -> None:
         f"{name} must be finite, got NaN or infinity in row {row}: if these are fitted, the fit "
         "has diverged; raise its regularization or lower its learning rate"
     )
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A C-contiguous view that cannot be written to; on a GPU the array."""
-    if is_on_gpu(array):  # where no array can be read-only
-        return array
-    view = np.asarray(array, order="C").view()
-    view.flags.writeable = False
-    return view
