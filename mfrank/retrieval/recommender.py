@@ -94,6 +94,15 @@ class Recommender:
         """Id of each item row."""
         return self.placed.item_ids
 
+    @property
+    def seen(self) -> Seen | None:
+        """Which items each user has, as of the fit: what lists leave out. None: it is not known."""
+        if self._seen is None:
+            return None
+        if self._seen_rows is None or self._seen_rows.matrix is not self._seen:
+            self._seen_rows = Seen(self._seen)
+        return self._seen_rows
+
     def recommend(
         self,
         userid: Raw,
@@ -275,12 +284,11 @@ class Recommender:
         argument = f"{asking.name}_{answering.name}s"
         if matrix is not None:
             return given_lists(matrix, raw, asking, answering, argument)
-        if self._seen is None:
+        seen = self.seen
+        if seen is None:
             raise ValueError(
                 f"{argument} is needed to filter what was seen, as this model holds no "
                 f"interactions: pass it, or filter_already_liked_{answering.name}s=False"
             )
-        if self._seen_rows is None or self._seen_rows.matrix is not self._seen:
-            self._seen_rows = Seen(self._seen)
         rows = asking.rows_there(raw, f"{asking.name}id")
-        return Picked(self._seen_rows.rows_of(asking.name), rows)
+        return Picked(seen.rows_of(asking.name), rows)
