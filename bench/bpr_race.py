@@ -17,7 +17,6 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from courses import Course
 from implicit.cpu.bpr import BayesianPersonalizedRanking
 from memory import MIB
@@ -97,7 +96,7 @@ def fit_implicit(data: Interactions, options: Options, n_threads: int, watch: Wa
         if watch(model):
             raise _Enough
 
-    matrix = sp.csr_matrix(data.user_items)
+    matrix = data.to_scipy()
     with threadpool_limits(1, "blas"), suppress(_Enough):
         model.fit(matrix, show_progress=False, callback=look)
 

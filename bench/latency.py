@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from implicit.cpu.als import AlternatingLeastSquares
 from records import line, parser, save
 from subjects import interactions
@@ -31,7 +30,7 @@ def calls(model: mfrank.ALS, data: Interactions, args: Any) -> dict[str, dict[st
     with threadpool_limits(1, "blas"):
         peer = AlternatingLeastSquares(factors=model.factors, num_threads=args.threads)
     peer.user_factors, peer.item_factors = model.user_factors.copy(), model.item_factors.copy()
-    rows = sp.csr_matrix(data.user_items)
+    rows = data.to_scipy()
     own = {"by_row": True, "n_threads": args.threads}
     return {
         "recommend": {

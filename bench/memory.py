@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 def peak_mib(ready: Callable[[], Contender], data: Interactions) -> float | None:
     """Peak of one fit in a process of its own; None where that cannot be measured."""
-    matrix = data.user_items
+    matrix = data.to_scipy()
     given = matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
     rise = peak_memory(partial(_fit, ready, matrix))
     return None if rise is None else (rise + given) / MIB
@@ -28,5 +28,5 @@ def needed_mib(data: Interactions, factors: int) -> float:
     return (4 * rows * factors + 2 * 8 * data.nnz + 8 * (rows + 2)) / MIB
 
 
-def _fit(ready: Callable[[], Contender], user_items: sp.csr_array) -> None:
+def _fit(ready: Callable[[], Contender], user_items: sp.csr_matrix) -> None:
     ready().fit(user_items)

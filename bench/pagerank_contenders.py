@@ -104,7 +104,7 @@ def methods(name: str, radius: float) -> list[GBN | GBP | GFN]:
 def neighbours(stage: Stage, kind: str, K: int, threads: int) -> Lists:
     """Item-kNN by implicit."""
     model = {"cosine": CosineRecommender, "bm25": BM25Recommender}[kind](K=K, num_threads=threads)
-    model.fit(sp.csr_matrix(stage.known.user_items), show_progress=False)
+    model.fit(stage.known.to_scipy(), show_progress=False)
     return model.recommend  # type: ignore[no-any-return]
 
 

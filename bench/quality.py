@@ -1,19 +1,22 @@
 """How well each objective ranks, all tuned alike: published splits, full ranking.
 
-Every contender gets the same number of trials: points of one low-discrepancy sequence in its own
+Every contender gets the same number of trials: points of one low-discrepancy sequence in its
 search box, judged by NDCG@20 on the validation part (the published one, or a tenth of each user's
 training items where there is none) after each of ``CHECKS`` epochs, until two of these in a row are
-below the trial's best. The best trial at its best epoch is fitted anew, with the same seed, on the
-training part alone, and judged once on the test part. Prints a table and writes it as JSON.
+below the trial's best. When all searches are over, the best trial of each at its best epoch is
+fitted anew, with the same seed, on the training part alone, and judged once on the test part.
+Where implicit takes part, so does WRMF at what was found for implicit: the two minimise one sum, so
+they differ by the libraries alone. Prints a table and writes it as JSON.
 
     python bench/quality.py ml-1m --factors 256 --trials 16
-    python bench/quality.py gowalla --factors 512 --trials 12 --models IALS
+    python bench/quality.py gowalla --factors 512 --trials 16 --models WRMF IALS implicit
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from contenders import contender
-from records import save
+from records import line, save
 from scipy.stats import qmc
 from subjects import load
 
@@ -36,8 +39,8 @@ Box = dict[str, tuple[float, float]]
 
 CHECKS = (1, 2, 3, 4, 6, 8, 11, 15)
 
-_WEIGHTED: Box = {"alpha": (1.0, 20.0), "regularization": (5.0, 300.0)}
-_RANKING: Box = {"alpha": (0.02, 0.2), "regularization": (0.03, 0.2)}
+_WEIGHTED: Box = {"alpha": (1.0, 100.0), "regularization": (3.0, 300.0)}
+_RANKING: Box = {"alpha": (0.005, 0.5), "regularization": (0.01, 1.0)}
 
 OBJECTIVES: dict[str, type[Any]] = {
     "WRMF": mfrank.WRMF,
@@ -46,24 +49,22 @@ OBJECTIVES: dict[str, type[Any]] = {
     "RGX": mfrank.RGX,
     "implicit": mfrank.WRMF,
 }
-BOXES: dict[str, dict[str, Box]] = {
-    "ml-1m": {
-        "WRMF": _WEIGHTED,
-        "IALS": {"alpha0": (0.003, 0.6), "regularization": (0.002, 0.06), "nu": (0.5, 1.0)},
-        "RG2": _RANKING,
-        "RGX": _RANKING,
-        "implicit": _WEIGHTED,
-    },
-    "gowalla": {
-        "WRMF": _WEIGHTED,
-        "IALS": {"alpha0": (0.004, 0.05), "regularization": (0.01, 0.08), "nu": (0.55, 0.85)},
-        "RG2": _RANKING,
-        "RGX": _RANKING,
-        "implicit": _WEIGHTED,
-    },
+BOXES: dict[str, Box] = {
+    "WRMF": _WEIGHTED,
+    "IALS": {"alpha0": (0.003, 0.3), "regularization": (0.001, 0.1), "nu": (0.5, 1.0)},
+    "RG2": _RANKING,
+    "RGX": _RANKING,
+    "implicit": _WEIGHTED,
 }
-"""Search boxes, by data set; implicit's is that of WRMF, which is its objective. Every axis but nu
-is searched on a logarithmic scale."""
+"""Where each objective is searched, whatever the data; implicit's box is that of WRMF, which is its
+objective. Every axis spans a factor of 100 on a logarithmic scale, but nu, whose range is what iALS
+means by it."""
+
+LIKE_IMPLICIT = "WRMF as implicit"
+"""The contender that is told what was found for implicit."""
+
+Found = tuple[float, int, dict[str, float]]
+"""Best validation NDCG@20, and the epochs and hyper-parameters that it takes."""
 
 
 def points(box: Box, trials: int, seed: int) -> list[dict[str, float]]:
@@ -80,7 +81,7 @@ def points(box: Box, trials: int, seed: int) -> list[dict[str, float]]:
 def make(name: str, options: dict[str, float], iterations: int, args: argparse.Namespace) -> Any:
     """Make a contender with the given hyper-parameters."""
     return contender("implicit cg" if name == "implicit" else "mfrank auto")(
-        objective=OBJECTIVES[name](**options),
+        objective=OBJECTIVES[name.removesuffix(" as implicit")](**options),
         factors=args.factors,
         iterations=iterations,
         n_threads=args.threads,
@@ -94,11 +95,11 @@ def judge(model: Any, truth: Interactions, train: Interactions) -> Evaluation:
 
 
 def search(
-    name: str, args: argparse.Namespace, train: Interactions, valid: Interactions
-) -> tuple[float, int, dict[str, float]]:
-    """Best validation NDCG@20, and the epochs and hyper-parameters that it takes."""
-    best: tuple[float, int, dict[str, float]] = (-1.0, 0, {})
-    for options in points(BOXES[args.data][name], args.trials, args.seed):
+    name: str, box: Box, args: argparse.Namespace, train: Interactions, valid: Interactions
+) -> Found:
+    """Search the box."""
+    best: Found = (-1.0, 0, {})
+    for options in points(box, args.trials, args.seed):
         model, seen = make(name, options, max(CHECKS), args), []
 
         def look(epoch: int, _: float, model: Any = model, seen: list[Any] = seen) -> None:
@@ -109,7 +110,7 @@ def search(
                 raise _PastItsBest
 
         with suppress(_PastItsBest):
-            model.fit(train.user_items, look)
+            model.fit(train.to_scipy(), look)
         value, epochs = max(seen)
         print(f"  {name} {options} valid NDCG@20 {value:.4f} after {epochs} epochs", flush=True)
         best = max(best, (value, epochs, options), key=lambda trial: trial[0])
@@ -128,10 +129,44 @@ def with_validation(split: Split, seed: int) -> tuple[Interactions, Interactions
     return part.train, part.test
 
 
+def chosen(args: argparse.Namespace, split: Split) -> dict[str, Found]:
+    """What each contender is to be fitted with, by the validation part alone, or as given."""
+    if args.options is not None:
+        return {name: (float("nan"), args.iterations, args.options) for name in args.models}
+    data = with_validation(split, args.seed)
+    found = {name: search(name, BOXES[name], args, *data) for name in args.models}
+    if "implicit" in found:
+        found[LIKE_IMPLICIT] = found["implicit"]
+    return found
+
+
+def judged(name: str, found: Found, split: Split, args: argparse.Namespace) -> dict[str, Any]:
+    """Fit to the training part, judge on the test part."""
+    value, epochs, options = found
+    began = time.perf_counter()
+    model = make(name, options, epochs, args).fit(split.train.to_scipy())
+    seconds = time.perf_counter() - began
+    result = judge(model, split.test, split.train)
+    recall, ndcg = result[Recall @ 20], result[NDCG @ 20]
+    own = math.isfinite(value) and name != LIKE_IMPLICIT
+    return {
+        "model": name,
+        "factors": args.factors,
+        "options": options,
+        "epochs": epochs,
+        "valid_ndcg@20": value if own else None,
+        "recall@20": recall.value,
+        "recall@20_error": recall.standard_error,
+        "ndcg@20": ndcg.value,
+        "ndcg@20_error": ndcg.standard_error,
+        "fit_seconds": seconds,
+    }
+
+
 def main() -> None:
-    """Tune, refit, judge, print, save."""
+    """Tune all, then refit and judge all; print and save."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", choices=BOXES)
+    parser.add_argument("data", choices=("gowalla", "ml-1m"))
     parser.add_argument("--factors", type=int, default=256)
     parser.add_argument(
         "--iterations", type=int, default=15, help="epochs where --options is given"
@@ -145,35 +180,9 @@ def main() -> None:
     args = parser.parse_args()
 
     split = load(args.data)
-    rows = []
-    for name in args.models:
-        found, epochs, options = None, args.iterations, args.options
-        if options is None:
-            found, epochs, options = search(name, args, *with_validation(split, args.seed))
-        began = time.perf_counter()
-        model = make(name, options, epochs, args).fit(split.train.user_items)
-        seconds = time.perf_counter() - began
-        result = judge(model, split.test, split.train)
-        recall, ndcg = result[Recall @ 20], result[NDCG @ 20]
-        rows.append(
-            {
-                "model": name,
-                "factors": args.factors,
-                "options": options,
-                "epochs": epochs,
-                "valid_ndcg@20": found,
-                "recall@20": recall.value,
-                "recall@20_error": recall.standard_error,
-                "ndcg@20": ndcg.value,
-                "ndcg@20_error": ndcg.standard_error,
-                "fit_seconds": seconds,
-            }
-        )
-        print(
-            f"{name} {options}, {epochs} epochs, {seconds:.1f} s: "
-            f"{recall.value:.4f} / {ndcg.value:.4f}",
-            flush=True,
-        )
+    rows = [judged(name, found, split, args) for name, found in chosen(args, split).items()]
+    for row in rows:
+        print(line(row))
     save(args.folder, f"quality-{args.data}-{args.factors}", rows)
 
 

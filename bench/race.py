@@ -2,7 +2,12 @@
 
 Turns alternate, and every other round goes backwards, so that a slow minute of the machine hits
 all. A row has the median over the rounds; each ratio is the median of the rounds' own ratios. The
-objective is evaluated in float64 by the same code at each library's factors.
+objective is evaluated in float64 by the same code at each library's factors, while the clock of the
+fit stands still.
+
+``start_in_epochs`` is all that a fit does beside its epochs (checks, transposing, first factors),
+in epochs of its own. ``seconds_to_objective`` is the whole time, that start included, until the
+objective is within .1 % of where ``PACEMAKER`` ends: what a user waits for.
 """
 
 from __future__ import annotations
@@ -12,12 +17,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from math import isnan
 from statistics import median
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from contenders import Contender, contender, present
+from contenders import Contender, contender, present, tells_of_epochs
 from records import parser
 
 import mfrank
@@ -27,18 +34,34 @@ from mfrank.data.interactions import Interactions
 YARDSTICKS = "mfrank auto", "mfrank cholesky"
 """Whose seconds all others' are divided by, where they take part."""
 
+PACEMAKER = "implicit cg"
+"""Whose last objective all are to reach, where it takes part: the default of the most used peer."""
+
+NEAR = 1.001
+
 
 @dataclass
 class Fit:
-    """Seconds of each epoch, and the objective by epoch where it was judged."""
+    """What one fit took, by epoch: seconds of each, objective, and seconds since it began."""
 
     seconds: list[float] = field(default_factory=list)
     objective: dict[int, float] = field(default_factory=dict)
+    since_begin: dict[int, float] = field(default_factory=dict)
 
     @property
     def pace(self) -> float:
         """Median seconds of an epoch."""
         return median(self.seconds)
+
+    @property
+    def start(self) -> float:
+        """Seconds of all that is no epoch."""
+        return self.since_begin[max(self.since_begin)] - len(self.seconds) * self.pace
+
+    def arrival(self, target: float) -> float:
+        """Seconds until the objective is no more than the target; NaN where it never was."""
+        there = (epoch for epoch, value in self.objective.items() if value <= target)
+        return self.since_begin.get(min(there, default=0), float("nan"))
 
 
 def options(doc: str | None, names: Sequence[str]) -> argparse.ArgumentParser:
@@ -84,10 +107,33 @@ def race(data: Interactions, factors: int, args: argparse.Namespace) -> list[dic
                 for yardstick in YARDSTICKS
                 if yardstick in fits
             },
+            **whole_fit(name, fits),
             **{f"objective@{epoch}": judged(own, epoch) for epoch in args.epochs},
         }
         for name, own in fits.items()
     ]
+
+
+def whole_fit(name: str, fits: dict[str, list[Fit]]) -> dict[str, float | None]:
+    """The start in epochs, seconds to the pacemaker's objective, and its seconds over these.
+
+    None of a library that tells of no epoch, or where the objective was not reached.
+    """
+    own = fits[name]
+    if not tells_of_epochs(name):
+        return {}
+    row: dict[str, float | None] = {
+        "start_in_epochs": median(fit.start / fit.pace for fit in own),
+    }
+    if PACEMAKER in fits:
+        targets = [NEAR * fit.objective[max(fit.objective)] for fit in fits[PACEMAKER]]
+        mine, theirs = (
+            [fit.arrival(target) for fit, target in zip(each, targets, strict=True)]
+            for each in (own, fits[PACEMAKER])
+        )
+        row["seconds_to_objective"] = _number(median(mine))
+        row["times_sooner"] = _number(median(b / a for a, b in zip(mine, theirs, strict=True)))
+    return row
 
 
 def entry(name: str, factors: int, args: argparse.Namespace) -> Callable[[], Contender]:
@@ -104,19 +150,22 @@ def entry(name: str, factors: int, args: argparse.Namespace) -> Callable[[], Con
 
 def fit_once(model: Contender, data: Interactions, args: argparse.Namespace) -> Fit:
     """Fit, judge after some epochs, end where patience does."""
-    fit = Fit()
+    fit, matrix = Fit(), data.to_scipy()  # of the class that all libraries read
+    began = perf_counter()
 
     def watch(epoch: int, took: float) -> None:
+        nonlocal began
+        stopped = perf_counter()
         fit.seconds.append(took)
-        if epoch not in args.epochs:
-            return
+        fit.since_begin[epoch] = stopped - began
         value = objective_value(model.objective, _double(model), data, args.threads)
         fit.objective[epoch] = value
-        if fit.pace * args.epochs[-1] > args.patience:
+        if epoch >= args.epochs[0] and fit.pace * args.epochs[-1] > args.patience:
             raise _OutOfPatience
+        began += perf_counter() - stopped
 
     with suppress(_OutOfPatience):
-        model.fit(data.user_items, watch)
+        model.fit(matrix, watch)
     return fit
 
 
@@ -132,6 +181,10 @@ def judged(fits: list[Fit], epoch: int) -> float | None:
 
 class _OutOfPatience(Exception):
     """Ends a fit from its watch."""
+
+
+def _number(value: float) -> float | None:
+    return None if isnan(value) else value
 
 
 def _double(model: Contender) -> SimpleNamespace:

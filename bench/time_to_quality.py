@@ -78,7 +78,7 @@ def course(model: str, options: dict[str, Any], split: Split) -> list[Point]:
         points.append(Point(epoch, stopped - began, ndcg))
         began += perf_counter() - stopped
 
-    fitted.fit(split.train.user_items, watch)
+    fitted.fit(split.train.to_scipy(), watch)
     return points
 
 

@@ -43,7 +43,7 @@ def implicit_lists(model: mfrank.ALS, data: Interactions, n: int, threads: int) 
     with threadpool_limits(1, "blas"):
         peer = AlternatingLeastSquares(factors=model.factors, num_threads=threads)
     peer.user_factors, peer.item_factors = model.user_factors.copy(), model.item_factors.copy()
-    rows = sp.csr_matrix(data.user_items)
+    rows = data.to_scipy()
 
     def ask() -> None:
         with threadpool_limits(1, "blas"):

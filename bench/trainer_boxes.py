@@ -71,6 +71,19 @@ BOXES: dict[tuple[bool, str], quality.Box] = {
     (True, "distance"): {"learning_rate": (0.003, 0.03)},
 }
 """By whether a trainer goes on from the factors of another, and by its scores."""
+_WEIGHTED: quality.Box = {"alpha": (1.0, 20.0), "regularization": (5.0, 300.0)}
+_RANKING: quality.Box = {"alpha": (0.02, 0.2), "regularization": (0.03, 0.2)}
+_BY_MASS: quality.Box = {"alpha0": (0.003, 0.6), "regularization": (0.002, 0.06), "nu": (0.5, 1.0)}
+_OF_GOWALLA: quality.Box = {
+    "alpha0": (0.004, 0.05),
+    "regularization": (0.01, 0.08),
+    "nu": (0.55, 0.85),
+}
+PEER_BOXES: dict[str, dict[str, quality.Box]] = {
+    data: {"WRMF": _WEIGHTED, "IALS": ials, "RG2": _RANKING, "implicit": _WEIGHTED}
+    for data, ials in (("ml-1m", _BY_MASS), ("gowalla", _OF_GOWALLA))
+}
+"""Narrower than quality.py's, as fits their few trials here: in favor of the peers."""
 IMPLICIT_BPR: quality.Box = {
     "learning_rate": (0.01, 0.2),
     "regularization": (1e-4, 0.03),

@@ -31,11 +31,10 @@ from typing import Any
 
 import numpy as np
 import quality
-import scipy.sparse as sp
 from implicit.cpu.bpr import BayesianPersonalizedRanking
 from records import line, parser, save
 from subjects import load
-from trainer_boxes import GOWALLA, IMPLICIT_BPR, LEADERS, LONG, PEERS, TRAINERS, points
+from trainer_boxes import GOWALLA, IMPLICIT_BPR, LEADERS, LONG, PEER_BOXES, PEERS, TRAINERS, points
 
 import mfrank
 from mfrank.data.interactions import Interactions
@@ -104,7 +103,7 @@ def search(name: str, args: argparse.Namespace, data: tuple[Interactions, Intera
         return search_implicit_bpr(args, train, valid)
     if name in PEERS:
         like = argparse.Namespace(**{**vars(args), "data": args.data.removesuffix("-seq")})
-        return quality.search(name, like, train, valid)
+        return quality.search(name, PEER_BOXES[like.data][name], like, train, valid)
     best: Found = (-1.0, 0, {})
     start = started(args, train, 0)
     stopping = mfrank.EarlyStopping(valid, JUDGE, course(args)[1])
@@ -145,7 +144,7 @@ def implicit_bpr(
         num_threads=args.threads,
         random_state=seed,
     )
-    model.fit(sp.csr_matrix(train.user_items), show_progress=False)
+    model.fit(train.to_scipy(), show_progress=False)
     return model
 
 
@@ -156,7 +155,7 @@ def refitted(name: str, found: Found, seed: int, args: argparse.Namespace, split
         return implicit_bpr(options, seed, args, split.train)
     if name in PEERS:
         like = argparse.Namespace(**{**vars(args), "seed": seed})
-        return quality.make(name, options, epochs, like).fit(split.train.user_items)
+        return quality.make(name, options, epochs, like).fit(split.train.to_scipy())
     start = started(args, split.train, seed)
     return up_to(epochs, descent(name, options, seed, args), split.train, start)
 

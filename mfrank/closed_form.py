@@ -44,7 +44,7 @@ class ClosedForm(Recommender):
         userid : id, or 1-D array-like of ids
             Users need not be known to the model.
         user_items : Interactions or scipy sparse
-            All rows of the matrix, or one for each user, with everything the user has.
+            Everything the users have: a row for each, in their order (see :class:`Recommender`).
         by_row : bool, default False
             Ids are row numbers.
 
@@ -66,7 +66,8 @@ class ClosedForm(Recommender):
     def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
         """Factors of one or many items solved exactly from their rows; nothing is stored.
 
-        As :meth:`recalculate_user`; ``item_users`` are Interactions, or sparse with a row per item.
+        As :meth:`recalculate_user`; ``item_users`` are Interactions, or sparse with a row for each
+        item.
         """
         users, items = sides(self.store, by_row=by_row)
         rows = self._clean(given_rows(item_users, itemid, items, users, "item_users"), "item_users")

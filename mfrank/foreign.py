@@ -14,6 +14,7 @@ import numpy as np
 
 from mfrank import twins
 from mfrank.arrays import on_host
+from mfrank.read_only import freeze
 
 __all__ = ["as_array", "is_on_gpu", "is_sparse_on_gpu", "sparse_to_host", "take", "to_host"]
 
@@ -93,7 +94,9 @@ def sparse_to_host(matrix: Any) -> Any:
     here = matrix.get()
     if here.format == "csr":
         for name in ("data", "indices", "indptr"):
-            twins.note(getattr(here, name), getattr(matrix, name))
+            copy = getattr(here, name)
+            freeze(copy)  # who keeps it need not copy it, by which it would be known no more
+            twins.note(copy, getattr(matrix, name))
     return here
 
 

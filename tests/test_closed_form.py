@@ -108,8 +108,8 @@ def test_strangers_may_be_called_anything() -> None:
 @pytest.mark.parametrize(
     ("raw", "rows", "message"),
     [
-        ([0, 1], toy()[[0]], "user_items must have 9 rows .* or 2 rows .* got 1"),
-        (99, toy(), "user_items must have 1 rows .* got 9"),
+        ([0, 1], toy()[[0]], "user_items must .* asked about, 2, .* whole matrix of 9; got 1"),
+        (99, toy(), "user_items must .* asked about, 1, .* got 9"),
         (0, toy()[:, :5], "user_items must have a column for each of the 7 items, got shape"),
         (0, np.ones((1, 7)), "user_items must be Interactions or a scipy sparse matrix"),
         (0, None, "user_items must be Interactions or a scipy sparse matrix"),

@@ -87,7 +87,7 @@ def test_a_recommender_may_answer_on_the_gpu(device: EmulatedGPU, came: list[int
     assert came
     assert max(came) <= max(wanted.n_users, 9)
     with pytest.raises(ValueError, match="item rows below 9"):
-        evaluate(lambda users, _, N: (there(users, _, N)[0] + 9,) * 2, test)
+        evaluate(lambda users, _, N: (there(users, _, N)[0] + 9,) * 2, test, train=train)
 
 
 def test_a_fit_that_is_watched_stays_on_the_gpu(device: EmulatedGPU, came: list[int]) -> None:

@@ -28,6 +28,12 @@ def made(loss: Loss | None = None, **options: Any) -> mfrank.Descent:
     return mfrank.Descent(loss or mfrank.SONG(), **(settings | options))  # type: ignore[arg-type]
 
 
+def fitted_auc(model: mfrank.Descent) -> float:
+    """How well the model ranks what it was fitted to."""
+    of_all = mfrank.evaluate(model, DATA, filter_already_liked_items=False, metrics=mfrank.AUC)
+    return float(of_all[mfrank.AUC].value)
+
+
 def named(loss: Loss) -> str:
     return type(loss).__name__
 
@@ -56,8 +62,7 @@ def test_every_loss_fits_saves_and_loads(loss: Loss, tmp_path: Path) -> None:
 def test_every_loss_learns_more_than_chance(loss: Loss) -> None:
     """The observed items of users come up: AUC far above a half on what was fitted."""
     model = made(loss, optimiser=mfrank.Adam(0.05), iterations=25).fit(DATA)
-    seen = mfrank.evaluate(model, DATA, metrics=mfrank.AUC)[mfrank.AUC].value
-    assert seen > 0.6
+    assert fitted_auc(model) > 0.6
 
 
 MANY = mfrank.synthetic(300, 1200, 30_000, random_state=0)
@@ -124,7 +129,7 @@ def test_cosine_factors_have_length_one() -> None:
 def test_losses_learn_distances(loss: Loss) -> None:
     options = {"scores": "distance", "temperature": 0.2, "iterations": 25}
     model = made(loss, optimiser=mfrank.Adam(0.05), **options).fit(DATA)
-    assert mfrank.evaluate(model, DATA, metrics=mfrank.AUC)[mfrank.AUC].value > 0.6
+    assert fitted_auc(model) > 0.6
 
 
 def test_a_model_of_distances_recommends_what_is_nearest() -> None:

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+import mfrank
+from mfrank.cli.main import main
 from mfrank.evaluation import evaluate as protocol
 from mfrank.evaluation.metrics import (
     AUC,
@@ -158,7 +161,7 @@ def test_equal_items_tie_wherever_they_stand() -> None:
     items = np.repeat(rng.normal(size=(1, 33)), 101, axis=0).astype(np.float32)
     model = Factors(rng.normal(size=(7, 33)).astype(np.float32), items)
     test = sp.csr_array(np.eye(7, 101))
-    result = evaluate(model, test, metrics=(AUC, AUPRC))
+    result = evaluate(model, test, metrics=(AUC, AUPRC), filter_already_liked_items=False)
     assert (per_user(result, AUC) == 0.5).all()
     np.testing.assert_allclose(per_user(result, AUPRC), 1 / 101)
 
@@ -176,10 +179,83 @@ def test_train_items_leave_the_relevant_items() -> None:
     assert f"{train.nnz} test entries that train has too" in str(mixed)
 
 
-def test_without_train_everything_is_ranked() -> None:
+def test_every_item_is_ranked_where_that_is_asked_for() -> None:
     model, train, _ = problem(5)
-    result = evaluate(model, train, metrics=Recall @ 9)
-    assert result["recall@9"].value == 1
+    result = evaluate(model, train, metrics=Recall @ 9, filter_already_liked_items=False)
+    assert (result["recall@9"].value, result.n_in_train) == (1, 0)
+    with pytest.raises(ValueError, match="leave it out to rank every item"):
+        evaluate(model, train, train=train, filter_already_liked_items=False)
+
+
+@pytest.mark.parametrize("model", ["factors", "store", "function", "served", "saved without"])
+def test_what_is_not_known_to_the_model_is_asked_for(model: str, tmp_path: Path) -> None:
+    factors, train, test = problem(5)
+    fitted = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(train)
+    unaware: dict[str, Any] = {
+        "factors": factors,
+        "store": fitted.store,
+        "function": fitted.recommend,
+        "served": mfrank.Recommender.of(fitted.store),
+        "saved without": mfrank.load(fitted.save(tmp_path / "model", with_seen=False)),
+    }
+    with pytest.raises(ValueError, match=r"train is needed.*filter_already_liked_items=False"):
+        evaluate(unaware[model], test)
+
+
+def test_a_fitted_model_leaves_out_what_it_has_seen(tmp_path: Path) -> None:
+    _, train, test = problem(5)
+    both = train + test
+    models: list[Any] = [
+        mfrank.ALS(factors=2, iterations=1, random_state=0).fit(train),
+        mfrank.Descent(factors=2, iterations=1, random_state=0).fit(train),
+    ]
+    models.append(mfrank.load(models[0].save(tmp_path / "model")))
+    for model in models:
+        told = evaluate(model, both, train=train, metrics=EVERYTHING)
+        known = evaluate(model, both, metrics=EVERYTHING)
+        np.testing.assert_array_equal(values(known), values(told))
+        assert known.n_in_train == told.n_in_train == train.nnz
+        everything = evaluate(model, both, metrics=AUC, filter_already_liked_items=False)
+        assert everything[AUC].value != known["auc"].value
+    with pytest.raises(ValueError, match="the data of the fit must have test's shape"):
+        evaluate(models[0], test[:3])
+
+
+def test_evaluate_compare_and_the_command_line_agree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = mfrank.synthetic(60, 40, 1500, random_state=0)
+    split = mfrank.by_ratio(data, random_state=0)
+    model = mfrank.ALS(factors=4, iterations=3, random_state=0)
+    told = mfrank.compare(
+        split, models={"mine": model}, repeats=1, metrics=["ndcg@10", "recall@5"], peak_memory=False
+    )["mine"].evaluation.to_dict()
+    model.fit(split.train)
+    assert evaluate(model, split.test, metrics=["ndcg@10", "recall@5"]).to_dict() == told
+    model.save(tmp_path / "model")
+    split.test.to_pandas().to_csv(tmp_path / "test.csv", index=False)
+    flags = ["--model", f"{tmp_path}/model", "--test", f"{tmp_path}/test.csv"]
+    metrics = ["--metric", "ndcg@10", "--metric", "recall@5", "--json", f"{tmp_path}/scores.json"]
+    assert main(["evaluate", *flags, *metrics]) == 0
+    assert json.loads((tmp_path / "scores.json").read_text()) == told
+    capsys.readouterr()
+
+
+def test_the_command_line_asks_for_what_a_model_does_not_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = mfrank.synthetic(60, 40, 1500, random_state=0)
+    model = mfrank.ALS(factors=4, iterations=1, random_state=0).fit(data)
+    model.save(tmp_path / "model", with_seen=False)
+    data.to_pandas().to_csv(tmp_path / "test.csv", index=False)
+    flags = ["evaluate", "--model", f"{tmp_path}/model", "--test", f"{tmp_path}/test.csv"]
+    assert main(flags) == 2
+    assert "name their file with --train, or rank every item with --include-seen" in (
+        capsys.readouterr().err
+    )
+    assert main([*flags, "--include-seen", "--json", f"{tmp_path}/scores.json"]) == 0
+    told = evaluate(model, data, filter_already_liked_items=False).to_dict()
+    assert json.loads((tmp_path / "scores.json").read_text()) == told
 
 
 def test_only_values_above_zero_are_relevant() -> None:
@@ -315,8 +391,9 @@ def test_padding_that_looks_like_an_item_is_no_second_hit() -> None:
 )
 def test_a_function_that_returns_something_else(ids: Any, message: str) -> None:
     test = sp.csr_array(np.ones((12, 9)))
+    nothing = sp.csr_array(test.shape)
     with pytest.raises(ValueError, match=message):
-        evaluate(lambda users, seen, N: (ids, ids * 0.0), test, metrics=Recall @ 3)
+        evaluate(lambda users, _, N: (ids, ids * 0.0), test, train=nothing, metrics=Recall @ 3)
 
 
 # --- comparison
@@ -348,7 +425,7 @@ def test_compare_is_a_paired_t_test() -> None:
 
 def test_one_user_has_no_standard_error() -> None:
     model, train, test = problem(14)
-    alone = evaluate(model, test, train=train, users=evaluate(model, test).users[:1])
+    alone = evaluate(model, test, train=train, users=evaluate(model, test, train=train).users[:1])
     assert math.isnan(alone["ndcg@10"].standard_error)
     assert math.isnan(alone.compare(alone, "ndcg@10").p_value)
 
@@ -371,7 +448,7 @@ def test_wrong_arguments() -> None:
     model, train, test = problem(16)
     wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"train": train[:3]}, ValueError, "train must have test's shape"),
-        ({"test": test[:3], "train": None}, ValueError, "the factors are of 12"),
+        ({"test": test[:3], "train": train[:3]}, ValueError, "the factors are of 12"),
         ({"test": np.ones((12, 9))}, TypeError, "test must be Interactions or a scipy"),
         ({"test": test * np.nan}, ValueError, "test must have finite values"),
         ({"metrics": ()}, ValueError, "metrics must be"),

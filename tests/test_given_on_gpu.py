@@ -302,7 +302,7 @@ def test_filters_on_the_gpu_are_checked_by_name(device: EmulatedGPU) -> None:
     backwards.indptr[1] = 2 * N_ITEMS + 1
     for argument, given_, message in (
         ("filter_items", wide, f"a column for each of the {N_ITEMS} items"),
-        ("items", many, "2 rows"),
+        ("items", many, "asked about, 2, "),
         ("user_items", outside, r"is damaged: its columns must lie in 0\.\."),
         ("items", backwards, "indptr ascend from 0"),
         ("items", device.asarray(np.array([N_ITEMS])), r"must lie in 0\.\."),

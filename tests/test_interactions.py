@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
+from mfrank.read_only import freeze
 
 quick = settings(max_examples=40, deadline=None)
 cell = st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(-2, 2), st.integers(0, 5))
@@ -234,12 +235,43 @@ def test_values_beyond_float32_are_refused(values):
     assert Interactions.of(big).user_items.data.tolist() == [1e39]
 
 
-def test_a_canonical_matrix_is_shared():
+PARTS = ("data", "indices", "indptr")
+
+
+@pytest.mark.parametrize("parts", [*((part,) for part in PARTS), PARTS])
+def test_arrays_are_shared_where_nobody_can_write_to_them(parts):
     matrix = sp.random_array(SHAPE, density=0.5, format="csr", dtype=np.float32, rng=1)
+    for part in parts:
+        freeze(getattr(matrix, part))
     made = Interactions.of(matrix)
-    for part in ("data", "indices", "indptr"):
-        assert np.shares_memory(getattr(matrix, part), getattr(made.user_items, part))
+    for part in PARTS:
+        shared = np.shares_memory(getattr(matrix, part), getattr(made.user_items, part))
+        assert shared == (part in parts)
     assert Interactions.of(made) is made
+
+
+def test_a_read_only_view_of_an_array_that_can_be_written_to_is_not_shared():
+    matrix = sp.random_array(SHAPE, density=0.5, format="csr", dtype=np.float32, rng=1)
+    written, matrix.data = matrix.data, matrix.data.view()
+    matrix.data.flags.writeable = False
+    made = Interactions.of(matrix)
+    before = made.user_items.data.copy()
+    written[:] = 0
+    assert np.array_equal(made.user_items.data, before)
+
+
+def test_nobody_can_write_to_interactions():
+    data = Interactions.from_arrays([0, 1, 1], [2, 0, 1], [3.0, 4, 5], [7, 8, 9], shape=(2, 3))
+    of = [data.user_items, data.item_users, data.at_least(4, binary=True).user_items]
+    arrays = [getattr(matrix, part) for matrix in of for part in PARTS]
+    for array in (*arrays, data.timestamps, data.counts.users, data.counts.items):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    own = data.to_scipy()
+    own.data[...] = 0
+    own.eliminate_zeros()
+    assert isinstance(own, sp.csr_matrix)
+    assert data.user_items.sum() == 12
 
 
 def test_flags_of_a_matrix_are_not_believed():
@@ -272,7 +304,7 @@ def test_damaged_matrices_are_refused(form, part, bad):
 def test_damaged_coordinates_are_refused():
     matrix = sp.coo_array(np.eye(3, dtype=np.float32))
     matrix.coords[1][0] = 3
-    with pytest.raises(ValueError, match=r"item row lies outside 0\.\.2"):
+    with pytest.raises(ValueError, match=r"column lies outside 0\.\.2"):
         Interactions.of(matrix)
 
 

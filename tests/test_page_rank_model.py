@@ -496,7 +496,7 @@ def test_a_bare_store_ranks_by_the_prior() -> None:
     assert ids.tolist() == order.tolist()
     np.testing.assert_allclose(scores[:-1], np.log(model.item_prior[order[:-1]]))
     assert model.item_prior[N_ITEMS - 1] == 0
-    mfrank.evaluate(model.store, data)
+    mfrank.evaluate(model.store, data, filter_already_liked_items=False)
 
 
 def test_prior_is_blended_with_factors() -> None:

@@ -22,7 +22,15 @@ from threadpoolctl import threadpool_limits
 
 import mfrank
 
-__all__ = ["NAMES", "Contender", "Watch", "confidences", "contender", "present"]
+__all__ = [
+    "NAMES",
+    "Contender",
+    "Watch",
+    "confidences",
+    "contender",
+    "present",
+    "tells_of_epochs",
+]
 
 SOLVERS = {
     "mfrank": ("auto", "cholesky", "cg"),
@@ -68,14 +76,14 @@ class Contender(ABC):
     stops: tuple[int, ...] = ()
     model: Any = field(init=False, default=None, repr=False)
 
-    def fit(self, user_items: sp.csr_array, watch: Watch | None = None) -> Self:
+    def fit(self, user_items: sp.csr_matrix, watch: Watch | None = None) -> Self:
         """Fit to a users x items matrix; the watch may raise to end it."""
         with threadpool_limits(self.blas_threads, "blas"):
             self._run(user_items, watch or _look_away)
         return self
 
     @abstractmethod
-    def _run(self, user_items: sp.csr_array, watch: Watch) -> None:
+    def _run(self, user_items: sp.csr_matrix, watch: Watch) -> None:
         """Make ``model``, fit it, tell the watch."""
 
     @property
@@ -95,6 +103,11 @@ def contender(name: str) -> Callable[..., Contender]:
     return partial(import_module(f"{__name__}.{library}").Fitter, solver=solver)
 
 
+def tells_of_epochs(name: str) -> bool:
+    """Whether the library says when an epoch of its fit is done."""
+    return name.split()[0] != "cmfrec"
+
+
 def present(names: Sequence[str]) -> list[str]:
     """The contenders that can run here; of a library that is not installed a line is said."""
     absent = set()
@@ -107,9 +120,9 @@ def present(names: Sequence[str]) -> list[str]:
     return [name for name in names if name.split()[0] not in absent]
 
 
-def confidences(objective: mfrank.WRMF, user_items: sp.csr_array) -> sp.csr_matrix:
-    """What an observed cell weighs, float32, in the older of scipy's classes, which peers read."""
-    matrix: sp.csr_matrix = sp.csr_matrix(user_items.astype(np.float32))  # astype copies
+def confidences(objective: mfrank.WRMF, user_items: sp.csr_matrix) -> sp.csr_matrix:
+    """What an observed cell weighs, float32."""
+    matrix: sp.csr_matrix = user_items.astype(np.float32)  # a copy
     matrix.data *= objective.alpha
     return matrix
 

@@ -20,7 +20,7 @@ class Fitter(Contender):
 
     places = "A_", "B_"
 
-    def _run(self, user_items: sp.csr_array, watch: Watch) -> None:
+    def _run(self, user_items: sp.csr_matrix, watch: Watch) -> None:
         beyond = confidences(self.objective, user_items).tocoo()
         beyond.data -= 1.0
         single = self._seconds(beyond, 1) if self.stops else 0.0

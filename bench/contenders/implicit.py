@@ -11,7 +11,7 @@ from contenders import Contender, Watch
 class Fitter(Contender):
     """Conjugate gradients (3 steps, its default) or Cholesky."""
 
-    def _run(self, user_items: sp.csr_array, watch: Watch) -> None:
+    def _run(self, user_items: sp.csr_matrix, watch: Watch) -> None:
         self.model = AlternatingLeastSquares(
             factors=self.factors,
             alpha=self.objective.alpha,
@@ -22,7 +22,7 @@ class Fitter(Contender):
             use_cg=self.solver == "cg",
         )
         self.model.fit(
-            sp.csr_matrix(user_items),
+            user_items,
             show_progress=False,
             callback=lambda epoch, took, _: watch(epoch + 1, took),
         )

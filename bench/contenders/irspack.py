@@ -15,7 +15,7 @@ class Fitter(Contender):
 
     places = "trainer.core_trainer.user", "trainer.core_trainer.item"
 
-    def _run(self, user_items: sp.csr_array, watch: Watch) -> None:
+    def _run(self, user_items: sp.csr_matrix, watch: Watch) -> None:
         beyond = confidences(self.objective, user_items)
         beyond.data -= 1.0
         self.model = IALSRecommender(

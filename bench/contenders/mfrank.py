@@ -13,7 +13,7 @@ class Fitter(Contender):
 
     blas_threads = None
 
-    def _run(self, user_items: sp.csr_array, watch: Watch) -> None:
+    def _run(self, user_items: sp.csr_matrix, watch: Watch) -> None:
         self.model = mfrank.ALS(
             self.objective,
             factors=self.factors,

@@ -15,8 +15,6 @@ from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
-import scipy.sparse as sp
-
 from mfrank.als import HalfSteps
 from mfrank.backends import SolveOptions, choose
 from mfrank.cores import usable_cores
@@ -123,7 +121,7 @@ def fit_once(unfitted: Any, train: Interactions) -> Fit:
     """
     model = deepcopy(unfitted)
     walks = isinstance(model, SupervisedPageRank)
-    given = train if walks else sp.csr_matrix(train.user_items)
+    given = train if walks else train.to_scipy()
     epochs: list[float] = []
     with _blas_as_it_likes(model):
         began = perf_counter()

@@ -9,6 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.csr_checks import checked
+from mfrank.read_only import unshared
+
 __all__ = [
     "Duplicates",
     "check_shape",
@@ -69,37 +72,26 @@ def from_triples(
 def from_sparse(matrix: Any, *, duplicates: Duplicates) -> sp.csr_array:
     """Cells of a scipy sparse matrix in any format, which stays as it is.
 
-    A canonical CSR of the right dtype without zeros is shared, not copied.
+    Nothing that others can write to is shared with it: arrays that are read-only may be.
 
     Raises
     ------
     ValueError
         If it is not two-dimensional, or its index arrays are damaged.
     TypeError
-        If its values are neither booleans, integers nor real numbers.
+        If it is not sparse, or its values are neither booleans, integers nor real numbers.
     """
-    if matrix.ndim != 2:
-        raise ValueError(f"expected a matrix of users x items, got {matrix.ndim} dimension(s)")
+    triples = checked(matrix, "the matrix")
     if matrix.dtype.kind not in "biuf":
         raise TypeError(f"values must be real numbers, got dtype {matrix.dtype}")
     check_shape(matrix.shape)
     dtype = np.float64 if matrix.dtype == np.float64 else np.float32
-    if matrix.format in ("csr", "csc"):
-        # An own object over the same arrays: its flags are computed, not believed, and setting
-        # them does not touch what was given.
-        make = sp.csr_array if matrix.format == "csr" else sp.csc_array
-        own = make((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
-        own.check_format(full_check=True)
-        matrix = own.tocsr()
-        if matrix.has_canonical_format:
-            data = _rounded(matrix.data, dtype)
-            rows = sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-            return _without_zeros(rows, None)[0]
-    triples = matrix.tocoo()
+    if triples.format == "csr" and triples.has_canonical_format:
+        arrays = _rounded(triples.data, dtype), triples.indices, triples.indptr
+        rows = sp.csr_array(tuple(map(unshared, arrays)), shape=matrix.shape)
+        return _without_zeros(rows, None)[0]
+    triples = triples.tocoo()
     users, items = triples.coords
-    for name, rows, n in zip(("user", "item"), (users, items), matrix.shape, strict=True):
-        if len(rows) and not (rows.min() >= 0 and rows.max() < n):
-            raise ValueError(f"the matrix is damaged: a {name} row lies outside 0..{n - 1}")
     return from_triples(
         users, items, triples.data, None, shape=matrix.shape, duplicates=duplicates, dtype=dtype
     )[0]

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ from mfrank.data.intake import IdsLike
 from mfrank.foreign import sparse_to_host
 from mfrank.pickles import MadeOfFields
 from mfrank.quadratic import Counts
+from mfrank.read_only import read_only, read_only_rows
 
 __all__ = ["Interactions"]
 
@@ -34,7 +35,8 @@ class Interactions(MadeOfFields):
     """Observed cells of the users x items matrix, with the ids of its rows and columns.
 
     Made by :meth:`from_arrays`, :meth:`from_sparse`, :meth:`from_pandas`, :meth:`from_file` or
-    :meth:`of`, which keep these rules; immutable, and what it is made from is never modified.
+    :meth:`of`, which keep these rules; immutable: its arrays are read-only, and it shares none with
+    what it is made from, which is never modified.
 
     - A cell given more than once is merged by ``duplicates``: "sum" (the default; in float64),
       "max", or "last", the value with the latest timestamp if there are timestamps (of equal
@@ -52,8 +54,8 @@ class Interactions(MadeOfFields):
     Attributes
     ----------
     user_items : scipy.sparse.csr_array, shape (n_users, n_items)
-        float32 or float64; columns ascending within a row, no duplicates, no zeros. It may share
-        memory with the matrix it was made from: treat it as read-only.
+        float32 or float64; columns ascending within a row, no duplicates, no zeros. Read-only:
+        :meth:`to_scipy` gives a copy to work on.
     user_ids, item_ids : Ids
         Raw ids of rows and columns.
     timestamps : int64, shape (nnz,), or None
@@ -75,6 +77,9 @@ class Interactions(MadeOfFields):
             )
         if self.timestamps is not None and len(self.timestamps) != self.user_items.nnz:
             raise ValueError(f"{len(self.timestamps)} timestamps for {self.nnz} entries")
+        object.__setattr__(self, "user_items", read_only_rows(self.user_items, "user_items"))
+        if self.timestamps is not None:
+            object.__setattr__(self, "timestamps", read_only(self.timestamps))
 
     @classmethod
     def from_arrays(
@@ -137,10 +142,11 @@ class Interactions(MadeOfFields):
     ) -> Interactions:
         """Interactions from a scipy (or CuPy) sparse matrix (users x items) in any format.
 
-        Ids are given in row order; left out, the row numbers are the ids. A canonical CSR is
-        shared, not copied. CuPy's are copied to be checked, and to plan fits with; of a canonical
-        CSR without zeros that you keep, ``backend="cuda"`` then reads the rows where they lie. Do
-        not write to what is shared.
+        Ids are given in row order; left out, the row numbers are the ids. The matrix is copied, but
+        for arrays of a canonical CSR that cannot be written to (``flags.writeable`` is False, such
+        as those of ``numpy.memmap(mode="r")``), which are shared. CuPy's are copied to be checked,
+        and to plan fits with; of a canonical CSR without zeros that you keep, ``backend="cuda"``
+        then reads the rows where they lie: do not write to these.
 
         Raises
         ------
@@ -238,13 +244,14 @@ class Interactions(MadeOfFields):
     @cached_property
     def item_users(self) -> sp.csr_array:
         """The other orientation, shape (n_items, n_users); built once."""
-        return self.user_items.T.tocsr()
+        return read_only_rows(self.user_items.T.tocsr(), "item_users")
 
     @cached_property
     def counts(self) -> Counts:
         """Observed items of each user, and users of each item."""
         items = np.bincount(self.user_items.indices, minlength=self.n_items)
-        return Counts(np.diff(self.user_items.indptr).astype(np.int64), items.astype(np.int64))
+        users = np.diff(self.user_items.indptr)
+        return Counts(*(read_only(each.astype(np.int64)) for each in (users, items)))
 
     @property
     def entry_users(self) -> NDArray[np.int32]:
@@ -283,9 +290,11 @@ class Interactions(MadeOfFields):
         if not np.isfinite(threshold):
             raise ValueError(f"threshold must be finite, got {threshold}")
         kept = self.take(self.user_items.data >= float(threshold))
-        if binary:
-            kept.user_items.data[:] = 1  # fresh from take, not yet shared
-        return kept
+        if not binary:
+            return kept
+        rows = kept.user_items
+        ones = sp.csr_array((np.ones_like(rows.data), rows.indices, rows.indptr), rows.shape)
+        return replace(kept, user_items=ones)
 
     def k_core(
         self, k: int, *, user_k: int | None = None, item_k: int | None = None
@@ -307,6 +316,14 @@ class Interactions(MadeOfFields):
         return Interactions(
             user_items, self.user_ids.take(rows), self.item_ids.take(columns), times
         )
+
+    def to_scipy(self) -> sp.csr_matrix:
+        """The matrix users x items for other libraries: a copy of its own, to be written to.
+
+        Of scipy's older class, as implicit reads no other: ``model.fit(data.to_scipy())``.
+        """
+        matrix: sp.csr_matrix = sp.csr_matrix(self.user_items, copy=True)
+        return matrix
 
     def to_pandas(self) -> Any:
         """DataFrame with the columns user, item, value and, if there are any, timestamp.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,7 @@ from mfrank.amounts import check_count
 from mfrank.arrays import beside, on_host
 from mfrank.backends import choose
 from mfrank.csr import CSR
+from mfrank.csr_checks import checked_rows
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.judgements import find, judge, keys, stand
 from mfrank.evaluation.kinds import CatalogueMetric, ListMetric, Metric, RankingMetric
@@ -23,6 +24,7 @@ from mfrank.evaluation.report import Evaluation, Score
 from mfrank.foreign import sparse_to_host
 from mfrank.retrieval.asked import check_rows
 from mfrank.retrieval.candidates import HasUserItems
+from mfrank.retrieval.seen import Seen
 
 __all__ = ["DEFAULT_METRICS", "evaluate"]
 
@@ -39,6 +41,7 @@ def evaluate(
     test: UserItems,
     *,
     train: UserItems | None = None,
+    filter_already_liked_items: bool = True,
     metrics: Metric | str | Iterable[Metric | str] = DEFAULT_METRICS,
     users: ArrayLike | None = None,
     batch_size: int | None = None,
@@ -48,10 +51,11 @@ def evaluate(
     """Rank all items for each user and score the rankings by what ``test`` holds.
 
     An item is relevant to a user where its test value is above 0; that value is its relevance to
-    graded metrics. What ``train`` holds of a user (every stored entry) is never ranked; a test
-    entry that train holds too is no longer relevant, and is counted. Users without a relevant item
-    are left out, and counted. Metrics of the first ranks break ties by lower item row; AUC and
-    AUPRC treat items whose scores are equal as tied.
+    graded metrics. What a user had in the fit (every entry stored in ``train``) is not ranked
+    again, as ``recommend`` does not list it; a test entry that train holds too is no longer
+    relevant, and is counted. Users without a relevant item are left out, and counted. Metrics of
+    the first ranks break ties by lower item row; AUC and AUPRC treat items whose scores are equal
+    as tied.
 
     Where the lists lie on a GPU, as of factors with ``backend="cuda"`` or where a recommender's
     arrays do, metrics are computed there, and only the users' values come back. What is relevant is
@@ -68,7 +72,11 @@ def evaluate(
     test : Interactions, or sparse of scipy's or CuPy's, shape (n_users, n_items)
         What the users chose.
     train : Interactions, or sparse of scipy's or CuPy's, shape (n_users, n_items), optional
-        What not to rank; None ranks everything.
+        What not to rank: what the model was fitted to. None takes what it knows of that, as a
+        fitted or loaded model of mfrank's does; factors, functions and other libraries' models do
+        not.
+    filter_already_liked_items : bool, default True
+        False ranks every item, also what users had; ``train`` is then to be left out.
     metrics : Metric or str, or several
         What to compute, in one pass (``mfrank.evaluation.metrics``).
     users : array of int, optional
@@ -83,15 +91,13 @@ def evaluate(
     Raises
     ------
     TypeError, ValueError
-        Shapes do not fit, values are not finite, a metric is not known or lacks its cutoff.
+        Shapes do not fit, values are not finite, a metric is not known or lacks its cutoff; or
+        ``train`` is needed, as it is not known what the model was fitted to.
     """
     relevance = _matrix(test, "test")
     n_users, n_items = relevance.shape
     tally = _Tally(_read_metrics(metrics), n_items)
-    seen = sp.csr_array(relevance.shape) if train is None else _matrix(train, "train")
-    if seen.shape != relevance.shape:
-        raise ValueError(f"train must have test's shape {relevance.shape}, got {seen.shape}")
-    rows_seen = _rows(train, seen)
+    seen, rows_seen = _not_ranked(model, train, filter_already_liked_items, relevance.shape)
     ranker = ranker_of(model, seen, rows_seen, choose(backend), n_threads)
     asked = np.arange(n_users) if users is None else np.unique(check_rows(users, n_users, "users"))
     if batch_size is not None:
@@ -170,7 +176,7 @@ def _matrix(rows: UserItems, name: str) -> sp.csr_array:
         raise TypeError(
             f"{name} must be Interactions or a scipy sparse matrix, got {type(rows).__name__}"
         )
-    canonical: sp.csr_array = sp.csr_array(cast(Any, matrix))
+    canonical = checked_rows(matrix, name)
     if not canonical.has_canonical_format:
         canonical = canonical.copy()
         canonical.sum_duplicates()
@@ -179,11 +185,32 @@ def _matrix(rows: UserItems, name: str) -> sp.csr_array:
     return canonical
 
 
-def _rows(given: UserItems | None, matrix: sp.csr_array) -> CSR:
-    """Rows of a matrix as kernels read them; of Interactions those that they keep."""
-    if isinstance(given, Interactions):
-        return given.user_rows(None)
-    return CSR.from_scipy(matrix, None)
+def _not_ranked(
+    model: Any, train: UserItems | None, filters: bool, shape: tuple[int, int]
+) -> tuple[sp.csr_array, CSR]:
+    """What users had: the matrix, and its rows as kernels read them."""
+    if not filters:
+        if train is not None:
+            raise ValueError("train is what not to rank: leave it out to rank every item")
+        nothing = sp.csr_array(shape)
+        return nothing, CSR.from_scipy(nothing, None)
+    known: Seen | None = getattr(model, "seen", None)
+    if train is None:
+        if not isinstance(known, Seen):
+            raise ValueError(
+                "train is needed: what the model was fitted to, which is not ranked again. Pass "
+                "it, or filter_already_liked_items=False to rank every item"
+            )
+        seen, rows = known.matrix, known.rows_of("user")
+    elif isinstance(train, Interactions):
+        seen, rows = train.user_items, train.user_rows(None)
+    else:
+        seen = _matrix(train, "train")
+        rows = CSR.from_scipy(seen, None)
+    if seen.shape != shape:
+        name = "train" if train is not None else "the data of the fit"
+        raise ValueError(f"{name} must have test's shape {shape}, got {seen.shape}")
+    return seen, rows
 
 
 def _relevant(test: sp.csr_array, seen: CSR) -> tuple[sp.csr_array, NDArray[np.int64]]:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import scipy.sparse as sp
 
 from mfrank.amounts import check_count
+from mfrank.csr_checks import checked_rows
 from mfrank.evaluation.evaluate import UserItems, evaluate
 from mfrank.evaluation.kinds import CatalogueMetric, Metric
 from mfrank.evaluation.metrics import NDCG
@@ -63,7 +64,7 @@ class EarlyStopping:
             )
         if (found := cast(Any, valid).shape) != train.shape:
             raise ValueError(f"valid must have the data's shape {train.shape}, got {found}")
-        likes = sp.csr_array(cast(Any, valid)) > 0
+        likes = checked_rows(valid, "valid") > 0
         if likes.nnz == likes.multiply(train.astype(bool)).nnz:
             raise ValueError("valid has no interaction that the fit's data do not have")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, get_args
 
@@ -256,7 +257,7 @@ class Descent(FactorModel):
         if kept is not None and past is not None:
             seed = kept.resume(past, tables, memory)
             history = [dict(record) for record in past.history]
-            self._store, self._seen = replace(past, extras={}), data.user_items
+            self._store, self._seen = replace(past, extras={}), copy(data.user_items)
         drawer = ListDrawer(
             rows,
             self._sampling,

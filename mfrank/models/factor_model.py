@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -103,7 +104,7 @@ class FactorModel(Parameters, Recommender):
     def _take(self, step: Step, data: Interactions, records: list[Record]) -> None:
         """Hold the factors of an epoch in place of those before."""
         self._store = self._stored(data, step, records)
-        self._seen = data.user_items
+        self._seen = copy(data.user_items)  # whose arrays nobody can write to
 
     def _stored(self, data: Interactions, step: Step, history: Sequence[Record]) -> FactorStore:
         return FactorStore(

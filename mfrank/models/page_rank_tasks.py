@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.csr_checks import checked_rows
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import leave_last
@@ -126,5 +127,4 @@ def _labels(labels: Any, data: Interactions) -> sp.csr_array:
         raise ValueError(
             f"labels must have data's shape {data.user_items.shape}, got {table.shape}"
         )
-    rows: sp.csr_array = sp.csr_array(table)
-    return rows
+    return checked_rows(table, "labels")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,7 @@ from mfrank.amounts import check_above_zero, check_count, share
 from mfrank.backends import choose
 from mfrank.chains import Moves
 from mfrank.csr import CSR
+from mfrank.csr_checks import checked_rows
 from mfrank.pagerank.stationary import Walker, settled
 
 __all__ = ["RandomWalk", "pagerank"]
@@ -41,12 +42,7 @@ class RandomWalk:
         ValueError, TypeError
             If it is not square, or weights are negative or not finite.
         """
-        if not sp.issparse(links):
-            raise TypeError(
-                f"links must be a scipy sparse matrix (from, to), got {type(links).__name__}; "
-                "convert a dense array with scipy.sparse.csr_array(array)"
-            )
-        out = sp.csr_array(cast(Any, links), dtype=np.float64)
+        out = checked_rows(links, "links").astype(np.float64, copy=False)
         if out.shape[0] != out.shape[1] or out.shape[0] == 0:
             raise ValueError(f"links must be square, nodes x nodes, got shape {out.shape}")
         if not (out.has_canonical_format and out.data.all()):

@@ -20,6 +20,7 @@ from mfrank.reranking.held_out import Found, HeldOut, in_rows_of
 from mfrank.reranking.pairs import blocks, described, training_pairs
 from mfrank.retrieval.lists import Answer
 from mfrank.retrieval.recommender import NotFittedError, Recommender
+from mfrank.retrieval.seen import Seen
 from mfrank.retrieval.sides import Matrix, Raw, given_rows, is_single, sides
 from mfrank.seeds import Seed, generator
 
@@ -154,6 +155,11 @@ class Reranker(Parameters):
     def found(self) -> Found:
         """How many of the held-out items of the fit were among the candidates."""
         return self._fitted().found
+
+    @property
+    def seen(self) -> Seen | None:
+        """Which items each user has, as the first stage knows them: what lists leave out."""
+        return self.model.seen
 
     def over(self, model: Recommender) -> Self:
         """The same trees over another first stage, such as one refitted on all of the data.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import beside, on_host
 from mfrank.csr import CSR
+from mfrank.csr_checks import checked_rows
 from mfrank.foreign import as_array
 from mfrank.picked import Listed, Picked
 
@@ -79,30 +80,48 @@ class Asked:
         """Queries that the model has no row for."""
         return cls(None, n_queries, 0)
 
-    def pick(self, matrix: sp.csr_array, name: str) -> sp.csr_array:
-        """Each query's row of ``matrix``, which has a row per row of the model or per query.
+    def pick(self, matrix: Any, name: str) -> sp.csr_array:
+        """Each query's row of a matrix that was given beside the queries.
 
-        As many rows as the model has: the whole matrix, whoever is asked. Else one row per query.
+        As many rows as queries: a row for each, in their order. Else, as many as the model has
+        rows: the whole matrix, from which each query's row is taken.
+
+        Parameters
+        ----------
+        matrix : scipy.sparse, of any format
+        name : str
+            What it is called in errors.
+
+        Raises
+        ------
+        ValueError
+            It has any other number of rows, or is damaged.
         """
-        given = matrix.shape[0]
-        if not self._is_whole(given, name):
-            return matrix
-        rows = on_host(self.rows)
-        every = self.n_queries == given and np.array_equal(rows, np.arange(given))
-        return matrix if every else matrix[rows]
+        rows = on_host(self.rows) if self._takes_whole(matrix.shape[0], name) else None
+        return checked_rows(matrix, name, rows)
+
+    def own(self, matrix: Any, name: str) -> sp.csr_array:
+        """Each query's row of a matrix that says by itself whose rows it holds: all the model's."""
+        if self.rows is None or matrix.shape[0] != self.n_rows:
+            raise ValueError(
+                f"{name} must have a row for each of the model's {self.n_rows}, got "
+                f"{matrix.shape[0]}"
+            )
+        return checked_rows(matrix, name, on_host(self.rows))
 
     def pick_lists(self, rows: CSR, name: str) -> Listed:
         """As :meth:`pick`, without a copy."""
-        whole = self._is_whole(rows.n_rows, name)
+        whole = self._takes_whole(rows.n_rows, name)
         return Picked(rows, self.rows) if whole and self.rows is not None else rows
 
-    def _is_whole(self, given: int, name: str) -> bool:
-        """Whether so many rows are one for each of the model's; ValueError where they are none."""
-        if self.rows is not None and given == self.n_rows:
-            return True
+    def _takes_whole(self, given: int, name: str) -> bool:
+        """Whether so many rows are the whole matrix; ValueError where they are neither."""
         if given == self.n_queries:
             return False
-        whole = "" if self.rows is None else f"{self.n_rows} rows (the whole matrix) or "
+        if self.rows is not None and given == self.n_rows:
+            return True
+        whole = "" if self.rows is None else f", or be the whole matrix of {self.n_rows}"
         raise ValueError(
-            f"{name} must have {whole}{self.n_queries} rows (one per query), got {given}"
+            f"{name} must have as many rows as there are ids asked about, {self.n_queries}, in "
+            f"their order{whole}; got {given}. Pass the rows of these ids, such as {name}[rows]"
         )

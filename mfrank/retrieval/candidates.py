@@ -74,11 +74,12 @@ class Candidates:
             Items the model has.
         user_items : Interactions or sparse of scipy's or CuPy's, optional
             What each query has seen and shall not get again. Every stored entry counts, an
-            explicit zero too. Whole matrix or one row per query (:meth:`Asked.pick`); lists that
-            are read already are taken as they are, one per query.
+            explicit zero too. Of Interactions, each query's row is taken; a sparse matrix has a
+            row for each query, or is the whole matrix (:meth:`Asked.pick`); lists that are read
+            already are taken as they are, one per query.
         filter_items : optional
             Items not to get: one list for all queries; or one per query, as a sparse matrix, a
-            list of lists or an array with a row each, whole or a row per query.
+            list of lists or an array with a row each (:meth:`Asked.pick`).
         items : optional
             The only items to get, in the same forms. An empty list allows none.
 
@@ -132,7 +133,9 @@ class Candidates:
 def _seen(user_items: Any, asked: Asked, n_items: int) -> Listed | None:
     if user_items is None or isinstance(user_items, CSR | Picked):
         return user_items
-    seen = user_items.user_items if isinstance(user_items, HasUserItems) else user_items
+    seen = user_items
+    if isinstance(user_items, HasUserItems):
+        seen = asked.own(user_items.user_items, "user_items")
     if not (sp.issparse(seen) or is_sparse_on_gpu(seen)):
         raise TypeError(
             f"user_items must be Interactions or a scipy sparse matrix, got {type(seen).__name__}"
@@ -172,7 +175,7 @@ def _pattern(values: Any, asked: Asked, n_items: int, name: str) -> sp.csr_array
         raise ValueError(
             f"{name} must have a column for each of the {n_items} items, got shape {matrix.shape}"
         )
-    picked = asked.pick(sp.csr_array(matrix), name)
+    picked = asked.pick(matrix, name)
     marks = np.ones(len(picked.indices), dtype=bool)
     rows = (marks, picked.indices, picked.indptr)
     # Sorting happens in place: never in the caller's arrays.

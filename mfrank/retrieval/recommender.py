@@ -33,6 +33,11 @@ class Recommender:
     Ids are those the model was fitted with: a DataFrame's own, or row numbers where it was fitted
     on a matrix. ``by_row=True`` speaks row numbers in any case, in arguments and answers.
 
+    A sparse matrix beside ids (``user_items``, ``filter_items``, ``items`` and the like) has a row
+    for each id asked about, in their order, as with implicit: ``recommend(ids, matrix[ids])``. One
+    with another number of rows, which is that of the model, is the whole matrix, and each id's row
+    is taken from it. Interactions are read by their ids. Any other number of rows is an error.
+
     Lists keep a contract: exactly the N best, sorted by score, ties by lower row number; never an
     item that was filtered, by the seen items or by the call; where fewer candidates than N are
     left, the rest of the list has score NaN and id -1 (None where ids are not row numbers). Memory
@@ -89,6 +94,15 @@ class Recommender:
         """Id of each item row."""
         return self.placed.item_ids
 
+    @property
+    def seen(self) -> Seen | None:
+        """Which items each user has, as of the fit: what lists leave out. None: it is not known."""
+        if self._seen is None:
+            return None
+        if self._seen_rows is None or self._seen_rows.matrix is not self._seen:
+            self._seen_rows = Seen(self._seen)
+        return self._seen_rows
+
     def recommend(
         self,
         userid: Raw,
@@ -109,17 +123,16 @@ class Recommender:
         userid : id, or 1-D array-like of ids
         user_items : Interactions, or sparse of scipy's or CuPy's, optional
             What users have seen. By default the interactions of the fit, which go to a GPU once and
-            stay there while the model lives, if they fit. Interactions are read
-            by their ids. A sparse matrix has a row for each user of the model, or else one for
-            each user asked about, in their order.
+            stay there while the model lives, if they fit. A sparse matrix has a row for each user
+            asked about (see the class).
         N : int, default 10
             Length of a list, >= 1; it may exceed the number of items.
         filter_already_liked_items : bool, default True
             Leave out every item stored in the user's row of ``user_items``.
         filter_items : ids, list of lists of ids, or sparse of scipy's or CuPy's, optional
             Items not to recommend: to anyone, or (one list or row for each, of an array too) to
-            each user asked about. The entries stored in a sparse matrix count, its columns are item
-            rows.
+            each user asked about, in their order. The entries stored in a sparse matrix count, its
+            columns are item rows.
         recalculate_user : bool, default False
             Solve the users' factors anew from their rows of ``user_items``, which must be given;
             users then need not be known to the model. Rows are checked on the host for it.
@@ -169,7 +182,7 @@ class Recommender:
     ) -> Answer:
         """Users who score one or many items highest: :meth:`recommend` with the sides swapped.
 
-        ``item_users`` are Interactions, or a sparse matrix with a row per item.
+        ``item_users`` are Interactions, or a sparse matrix with a row for each item asked about.
         """
         itemid = given_ids(itemid, "itemid")
         wanted = self._wanted(N, filter_users, users, n_threads)
@@ -296,12 +309,11 @@ class Recommender:
         argument = f"{asking.name}_{answering.name}s"
         if matrix is not None:
             return given_lists(matrix, raw, asking, answering, argument)
-        if self._seen is None:
+        seen = self.seen
+        if seen is None:
             raise ValueError(
                 f"{argument} is needed to filter what was seen, as this model holds no "
                 f"interactions: pass it, or filter_already_liked_{answering.name}s=False"
             )
-        if self._seen_rows is None or self._seen_rows.matrix is not self._seen:
-            self._seen_rows = Seen(self._seen)
         rows = asking.rows_there(raw, f"{asking.name}id")
-        return Picked(self._seen_rows.rows_of(asking.name), rows)
+        return Picked(seen.rows_of(asking.name), rows)

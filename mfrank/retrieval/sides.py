@@ -108,7 +108,8 @@ class Side:
         if not self.speaks_rows:
             values = to_host(values, argument)
         if sp.issparse(values):
-            return asked.pick(_csr(values, self, argument), argument)
+            _check_columns(values, self, argument)
+            return asked.pick(values, argument)
         if not _is_nested(values):
             return self.rows_there(values, argument)
         if len(values) != asked.n_queries:
@@ -145,9 +146,9 @@ def given_rows(
 ) -> sp.csr_array:
     """One row of interactions for each id asked about, its columns the answering side's rows.
 
-    Interactions are read by their ids. A sparse matrix has the rows of the asking side, all of
-    them or one for each id asked about, and the columns of the answering side. Ids need not be
-    known to the model.
+    Interactions are read by their ids. A sparse matrix has a row for each id asked about, or is the
+    whole one (:meth:`Asked.pick`); its columns are the answering side's rows. Ids need not be known
+    to the model.
     """
     matrix = sparse_to_host(matrix)
     if isinstance(matrix, Interactions):
@@ -156,7 +157,8 @@ def given_rows(
         raise TypeError(
             f"{argument} must be Interactions or a scipy sparse matrix, got {type(matrix).__name__}"
         )
-    return asking.asked(raw).pick(_csr(matrix, answering, argument), argument)
+    _check_columns(matrix, answering, argument)
+    return asking.asked(raw).pick(matrix, argument)
 
 
 def given_lists(
@@ -196,10 +198,9 @@ def _is_nested(values: Any) -> bool:
     return isinstance(values, Sequence) and not all(map(is_single, values))
 
 
-def _csr(matrix: Any, columns: Side, argument: str) -> sp.csr_array:
+def _check_columns(matrix: Any, columns: Side, argument: str) -> None:
     if matrix.ndim != 2 or matrix.shape[1] != len(columns.ids):
         raise ValueError(
             f"{argument} must have a column for each of the {len(columns.ids)} {columns.name}s, "
             f"got shape {matrix.shape}"
         )
-    return sp.csr_array(matrix)

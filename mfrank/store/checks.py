@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import beside
 from mfrank.data.ids import Ids
-from mfrank.foreign import as_array, is_on_gpu, to_host
+from mfrank.foreign import as_array, to_host
 from mfrank.quadratic import Counts
+from mfrank.read_only import read_only
 from mfrank.store.manifest import check_storable
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     "history_record",
     "is_mapped",
     "per_row",
-    "read_only",
     "stored_ids",
     "versions_of",
 ]
@@ -161,12 +161,3 @@ def check_finite(name: str, array: NDArray[Any]) -> None:
         f"{name} must be finite, got NaN or infinity in row {row}: if these are fitted, the fit "
         "has diverged; raise its regularization or lower its learning rate"
     )
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A C-contiguous view that cannot be written to; on a GPU the array."""
-    if is_on_gpu(array):  # where no array can be read-only
-        return array
-    view = np.asarray(array, order="C").view()
-    view.flags.writeable = False
-    return view

@@ -19,6 +19,7 @@ from mfrank.directions import directions_of
 from mfrank.foreign import is_on_gpu
 from mfrank.pickles import MadeOfFields
 from mfrank.quadratic import Counts
+from mfrank.read_only import read_only
 from mfrank.store import checks as check
 from mfrank.store.folder import read, write
 from mfrank.store.manifest import Contents, Format, check_keys
@@ -144,12 +145,12 @@ class FactorStore(MadeOfFields):
     @cached_property
     def user_directions(self) -> NDArray[Any]:
         """User factors scaled to length 1, made when first asked for and kept."""
-        return check.read_only(directions_of(self.user_factors))
+        return read_only(directions_of(self.user_factors))
 
     @cached_property
     def item_directions(self) -> NDArray[Any]:
         """Item factors scaled to length 1, made when first asked for and kept."""
-        return check.read_only(directions_of(self.item_factors))
+        return read_only(directions_of(self.item_factors))
 
     def __repr__(self) -> str:
         return (

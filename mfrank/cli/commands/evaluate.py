@@ -14,8 +14,6 @@ from mfrank.cli.inputs import add_table_flags, read_like
 from mfrank.data.drafts import replacing
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
 from mfrank.models import load
-from mfrank.retrieval.seen import unpack
-from mfrank.store.factors import FactorStore
 
 EXAMPLES = """\
   mfrank evaluate --model model --test test.csv
@@ -29,10 +27,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--test", required=True, metavar="FILE", help="interactions that the model is to find"
     )
-    parser.add_argument(
+    ranked = parser.add_mutually_exclusive_group()
+    ranked.add_argument(
         "--train",
         metavar="FILE",
         help="interactions not to rank (default: those of the fit)",
+    )
+    ranked.add_argument(
+        "--include-seen", action="store_true", help="also rank what users had in the fit"
     )
     parser.add_argument(
         "--metric",
@@ -50,19 +52,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Evaluate and print."""
-    store, seen = unpack(FactorStore.load(args.model))
-    ids = store.user_ids, store.item_ids
+    model = load(args.model)
+    if model.seen is None and not (args.train or args.include_seen):
+        raise ValueError(
+            "the model was saved without the interactions of its fit: name their file with "
+            "--train, or rank every item with --include-seen"
+        )
+    ids = model.user_ids, model.item_ids
     test, unknown = read_like(args, args.test, *ids)
     if unknown:
         print(
             f"mfrank: {unknown:,} test interactions left out: users or items unknown to the model",
             file=sys.stderr,
         )
-    train = read_like(args, args.train, *ids)[0].user_items if args.train else seen
     scores = evaluate(
-        load(args.model),
+        model,
         test,
-        train=train,
+        train=read_like(args, args.train, *ids)[0] if args.train else None,
+        filter_already_liked_items=not args.include_seen,
         metrics=args.metric or DEFAULT_METRICS,
         n_threads=args.n_threads,
     )
