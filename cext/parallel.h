@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "crew.h"
+#include "gil.h"
 
 #ifdef __linux__
 #include <sched.h>
@@ -33,7 +34,10 @@ inline int usable_cores() {
 // The blocks 0, 1, ... that the threads of one call share.
 class Blocks {
    public:
-    explicit Blocks(int64_t n_blocks) : n_blocks_(n_blocks), caller_(std::this_thread::get_id()) {}
+    explicit Blocks(int64_t n_blocks)
+        : n_blocks_(n_blocks),
+          caller_(std::this_thread::get_id()),
+          main_(in_main_thread() ? PyThreadState_Get() : nullptr) {}
 
     // Takes the next block; false when there is none left or the call is to end.
     bool next(int64_t& block) {
@@ -44,7 +48,7 @@ class Blocks {
 
     // Whether to give up; kernels ask within long blocks. Here the caller notices Ctrl-C.
     bool stopping() {
-        if (std::this_thread::get_id() == caller_) look_for_signals();
+        if (main_ && std::this_thread::get_id() == caller_) look_for_signals();
         return stop_.load(std::memory_order_relaxed);
     }
 
@@ -64,13 +68,14 @@ class Blocks {
         const auto now = std::chrono::steady_clock::now();
         if (now - last_look_ < std::chrono::milliseconds(100) || stop_) return;
         last_look_ = now;
-        pybind11::gil_scoped_acquire gil;
+        const HeldGil gil(main_);
         if (PyErr_CheckSignals() != 0)
             fail(std::make_exception_ptr(pybind11::error_already_set()));
     }
 
     const int64_t n_blocks_;
     const std::thread::id caller_;
+    PyThreadState* const main_;  // the caller's, where that is the thread that Ctrl-C strikes
     std::chrono::steady_clock::time_point last_look_ = std::chrono::steady_clock::now();
     std::atomic<int64_t> next_{0};
     std::atomic<bool> stop_{false};
@@ -95,7 +100,7 @@ void share(int64_t n_blocks, int n_threads, const Work& work) {
         }
     };
     {
-        pybind11::gil_scoped_release no_gil;
+        const ReleasedGil no_gil;
         Job job(guarded);
         if (others > 0) crew().offer(job, others);
         guarded();

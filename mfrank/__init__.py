@@ -1,5 +1,9 @@
 """mfrank: matrix factorization for implicit feedback, with closed-form ranking losses."""
 
+# Imported before any fit asks for them: a thread could not do so at exit, nor the child of a fork
+# that fell into the import.
+from mfrank.backends import cpu as _cpu  # noqa: F401
+from mfrank.backends import reference as _reference  # noqa: F401
 from mfrank.comparison.compare import compare
 from mfrank.data.datasets import movielens
 from mfrank.data.interactions import Interactions

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,32 @@ def multiply(left: NDArray[Any], right: NDArray[Any], n_threads: int = 0) -> NDA
 
     threads = min(n_threads or usable_cores(), int(out.size * len(right) / _WORTH_A_THREAD))
     with single_threaded():
-        if threads < 2:
-            for part in parts:
-                one(part)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(one, parts))
+        _share(one, parts, threads)
     return out
+
+
+def _share(work: Callable[[slice], None], parts: Sequence[slice], n_threads: int) -> None:
+    """Work on all parts with so many threads, this one among them.
+
+    An executor would refuse them once the main thread has ended, while others still run.
+    """
+    left = iter(parts)
+    errors: list[BaseException] = []
+
+    def serve() -> None:
+        try:
+            for part in left:
+                work(part)
+        except BaseException as error:
+            errors.append(error)
+            for _ in left:  # nobody begins another
+                pass
+
+    helpers = [Thread(target=serve) for _ in range(1, min(n_threads, len(parts)))]
+    for helper in helpers:
+        helper.start()
+    serve()
+    for helper in helpers:
+        helper.join()
+    if errors:
+        raise errors[0]

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from children import ROOT, run
 from numpy.typing import NDArray
 from problems import solve_plainly
 
@@ -24,21 +24,6 @@ if reason := cpu.why_unavailable():
     pytest.skip(reason, allow_module_level=True)
 
 from mfrank import _ext
-
-ROOT = Path(__file__).parents[1]
-
-
-def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a Python program beside the tests; a hang is an error."""
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": paths} | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def problem(n_rows: int, n_columns: int, length: int, dtype: str = "float32") -> RowProblem:

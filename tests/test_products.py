@@ -29,3 +29,10 @@ def test_threads_do_not_change_a_bit(shape: tuple[int, int, int]) -> None:
     once = multiply(left, right, 1)
     for n_threads in (0, 2, 3, 7):
         np.testing.assert_array_equal(multiply(left, right, n_threads), once)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_an_error_of_any_thread_is_the_callers(n_threads: int) -> None:
+    left, right = np.ones((900, 90)), np.ones((91, 900))
+    with pytest.raises(ValueError, match="matmul"):
+        multiply(left, right, n_threads)
