@@ -9,6 +9,7 @@ are left as they are.
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ import numpy as np
 __all__ = ["single_threaded"]
 
 _lock = threading.Lock()
-_inside = 0
+_inside: list[int] = []  # the thread of each block
 _before = 1
 
 
@@ -35,23 +36,40 @@ class _Threads(NamedTuple):
 @contextmanager
 def single_threaded() -> Iterator[None]:
     """Let numpy's BLAS take one thread; blocks may nest and overlap between Python threads."""
-    global _inside, _before
-    threads = _openblas()
+    global _before
+    threads, own = _openblas(), threading.get_ident()
     if threads is None:
         yield
         return
+    # Whenever a fork falls in: while the library has one thread, somebody is inside.
     with _lock:
-        if _inside == 0:
+        if not _inside:
             _before = threads.read()
+        _inside.append(own)
+        if len(_inside) == 1:
             threads.write(1)
-        _inside += 1
     try:
         yield
     finally:
         with _lock:
-            _inside -= 1
-            if _inside == 0:
+            if len(_inside) == 1:
                 threads.write(_before)
+            _inside.remove(own)
+
+
+def _renew() -> None:
+    """In the child of a fork: the other threads are gone, and may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+    others = [thread for thread in _inside if thread != threading.get_ident()]
+    for thread in others:
+        _inside.remove(thread)
+    if others and not _inside and (threads := _openblas()) is not None:
+        threads.write(_before)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 @cache

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.lazy import lazy
 from mfrank.lists import Lists
 
 __all__ = ["Drawn"]
@@ -38,7 +38,7 @@ class Drawn:
         """Whether all lists have the same others."""
         return self.others.ndim == 1
 
-    @cached_property
+    @lazy
     def items(self) -> Ints:
         """Liked and other items of each list that has others of its own: (B, L + M)."""
         return np.concatenate([self.lists.liked_items, self.others], axis=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from mfrank.backends import Factors, SolveOptions, choose
 from mfrank.coupling import weighted_sum
 from mfrank.csr import CSR
 from mfrank.eigenbasis import Eigenbasis, solve_in_own_basis
+from mfrank.lazy import lazy
 from mfrank.pickles import MadeOfFields
 from mfrank.quadratic import QuadraticObjective
 from mfrank.store.factors import FactorStore
@@ -83,16 +83,16 @@ class FoldIn(MadeOfFields):
         baseline = float(problem.weight[0] * shared.vector @ solved)
         return float(contributions.sum()) + baseline, contributions, baseline
 
-    @cached_property
+    @lazy
     def _steps(self) -> HalfSteps:
         options = SolveOptions(solver="cholesky", n_threads=self.n_threads)
         return HalfSteps(self.objective, self.store.counts, choose(self.backend), options)
 
-    @cached_property
+    @lazy
     def _of_users(self) -> Eigenbasis:
         return self._steps.users_basis(self.store.item_factors)
 
-    @cached_property
+    @lazy
     def _of_items(self) -> Eigenbasis:
         weights = self.objective.item_weights(self.store.counts.items, self.store.counts)
         item_sum = weighted_sum(weights, self.store.item_factors)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.data.labels import RawIds, canonical, number, objects
+from mfrank.lazy import lazy
 from mfrank.pickles import MadeOfFields
 
 __all__ = ["Ids", "RawIds"]
@@ -211,13 +211,13 @@ class Ids(MadeOfFields):
         parts = (content[start:stop] for start, stop in itertools.pairwise(offsets))
         return cls.of(objects(part.decode("utf-8", "surrogatepass") for part in parts))
 
-    @cached_property
+    @lazy
     def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Integer ids in ascending order, and their rows."""
         order = np.argsort(self.labels)
         return self.labels[order], order
 
-    @cached_property
+    @lazy
     def _row_of(self) -> dict[Hashable, int]:
         return {label: row for row, label in enumerate(self.labels)}
 

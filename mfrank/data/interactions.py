@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from mfrank.data.columns import frame_columns
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.intake import IdsLike
 from mfrank.foreign import sparse_to_host
+from mfrank.lazy import lazy
 from mfrank.pickles import MadeOfFields
 from mfrank.quadratic import Counts
 from mfrank.read_only import read_only, read_only_rows
@@ -241,12 +241,12 @@ class Interactions(MadeOfFields):
         """Number of observed cells."""
         return int(self.user_items.nnz)
 
-    @cached_property
+    @lazy
     def item_users(self) -> sp.csr_array:
         """The other orientation, shape (n_items, n_users); built once."""
         return read_only_rows(self.user_items.T.tocsr(), "item_users")
 
-    @cached_property
+    @lazy
     def counts(self) -> Counts:
         """Observed items of each user, and users of each item."""
         items = np.bincount(self.user_items.indices, minlength=self.n_items)

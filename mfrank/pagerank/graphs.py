@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.csr import CSR
+from mfrank.lazy import lazy
 from mfrank.pagerank import checks as check
 
 __all__ = ["Backlinks", "Graphs"]
@@ -167,22 +167,22 @@ class Graphs:
         """Numbers of node and of edge features, m1 and m2."""
         return self.node_features.shape[1], self.edge_features.shape[1]
 
-    @cached_property
+    @lazy
     def query_of(self) -> Ints:
         """Query of each node, int64, shape (n_nodes,)."""
         return np.repeat(np.arange(self.n_queries), np.diff(self.nodes))
 
-    @cached_property
+    @lazy
     def sources(self) -> NDArray[np.int32]:
         """Source of each edge, int32, shape (n_edges,)."""
         return np.repeat(np.arange(self.n_nodes, dtype=np.int32), self.links.counts)
 
-    @cached_property
+    @lazy
     def dangling(self) -> NDArray[np.bool_]:
         """Nodes without edges from them, whose walk restarts; bool, shape (n_nodes,)."""
         return np.asarray(self.links.counts == 0)
 
-    @cached_property
+    @lazy
     def backlinks(self) -> Backlinks:
         """The edges by their targets; built once."""
         numbers = np.arange(self.n_edges)

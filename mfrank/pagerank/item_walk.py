@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from mfrank.chains import Moves
 from mfrank.csr import CSR
 from mfrank.csr_checks import check_csr
+from mfrank.lazy import lazy
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.stationary import Walker, settled
 from mfrank.pagerank.transitions import Transitions
@@ -70,7 +70,7 @@ class ItemWalk:
         """Number of items."""
         return len(self.bases)
 
-    @cached_property
+    @lazy
     def dangling(self) -> NDArray[np.bool_]:
         """Items without a step from them, shape (n_items,)."""
         return np.asarray(np.diff(self.steps.indptr) == 0)
@@ -144,6 +144,6 @@ class ItemWalk:
         check_csr(indptr, indices, n, n, "steps", data=steps)
         return cls(sp.csr_array((steps, indices, indptr), (n, n)), bases, float(recency[0]))
 
-    @cached_property
+    @lazy
     def _moves(self) -> Moves:
         return Moves.of(self.steps)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from mfrank.amounts import check_at_least_zero
 from mfrank.choices import check_choice
+from mfrank.lazy import lazy
 from mfrank.pagerank.graphs import Graphs
 
 __all__ = ["Pairs", "SquareLoss"]
@@ -125,12 +125,12 @@ class Pairs:
         sums = np.bincount(self.worse, lags, size) + np.bincount(self.better, lags, size)
         return np.asarray(np.maximum.reduceat(sums, self.nodes[:-1]))
 
-    @cached_property
+    @lazy
     def counts(self) -> Ints:
         """Pairs of each query; the largest is the paper's r."""
         return np.bincount(self._query, minlength=len(self.nodes) - 1)
 
-    @cached_property
+    @lazy
     def degrees(self) -> Ints:
         """Most pairs that one node is in, of each query."""
         size = int(self.nodes[-1])
@@ -142,6 +142,6 @@ class Pairs:
         """No (A pi + b)_+ is larger than this."""
         return 1 + max(0.0, float(self.margins.max()))
 
-    @cached_property
+    @lazy
     def _query(self) -> Ints:
         return np.searchsorted(self.nodes, self.worse, side="right") - 1

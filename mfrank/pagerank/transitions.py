@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.blas import single_threaded
 from mfrank.chains import Chain
 from mfrank.csr import CSR
+from mfrank.lazy import lazy
 from mfrank.pagerank.graphs import Graphs
 
 __all__ = ["Transitions"]
@@ -72,14 +72,14 @@ class Transitions:
         restarts[graphs.seeds] = of_seeds / seed_sums[query_of_seed]
         return cls(graphs, phi, restarts, seed_sums, sums, of_edges / sums[graphs.sources])
 
-    @cached_property
+    @lazy
     def forward(self) -> Chain:
         """P', which moves probability along the edges."""
         rows, edges = self.graphs.backlinks
         moved = CSR(rows.indptr, rows.indices, self.steps[edges], rows.n_columns)
         return Chain(moved, self.graphs.nodes, self.restarts[:, None], self._dangling)
 
-    @cached_property
+    @lazy
     def backward(self) -> Chain:
         """P, which takes the mean over where a walk goes next."""
         links = self.graphs.links
@@ -90,7 +90,7 @@ class Transitions:
         """Sums over the nodes of each query, shape (n_queries,)."""
         return np.add.reduceat(values, self.graphs.nodes[:-1])
 
-    @cached_property
+    @lazy
     def _dangling(self) -> Floats:
         return self.graphs.dangling.astype(np.float64)
 

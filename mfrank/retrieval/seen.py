@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from mfrank.csr import CSR
 from mfrank.csr_checks import check_csr, check_indptr, is_canonical
+from mfrank.lazy import lazy
 from mfrank.pickles import MadeOfFields
 from mfrank.store.checks import is_mapped
 from mfrank.store.factors import FactorStore
@@ -31,16 +31,16 @@ class Seen(MadeOfFields):
         """Items of users, or users of items; ValueError as :func:`check_seen`."""
         return self._of_users if side == "user" else self._of_items
 
-    @cached_property
+    @lazy
     def _checked(self) -> sp.csr_array:
         check_seen(self.matrix)
         return self.matrix
 
-    @cached_property
+    @lazy
     def _of_users(self) -> CSR:
         return CSR.from_scipy(self._checked, dtype=None)
 
-    @cached_property
+    @lazy
     def _of_items(self) -> CSR:
         return CSR.from_scipy(self._checked.T.tocsr(), dtype=None)
 

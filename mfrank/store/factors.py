@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from mfrank.arrays import on_host
 from mfrank.data.ids import Ids
 from mfrank.directions import directions_of
 from mfrank.foreign import is_on_gpu
+from mfrank.lazy import lazy
 from mfrank.pickles import MadeOfFields
 from mfrank.quadratic import Counts
 from mfrank.read_only import read_only
@@ -142,12 +143,12 @@ class FactorStore(MadeOfFields):
         """Dtype of the factors, float32 or float64."""
         return self.user_factors.dtype
 
-    @cached_property
+    @lazy
     def user_directions(self) -> NDArray[Any]:
         """User factors scaled to length 1, made when first asked for and kept."""
         return read_only(directions_of(self.user_factors))
 
-    @cached_property
+    @lazy
     def item_directions(self) -> NDArray[Any]:
         """Item factors scaled to length 1, made when first asked for and kept."""
         return read_only(directions_of(self.item_factors))
