@@ -32,11 +32,16 @@ inline py::array of_dtype(const py::object& object, const char* name, int n_dime
     return array;
 }
 
+inline void check_aligned(const py::array& array, const char* name) {
+    if (!(array.flags() & py::detail::npy_api::NPY_ARRAY_ALIGNED_))
+        throw py::value_error(std::string(name) + " must be aligned; pass a copy of it");
+}
+
 template <class T>
 inline py::array checked(const py::object& object, const char* name, int n_dimensions) {
     py::array array = of_dtype<T>(object, name, n_dimensions);
-    const int needed = py::array::c_style | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
-    if ((array.flags() & needed) != needed)
+    check_aligned(array, name);
+    if (!(array.flags() & py::array::c_style))
         throw py::value_error(std::string(name) +
                               " must be C-contiguous; pass numpy.ascontiguousarray of it");
     if (!std::is_const_v<T> && !array.writeable())
@@ -91,9 +96,9 @@ struct Rows {
         const int64_t size = sizeof(T);
         list_step = array.strides(0) / size, row_step = array.strides(1) / size;
         const bool whole = array.strides(0) % size == 0 && array.strides(1) % size == 0;
-        const bool aligned = array.flags() & py::detail::npy_api::NPY_ARRAY_ALIGNED_;
         const bool dense = columns <= 1 || array.strides(2) == size;
-        if (array.size() && !(whole && aligned && dense))
+        check_aligned(array, name);
+        if (array.size() && !(whole && dense))
             throw py::value_error(std::string(name) +
                                   " must have rows in one piece; pass numpy.ascontiguousarray of it");
     }

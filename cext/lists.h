@@ -17,8 +17,8 @@ constexpr double WORTH_A_THREAD = 1 << 19;  // multiply-adds, some 40 microsecon
 // As many threads as have that much to do, at so much a list: a batch is short, and a thread that
 // waits for a core costs more than it brings.
 inline int threads_worth(int64_t n_lists, double work, int n_threads) {
-    const int most = n_threads > 0 ? n_threads : usable_cores();
-    return static_cast<int>(std::clamp(double(n_lists) * work / WORTH_A_THREAD, 1.0, double(most)));
+    const double worth = double(n_lists) * work / WORTH_A_THREAD;
+    return static_cast<int>(std::clamp(worth, 1.0, double(threads_meant(n_threads))));
 }
 
 // Calls work(list) for all lists, where each thread has a work = make() of its own.

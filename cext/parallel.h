@@ -31,6 +31,13 @@ inline int usable_cores() {
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+constexpr int MOST_THREADS = 1024;  // as in mfrank/cores.py
+
+// How many threads are meant, where 0 is all usable cores.
+inline int threads_meant(int n_threads) {
+    return n_threads > 0 ? std::min(n_threads, MOST_THREADS) : usable_cores();
+}
+
 // The blocks 0, 1, ... that the threads of one call share.
 class Blocks {
    public:
@@ -89,8 +96,7 @@ class Blocks {
 // the thread's own scratch. Its exceptions, and KeyboardInterrupt, reach the caller.
 template <class Work>
 void share(int64_t n_blocks, int n_threads, const Work& work) {
-    const int wanted = n_threads > 0 ? n_threads : usable_cores();
-    const int64_t others = std::min<int64_t>(wanted, n_blocks) - 1;
+    const int64_t others = std::min<int64_t>(threads_meant(n_threads), n_blocks) - 1;
     Blocks blocks(n_blocks);
     const auto guarded = [&] {
         try {

@@ -11,9 +11,9 @@ static void settle_together(const SettleTask& task, const WaveChunks& chunks, in
     using Clock = std::chrono::steady_clock;
     Settling<Z, K> settling(task, chunks, column);
     const int64_t n_chunks = chunks.size();
-    const int wanted = task.n_threads > 0 ? task.n_threads : usable_cores();
     const int64_t worth = n_chunks / (task.n_waves * CHUNKS_WORTH);
-    const int n_threads = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(wanted, worth)));
+    const int n_threads = static_cast<int>(
+        std::clamp<int64_t>(worth, 1, threads_meant(task.n_threads)));
     std::atomic<int64_t> chunks_done{0}, waves_done{0};
     std::atomic<bool> over{false}, crowded{false}, has_first{false};
     share(std::numeric_limits<int64_t>::max(), n_threads, [&](Blocks& blocks) {
@@ -61,9 +61,13 @@ static void settle_apart(const SettleTask& task, const WaveChunks& chunks) {
 template <class Z>
 static void settle(const SettleTask& task) {
     const int64_t n_columns = task.starts.n_rows;
-    const int threads = task.n_threads > 0 ? task.n_threads : usable_cores();
-    const WaveChunks chunks(task);
+    const int threads = threads_meant(task.n_threads);
     std::fill_n(task.steps, n_columns, int64_t{0});
+    if (task.rows.n_rows == 0) {
+        std::fill_n(task.errors, n_columns, 0.0);
+        return;
+    }
+    const WaveChunks chunks(task);
     if (n_columns > LANES * (threads - 1) && n_columns >= WORTH_LANES)
         return settle_apart<Z>(task, chunks);
     const int64_t abreast = n_columns < WORTH_LANES ? 1 : LANES;

@@ -260,7 +260,7 @@ static void top_k(const TopKTask<T>& task) {
     // Queries that share a tile pay for packing it; beyond 512 that is lost in the noise, from 64 to
     // 1,024 factors, also where the group's own panels leave the second-level cache.
     constexpr int64_t MOST = 512, ENTRIES = int64_t{1} << 20;
-    const int64_t threads = task.n_threads > 0 ? task.n_threads : usable_cores();
+    const int64_t threads = threads_meant(task.n_threads);
     if (task.n_queries == 1 || task.shelves.n_rows != 1 || task.sketch.codes)
         return serve<T, 1>(task, 1, threads);
     const int64_t fair = task.n_queries / (4 * threads);

@@ -23,7 +23,7 @@ struct SketchView {
         if (parts.size() != 3) throw py::value_error("sketch must be (codes, scales, rooms)");
         const int64_t n = (n_items + SKETCH_BLOCK - 1) / SKETCH_BLOCK * SKETCH_BLOCK;
         codes = Vector<Codes>(parts[0], "codes", n * ((k + 3) / 4 * 4)).data;
-        if (reinterpret_cast<uintptr_t>(codes) % LINE != 0)
+        if (n * k > 0 && reinterpret_cast<uintptr_t>(codes) % LINE != 0)
             throw py::value_error("codes must begin on a cache line");
         scales = Vector<Numbers>(parts[1], "scales", n).data;
         rooms = Vector<Numbers>(parts[2], "rooms", n).data;

@@ -170,10 +170,10 @@ class BlockWalk {
 template <class T>
 static void walk_together(BlockWalk<T>& walk, const WalkTask<T>& task) {
     const int64_t n_chunks = walk.n_chunks();
-    const int wanted = task.n_threads > 0 ? task.n_threads : usable_cores();
     std::atomic<int64_t> chunks_done{0}, steps_done{0};
     std::atomic<bool> over{false};
-    const int n_threads = static_cast<int>(std::min<int64_t>(wanted, n_chunks));
+    const int n_threads =
+        static_cast<int>(std::min<int64_t>(threads_meant(task.n_threads), n_chunks));
     share(task.n_steps * n_chunks, n_threads, [&](Blocks& blocks) {
         for (int64_t block; blocks.next(block);) {
             const int64_t step = block / n_chunks;

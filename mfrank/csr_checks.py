@@ -13,6 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.aligned import readable
+
 __all__ = ["check_csr", "check_indptr", "checked", "checked_rows", "is_canonical"]
 
 
@@ -30,8 +32,8 @@ def checked(matrix: Any, name: str) -> sp.csr_array | sp.coo_array:
     -------
     csr_array or coo_array
         CSR of CSR and CSC, COO of all others, which may name a cell more than once. Arrays are
-        shared with ``matrix`` where its format allows. It is a new object: its flags are computed,
-        not believed.
+        shared with ``matrix`` where its format allows and they are aligned. It is a new object: its
+        flags are computed, not believed.
 
     Raises
     ------
@@ -44,11 +46,11 @@ def checked(matrix: Any, name: str) -> sp.csr_array | sp.coo_array:
     if matrix.format == "csr":
         n_rows, n_columns = matrix.shape
         check_csr(matrix.indptr, matrix.indices, n_rows, n_columns, name, data=matrix.data)
-        return sp.csr_array((matrix.data, matrix.indices, matrix.indptr), matrix.shape)
+        return sp.csr_array(_readable(matrix), matrix.shape)
     if matrix.format == "csc":
         n_rows, n_columns = matrix.shape
         check_csr(matrix.indptr, matrix.indices, n_columns, n_rows, name, data=matrix.data)
-        columns = sp.csc_array((matrix.data, matrix.indices, matrix.indptr), matrix.shape)
+        columns = sp.csc_array(_readable(matrix), matrix.shape)
         return columns.tocsr()
     return _checked_triples(matrix, name)
 
@@ -185,7 +187,12 @@ def _checked_triples(matrix: Any, name: str) -> sp.coo_array:
         if len(places) and not (places.min() >= 0 and places.max() < size):
             side = ("row", "column")[axis]
             raise ValueError(f"{name} is damaged: a {side} lies outside 0..{size - 1}")
-    return sp.coo_array(triples)
+    coords = tuple(map(readable, triples.coords))
+    return sp.coo_array((readable(triples.data), coords), matrix.shape)
+
+
+def _readable(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    return readable(matrix.data), readable(matrix.indices), readable(matrix.indptr)
 
 
 def _check_length(indptr: NDArray[Any], n_rows: int, name: str) -> None:

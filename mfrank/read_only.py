@@ -9,17 +9,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.aligned import readable
 from mfrank.csr_checks import checked
 
 __all__ = ["freeze", "read_only", "read_only_rows", "unshared"]
 
 
 def read_only(array: Any) -> NDArray[Any]:
-    """A C-contiguous view that cannot be written to; on a GPU, where there is none, the array."""
+    """A readable view that cannot be written to; on a GPU, where there is none, the array."""
     if not isinstance(array, np.ndarray):
         found: NDArray[Any] = array
         return found
-    view = np.asarray(array, order="C").view()
+    view = readable(array).view()
     view.flags.writeable = False
     return view
 

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.aligned import readable
+
 __all__ = ["converted", "note", "twin_of"]
 
 
@@ -45,8 +47,8 @@ def twin_of(here: NDArray[Any]) -> Any:
 
 
 def converted(here: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
-    """``numpy.ascontiguousarray``, which remains a copy of what the array is a copy of."""
-    made = np.ascontiguousarray(here, dtype=dtype)
+    """:func:`mfrank.aligned.readable`, which remains a copy of what the array is a copy of."""
+    made = readable(here, dtype)
     there = twin_of(here)
     if there is not None and made is not here:
         note(made, there)

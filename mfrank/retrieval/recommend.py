@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.aligned import readable
 from mfrank.amounts import check_count
 from mfrank.arrays import beside, empty_beside, reachable
 from mfrank.backends import Backend, Factors, choose
@@ -250,6 +251,9 @@ def _check_finite(vectors: Factors, name: str) -> None:
         raise ValueError(f"{name} must be finite, got NaN or infinity")
 
 
-def _contiguous(array: Factors, dtype: np.dtype[Any]) -> Factors:
-    """C-contiguous and of a dtype, where it is."""
-    return np.ascontiguousarray(array, dtype=dtype, like=array)
+def _contiguous(array: Any, dtype: np.dtype[Any]) -> Factors:
+    """C-contiguous, aligned and of a dtype, where it is."""
+    if isinstance(array, np.ndarray):
+        return readable(array, dtype)
+    found: Factors = np.ascontiguousarray(array, dtype=dtype, like=array)
+    return found
