@@ -88,7 +88,7 @@ static void rank_update(Panels<T> a, Panels<T> left, Panels<T> right, int64_t de
 // Panels of the (rows, columns) row-major matrix, or of its transpose.
 template <class T>
 static void pack(const T* matrix, int64_t rows, int64_t columns, bool transposed, Panels<T> to) {
-    std::memset(to.data, 0, sizeof(T) * Panels<T>::size(to.rows, transposed ? rows : columns));
+    std::fill_n(to.data, Panels<T>::size(to.rows, transposed ? rows : columns), T(0));
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c)
             *(transposed ? to.at(c, r) : to.at(r, c)) = matrix[r * columns + c];

@@ -24,7 +24,7 @@ inline double steps_worth(int64_t n, int64_t k) {
 // steps cost less than the exact solution.
 inline bool iterates(const SolveOptions& options, int64_t n, int64_t k) {
     if (options.solver != Solver::automatic) return options.solver == Solver::conjugate_gradients;
-    return n > 0 && options.steps + 1 < steps_worth(n, k);
+    return n > 0 && options.steps < steps_worth(n, k) - 1;
 }
 
 // The scaled matrix I + B'B of a row may not be larger than this for T to solve it.

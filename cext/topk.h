@@ -45,7 +45,7 @@ static double reach_of(const T* query, const TopKTask<T>& task) {
 template <class T, int M>
 static void pack_queries(const TopKTask<T>& task, Panel<T, M>& panel) {
     const int64_t k = task.k, depth = depth_of(task);
-    std::memset(panel.packed, 0, sizeof(T) * depth * M);
+    std::fill_n(panel.packed, depth * M, T(0));
     for (int i = 0; i < panel.count; ++i) {
         const T* const query = task.queries + (panel.first + i) * k;
         for (int64_t j = 0; j < k; ++j) panel.packed[j * M + i] = query[j];

@@ -11,6 +11,7 @@ __all__ = [
     "check_above_zero",
     "check_at_least_zero",
     "check_count",
+    "check_length",
     "check_shares",
     "is_count",
     "is_number",
@@ -33,12 +34,22 @@ def is_number(value: object) -> bool:
         return False
 
 
-def check_count(name: str, value: int, least: int) -> None:
-    """Raise unless the value is an integer and at least ``least``."""
+def check_count(
+    name: str, value: int, least: int, most: int | None = None, remedy: str = ""
+) -> None:
+    """Raise unless the value is an integer from ``least`` to ``most``, if larger with a remedy."""
     if not is_count(value):
         raise TypeError(f"{name} must be an int, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+    if most is not None and value > most:
+        end = f"; {remedy}" if remedy else ""
+        raise ValueError(f"{name} must be at most {most}, got {value}{end}")
+
+
+def check_length(name: str, value: int) -> None:
+    """Raise unless a list can be so long: items are numbered in 32 bits."""
+    check_count(name, value, 1, 2**31 - 1)
 
 
 def check_above_zero(**values: float) -> None:

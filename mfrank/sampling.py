@@ -52,6 +52,7 @@ class Sampling:
         for name in ("likes", "others"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), 1)
+                object.__setattr__(self, name, int(getattr(self, name)))
         check_choice("negatives", self.negatives, get_args(Negatives))
         if self.others is None and self.negatives != "uniform":
             raise ValueError(

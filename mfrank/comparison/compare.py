@@ -17,6 +17,7 @@ from mfrank.amounts import check_count
 from mfrank.comparison.contenders import Fit, default_models, has_implicit, is_implicit_als
 from mfrank.comparison.course import Course
 from mfrank.comparison.scoreboard import Comparison, Row
+from mfrank.cores import check_threads
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
 from mfrank.evaluation.kinds import Metric
@@ -82,7 +83,7 @@ def compare(
         Before any fit: no test data or of another shape, an unknown metric, no models.
     """
     check_count("repeats", repeats, 1)
-    check_count("n_threads", n_threads, 0)
+    check_threads(n_threads)
     course = Course(*_parts(train, test), tuple(_listed(metrics)), n_threads)
     course.check()
     contenders = models

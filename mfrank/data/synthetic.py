@@ -57,6 +57,7 @@ def synthetic(
     for name, size in {"n_users": n_users, "n_items": n_items}.items():
         check_count(name, size, 1)
     check_count("interactions", interactions, 1)
+    n_users, n_items, interactions = int(n_users), int(n_items), int(interactions)
     if not n_users <= interactions <= n_users * n_items:
         raise ValueError(
             f"interactions must be from n_users, {n_users}, to n_users * n_items, "

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.amounts import check_count
 from mfrank.arrays import beside, on_host
 from mfrank.backends import choose
+from mfrank.cores import check_threads
 from mfrank.csr import CSR
 from mfrank.csr_checks import checked_rows
 from mfrank.data.interactions import Interactions
@@ -94,6 +95,7 @@ def evaluate(
         Shapes do not fit, values are not finite, a metric is not known or lacks its cutoff; or
         ``train`` is needed, as it is not known what the model was fitted to.
     """
+    check_threads(n_threads)
     relevance = _matrix(test, "test")
     n_users, n_items = relevance.shape
     tally = _Tally(_read_metrics(metrics), n_items)

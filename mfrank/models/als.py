@@ -11,10 +11,12 @@ from mfrank.als import HalfSteps, als, refuse_dislikes
 from mfrank.amounts import check_count, share
 from mfrank.backends import SolveOptions, Solver, choose
 from mfrank.closed_form import ClosedForm
+from mfrank.cores import check_threads
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models.factor_model import Callback, FactorModel, Watch
 from mfrank.models.options import check_backend, check_dtype, check_gathers, gather_dtype
+from mfrank.models.room import check_width
 from mfrank.objectives import RG2
 from mfrank.quadratic import QuadraticObjective
 from mfrank.retrieval.recommender import Recommender
@@ -25,6 +27,7 @@ from mfrank.store.factors import FactorStore
 __all__ = ["ALS"]
 
 _DEFAULT_OBJECTIVE = RG2()
+_MOST_STEPS = 10_000  # far beyond those after which rows of usual widths are solved
 
 
 @dataclass(eq=False)
@@ -44,7 +47,7 @@ class ALS(FactorModel, ClosedForm):
         gradients from the row's last factors. ``"auto"`` takes them only for rows so long that
         their exact solution would cost more, and solves the others exactly.
     cg_steps : int, default 3
-        Conjugate gradient steps a row takes at most (implicit's default).
+        Conjugate gradient steps a row takes at most (implicit's default), up to 10,000.
     cg_tolerance : float or None, default None
         In (0, 1): rows take as many steps as bring them this near to their exact solution,
         relative and in the norm of their system; those that would need too many are solved
@@ -60,7 +63,7 @@ class ALS(FactorModel, ClosedForm):
     random_state : int, numpy.random.Generator or None, default None
         Seed of the first factors. The same seed gives the same bits, whatever ``n_threads``.
     n_threads : int, default 0
-        0 takes every core this process may use.
+        Up to 1024; 0 takes every core this process may use.
     backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
         Where to compute; a GPU (``pip install mfrank[cuda12]`` or ``[cuda13]``) only by its name.
     track_objective : bool, default False
@@ -102,8 +105,11 @@ class ALS(FactorModel, ClosedForm):
                 "objective must be one of mfrank's, such as mfrank.RG2() or mfrank.WRMF(alpha=40); "
                 f"got {self.objective!r}"
             )
-        for name, least in (("factors", 1), ("iterations", 1), ("cg_steps", 1), ("n_threads", 0)):
-            check_count(name, getattr(self, name), least)
+        for name in ("factors", "iterations"):
+            check_count(name, getattr(self, name), 1)
+        remedy = "with cg_tolerance rows take as many as they need"
+        check_count("cg_steps", self.cg_steps, 1, _MOST_STEPS, remedy)
+        check_threads(self.n_threads)
         if not (isinstance(self.solver, str) and self.solver in get_args(Solver)):
             raise ValueError(f"solver must be auto, cholesky or cg; got {self.solver!r}")
         if self.cg_tolerance is not None:
@@ -151,6 +157,8 @@ class ALS(FactorModel, ClosedForm):
             Before any work: data the objective cannot use, a start or held-out interactions that do
             not fit, or a ``gather_dtype`` that the backend does not have. A fit that diverges (the
             message says so) leaves the last complete epoch.
+        MemoryError
+            Before any work: factors so wide that the machine has no memory for the fit.
         """
         self.__post_init__()
         check_gathers(self.gather_dtype, self.backend)
@@ -158,10 +166,18 @@ class ALS(FactorModel, ClosedForm):
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
         refuse_dislikes(self.objective, data.user_items.data)
         store = start.store if isinstance(start, Recommender) else start
-        backend = choose(self.backend)
+        backend, width = choose(self.backend), int(self.factors)
+        check_width(
+            data.n_users + data.n_items,
+            width,
+            self.dtype,
+            backend,
+            tables=2,  # of an epoch and of the one before
+            matrices=6,  # a Gram matrix, centred; eigenvectors, and what LAPACK needs for them
+        )
         options = SolveOptions(
             self.solver,
-            self.cg_steps,
+            int(self.cg_steps),
             self.cg_tolerance,
             self.n_threads,
             gather_dtype(self.gather_dtype),
@@ -171,7 +187,7 @@ class ALS(FactorModel, ClosedForm):
             data.item_rows(self.dtype),
             HalfSteps(self.objective, data.counts, backend, options),
             *first_factors(  # not kept here: the fit takes them over
-                data, self.factors, self.dtype, self.random_state, store, backend, self.n_threads
+                data, width, self.dtype, self.random_state, store, backend, self.n_threads
             ),
             iterations=self.iterations,
             track_objective=self.track_objective,

@@ -14,6 +14,7 @@ from mfrank import native
 from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
 from mfrank.backends import Factors, choose
 from mfrank.choices import check_choice
+from mfrank.cores import check_threads
 from mfrank.csr import CSR
 from mfrank.data.interactions import Interactions
 from mfrank.descent import Batches, Course, descend
@@ -21,7 +22,7 @@ from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models.checkpoint import Checkpoint, State
 from mfrank.models.factor_model import Callback, FactorModel, Watch
 from mfrank.models.options import check_backend, check_dtype, check_kind
-from mfrank.models.room import check_room
+from mfrank.models.room import check_room, check_width
 from mfrank.optimisers import Adam, Optimiser
 from mfrank.options import describe
 from mfrank.retrieval.recommender import Recommender
@@ -114,7 +115,7 @@ class Descent(FactorModel):
         Seed of the first factors and of what is drawn. The same seed gives the same bits, whatever
         ``n_threads``.
     n_threads : int, default 0
-        0 takes every core this process may use.
+        Up to 1024; 0 takes every core this process may use.
     backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
         As for :class:`ALS`.
 
@@ -162,8 +163,9 @@ class Descent(FactorModel):
         check_kind("loss", self.loss, Loss, "mfrank.SONG()")
         check_kind("optimiser", self.optimiser, Optimiser, "mfrank.Adam(0.001)")
         check_kind("schedule", self.schedule, Schedule, "mfrank.StepDecay()")
-        for name, least in (("factors", 1), ("iterations", 1), ("batch_size", 1), ("n_threads", 0)):
-            check_count(name, getattr(self, name), least)
+        for name in ("factors", "iterations", "batch_size"):
+            check_count(name, getattr(self, name), 1)
+        check_threads(self.n_threads)
         check_choice("batches", self.batches, ("users", "positives"))
         check_choice("scores", self.scores, (None, *get_args(Scores)))
         check_choice("item_biases", self.item_biases, (None, True, False))
@@ -226,6 +228,8 @@ class Descent(FactorModel):
         ValueError, TypeError
             Before any work: data with dislikes, a start, held-out interactions or a checkpoint that
             do not fit.
+        MemoryError
+            Before any work: factors so wide that the machine has no memory for the fit.
         FloatingPointError
             The fit diverges: the learning rate is too large. The last complete epoch is kept.
         OSError
@@ -241,8 +245,18 @@ class Descent(FactorModel):
                 "checkpoint and stopping do not go together: a checkpoint holds the last epoch, "
                 "not the best; stop by a callback, or evaluate afterwards"
             )
-        batches = Batches(self.batches, self.batch_size)
-        in_reach = native.takes(choose(self.backend).place(np.empty((1, 1), self.dtype)))
+        batches, backend = Batches(self.batches, int(self.batch_size)), choose(self.backend)
+        one = np.empty((1, 1), self.dtype)
+        kept_beside = sum(array.shape == one.shape for array in self.optimiser.state(one).values())
+        check_width(
+            data.n_users + data.n_items,
+            int(self.factors),
+            self.dtype,
+            backend,
+            tables=2 + kept_beside,  # one that descends, one of the epoch before
+            matrices=5 if self.init == "spectral" and start is None else 0,
+        )
+        in_reach = native.takes(backend.place(one))
         check_room(rows, self.loss, batches, self._sampling, "summed" if in_reach else "held")
         kept = None if checkpoint is None else Checkpoint.of(checkpoint, data)
         past = None if kept is None else kept.load(describe(self))
@@ -261,7 +275,7 @@ class Descent(FactorModel):
         drawer = ListDrawer(
             rows,
             self._sampling,
-            choose(self.backend),
+            backend,
             getattr(self.loss, "k", None),
             self.n_threads,
         )
@@ -317,15 +331,14 @@ class Descent(FactorModel):
     def _first_factors(
         self, data: Interactions, start: FactorStore | None, random: np.random.Generator
     ) -> tuple[Factors, Factors]:
-        how = choose(self.backend), self.n_threads
+        width, how = int(self.factors), (choose(self.backend), self.n_threads)
         if start is not None:
-            return first_factors(data, self.factors, self.dtype, random, start, *how)
+            return first_factors(data, width, self.dtype, random, start, *how)
         if self.init == "spectral":
             rows = data.user_rows(self.dtype), data.item_rows(self.dtype)
-            return spectral_factors(*rows, self.factors, random, self.dtype, *how)
+            return spectral_factors(*rows, width, random, self.dtype, *how)
         users, items = (
-            random_factors((n, self.factors), random, self.dtype)
-            for n in (data.n_users, data.n_items)
+            random_factors((n, width), random, self.dtype) for n in (data.n_users, data.n_items)
         )
         return users, items
 

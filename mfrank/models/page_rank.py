@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.amounts import check_above_zero, check_count, share
 from mfrank.choices import check_choice
+from mfrank.cores import check_threads
 from mfrank.data.interactions import Interactions
 from mfrank.models.factor_model import Callback
 from mfrank.models.options import check_backend, runnable
@@ -130,8 +131,9 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         check_above_zero(tolerance=self.tolerance)
         if self.gap is not None:
             check_above_zero(gap=self.gap)
-        for name, least in (("recent", 1), ("queries", 1), ("candidates", 1), ("n_threads", 0)):
-            check_count(name, getattr(self, name), least)
+        for name in ("recent", "queries", "candidates"):
+            check_count(name, getattr(self, name), 1)
+        check_threads(self.n_threads)
         generator(self.random_state)
         check_backend(self.backend)
 

@@ -1,15 +1,20 @@
-"""How large the arrays of a batch are, before they are made."""
+"""How large the arrays of a fit and of its batches are, before they are made."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+from numpy.typing import DTypeLike
+
+from mfrank.backends import Backend
 from mfrank.csr import CSR
 from mfrank.descent import Batches
+from mfrank.memory import check_memory
 from mfrank.sampling import Sampling
 from mfrank.trainers import Loss
 
-__all__ = ["check_room"]
+__all__ = ["check_room", "check_width"]
 
 _MOST_NUMBERS = 2**28  # in an array, of which a loss holds some at once: 2 GiB in float64
 
@@ -52,3 +57,33 @@ def check_room(
             f"{type(loss).__name__} make arrays of {numbers:.1e} numbers; lower batch_size, or "
             "give likes and others (smaller) numbers"
         )
+
+
+def check_width(
+    n_rows: int, width: int, dtype: DTypeLike, backend: Backend, *, tables: int, matrices: int
+) -> None:
+    """Refuse factors so wide that this machine, used for nothing else, has no memory for the fit.
+
+    A fit on a GPU is left to the GPU's library, which refuses what it has no memory for.
+
+    Parameters
+    ----------
+    n_rows : int
+        Users and items.
+    width : int
+    dtype : dtype
+    backend : Backend
+    tables : int
+        Arrays of the factors' shapes that the fit has at once.
+    matrices : int
+        Float64 matrices of shape (width, width) that it has at once, beside one of the tables.
+
+    Raises
+    ------
+    MemoryError
+    """
+    if not isinstance(backend.place(np.empty((1, 1), dtype)), np.ndarray):
+        return
+    table = n_rows * width * np.dtype(dtype).itemsize
+    needed = max(tables * table, table + matrices * width**2 * 8)
+    check_memory(needed, f"a fit of {width} factors to {n_rows:,} users and items", "lower factors")

@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.amounts import check_above_zero, check_count, share
+from mfrank.amounts import check_above_zero, share
 from mfrank.backends import choose
 from mfrank.chains import Moves
+from mfrank.cores import check_threads
 from mfrank.csr import CSR
 from mfrank.csr_checks import checked_rows
 from mfrank.pagerank.stationary import Walker, settled
@@ -84,7 +85,7 @@ class RandomWalk:
         """
         share("alpha", alpha)
         check_above_zero(tolerance=tolerance)
-        check_count("n_threads", n_threads, 0)
+        check_threads(n_threads)
         begin = self._restarts(restarts)
         starts = CSR.from_scipy(sp.csr_array(begin.reshape(self.n_nodes, -1).T), np.float64)
         walker = Walker(alpha, choose(backend), n_threads)

@@ -8,10 +8,11 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.amounts import check_count, share
+from mfrank.amounts import share
 from mfrank.backends import choose
 from mfrank.chains import Until
 from mfrank.choices import check_choice
+from mfrank.cores import check_threads
 from mfrank.pagerank.accuracy import (
     steps_for_gradient,
     steps_for_loss,
@@ -86,7 +87,7 @@ class Problem:
             an option that is none.
         """
         check_choice("accuracy", accuracy, get_args(Accuracy))
-        check_count("n_threads", n_threads, 0)
+        check_threads(n_threads)
         walker = Walker(share("alpha", alpha), choose(backend), n_threads)
         Transitions.of(graphs)  # which checks the sums at weights of 1, and so at any others > 0
         return cls(graphs, loss, loss.pairs(graphs), walker, accuracy)

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.amounts import check_count
 from mfrank.backends import choose
+from mfrank.cores import check_threads
 from mfrank.csr import CSR
 from mfrank.pagerank import checks as check
 from mfrank.pagerank.graphs import Graphs
@@ -43,7 +44,7 @@ def similar_items(
         An option that is none, features that do not fit.
     """
     check_count("neighbours", neighbours, 1)
-    check_count("n_threads", n_threads, 0)
+    check_threads(n_threads)
     store = store.on_host()
     lengths = np.linalg.norm(store.item_factors.astype(np.float64), axis=1)
     known = [np.log1p(store.counts.items), lengths]

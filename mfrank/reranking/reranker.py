@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.amounts import check_above_zero, check_count
+from mfrank.cores import check_threads
 from mfrank.options import Parameters, describe
 from mfrank.reranking import saving, trees
 from mfrank.reranking.features import FEATURES, Askers, FirstLists
@@ -89,9 +90,9 @@ class Reranker(Parameters):
                 "model must be a model of mfrank, such as mfrank.ALS, or Recommender.of(store); "
                 f"got {self.model!r}"
             )
-        bounds = (("candidates", 2), ("iterations", 1), ("depth", 1), ("n_threads", 0))
-        for name, least in bounds:
+        for name, least in (("candidates", 2), ("iterations", 1), ("depth", 1)):
             check_count(name, getattr(self, name), least)
+        check_threads(self.n_threads)
         if not isinstance(self.loss, str):
             raise TypeError(f"loss must be a text such as 'YetiRank', got {self.loss!r}")
         check_above_zero(learning_rate=self.learning_rate)

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.amounts import check_count
+from mfrank.amounts import check_length
 from mfrank.arrays import beside, on_host
 from mfrank.backends import Backend, Factors
+from mfrank.cores import check_threads
 from mfrank.foreign import is_on_gpu
 from mfrank.picked import Listed
 from mfrank.retrieval.asked import Asked
@@ -45,8 +46,8 @@ class Wanted:
     backend: Backend
 
     def __post_init__(self) -> None:
-        check_count("N", self.n, 1)
-        check_count("n_threads", self.n_threads, 0)
+        check_length("N", self.n)
+        check_threads(self.n_threads)
 
     def candidates(
         self, asked: Asked, answering: Side, seen: sp.csr_array | Listed | None = None

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.aligned import readable
-from mfrank.amounts import check_count
+from mfrank.amounts import check_length
 from mfrank.arrays import beside, empty_beside, reachable
 from mfrank.backends import Backend, Factors, choose
+from mfrank.cores import check_threads
 from mfrank.directions import directions_of
 from mfrank.foreign import as_array, is_on_gpu
 from mfrank.retrieval.asked import Rows, check_rows_there
@@ -66,7 +67,8 @@ def recommend(
         ``n`` is no integer >= 1, ``queries`` or ``item_bias`` has another shape, or ``candidates``
         was made for another number of queries or items.
     """
-    check_count("n", n, 1)
+    check_length("n", n)
+    check_threads(n_threads)
     candidates = candidates or Candidates()
     backend = backend or choose()
     item_factors = as_array(item_factors, "item_factors")
@@ -162,7 +164,8 @@ def similar(
     TypeError, ValueError
         ``rows`` are not rows of ``factors``; or as in :func:`recommend`.
     """
-    check_count("n", n, 1)
+    check_length("n", n)
+    check_threads(n_threads)
     factors = as_array(factors, "factors")
     own = check_rows_there(rows, len(factors), "rows")
     backend, candidates = backend or choose(), candidates or Candidates()
