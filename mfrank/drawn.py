@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.distinct import distinct
 from mfrank.lazy import lazy
 from mfrank.lists import Lists
 
@@ -45,4 +46,4 @@ class Drawn:
 
     def met(self) -> Ints:
         """Items that are in a list, ascending."""
-        return np.union1d(self.lists.liked_items, self.others)
+        return distinct(np.concatenate([self.lists.liked_items.ravel(), self.others.ravel()]))

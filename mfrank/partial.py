@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mfrank.backends import Factors
 from mfrank.data.ids import Ids
 from mfrank.data.labels import objects
+from mfrank.distinct import distinct
 from mfrank.quadratic import Counts
 from mfrank.retrieval.asked import Rows, check_rows
 from mfrank.retrieval.sides import Raw, Side, is_single
@@ -39,7 +40,7 @@ def grown(side: Side, raw: Raw) -> tuple[Ids, Rows]:
         labels = list(dict.fromkeys(objects(many)[rows < 0]))  # type: ignore[arg-type]
         ids = Ids.of(objects([*side.ids.labels, *labels])) if labels else side.ids
         rows = ids.rows(many)  # type: ignore[arg-type]
-    if len(np.unique(rows)) < len(rows):
+    if len(distinct(rows)) < len(rows):
         raise ValueError(f"{argument} must not repeat")
     return ids, rows
 

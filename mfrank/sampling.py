@@ -12,6 +12,7 @@ from mfrank.amounts import check_at_least_zero, check_count
 from mfrank.backends import ROUNDS, Backend, Chances
 from mfrank.choices import check_choice
 from mfrank.csr import CSR
+from mfrank.distinct import distinct
 from mfrank.drawn import Drawn
 from mfrank.lists import Lists
 from mfrank.streams import key_of, random_units
@@ -193,7 +194,7 @@ class ListDrawer:
             drawn = (places * n_items).astype(np.int64)
         else:
             drawn = np.searchsorted(self._chances.cumulative, places, side="right")
-        items = np.unique(drawn)
+        items = distinct(drawn)
         with np.errstate(divide="ignore"):  # where there is but one item
             missed = count * np.log1p(-self._weights[items] / self._weight)
         chances = np.log(-np.expm1(missed))  # of being drawn at all

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays import in_one_piece
 from mfrank.backends import Backend
+from mfrank.distinct import distinct
 from mfrank.drawn import Drawn
 from mfrank.lists import Array
 from mfrank.optimisers import Optimiser, State, Touched
@@ -98,7 +99,7 @@ class Tables:
         if drawn is None:
             users, items = (np.arange(len(of), like=of) for of in (self.users, self.items))
         else:
-            users, items = np.unique(drawn.lists.users), drawn.met()
+            users, items = distinct(drawn.lists.users), drawn.met()
         for name, table in self.by_name().items():
             rows = users if name == "users" else items
             rule.settle(table, self.kept[name], rows)

@@ -13,9 +13,11 @@ warnings.simplefilter("ignore")  # of forks beside BLAS's threads
 import numpy as np
 import mfrank
 from mfrank.backends import choose
+from mfrank.distinct import distinct
 data = mfrank.synthetic(1000, 600, 30_000, random_state=0)
 model = mfrank.ALS(factors=16, iterations=1, random_state=0, n_threads=2).fit(data)
 long, ones = np.ones((100_000, 128), np.float32), np.ones(100_000)
+many = np.random.default_rng(0).integers(0, 9**5, 10**4)
 def work():
     while True:
         {work}
@@ -39,6 +41,7 @@ print(codes == list(range(12)), codes)
         "mfrank.Descent(factors=16, iterations=2, n_threads=2).fit(data)",
         "model.recommend(np.arange(1000), N=10, n_threads=2)",
         "choose().gram(long, ones, 4)",
+        "distinct(many)",
     ],
 )
 def test_a_daemon_thread_is_left_where_it_is(work: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.data.labels import RawIds, canonical, number, objects
+from mfrank.distinct import distinct
 from mfrank.lazy import lazy
 from mfrank.pickles import MadeOfFields
 
@@ -55,8 +56,8 @@ class Ids(MadeOfFields):
             If ``labels`` is a single id, booleans, or holds what cannot be hashed.
         """
         table = canonical(labels)
-        distinct = np.unique(table) if table.dtype == np.int64 else set(table)
-        if len(distinct) < len(table):
+        different = distinct(table) if table.dtype == np.int64 else set(table)
+        if len(different) < len(table):
             first, second = _first_duplicate(table)
             raise ValueError(
                 f"ids must be unique, got {table[first]!r} in rows {first} and {second}; "

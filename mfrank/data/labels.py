@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.distinct import distinct
 from mfrank.foreign import to_host
 
 __all__ = ["RawIds", "canonical", "number", "objects"]
@@ -49,8 +50,8 @@ def number(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
         present = np.zeros(span, dtype=bool)
         present[offsets] = True
         return np.flatnonzero(present) + labels.min(), (np.cumsum(present) - 1)[offsets]
-    distinct = np.unique(labels)
-    return distinct, np.searchsorted(distinct, labels)
+    ascending = distinct(labels)
+    return ascending, np.searchsorted(ascending, labels)
 
 
 def _one_dimensional(raw: RawIds) -> NDArray[Any]:

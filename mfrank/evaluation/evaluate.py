@@ -16,6 +16,7 @@ from mfrank.cores import check_threads
 from mfrank.csr import CSR
 from mfrank.csr_checks import checked_rows
 from mfrank.data.interactions import Interactions
+from mfrank.distinct import distinct
 from mfrank.evaluation.judgements import find, judge, keys, stand
 from mfrank.evaluation.kinds import CatalogueMetric, ListMetric, Metric, RankingMetric
 from mfrank.evaluation.metrics import MRR, NDCG, Recall
@@ -101,7 +102,7 @@ def evaluate(
     tally = _Tally(_read_metrics(metrics), n_items)
     seen, rows_seen = _not_ranked(model, train, filter_already_liked_items, relevance.shape)
     ranker = ranker_of(model, seen, rows_seen, choose(backend), n_threads)
-    asked = np.arange(n_users) if users is None else np.unique(check_rows(users, n_users, "users"))
+    asked = np.arange(n_users) if users is None else distinct(check_rows(users, n_users, "users"))
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
 

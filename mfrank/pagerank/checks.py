@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.amounts import check_count
+from mfrank.distinct import distinct
 
 __all__ = [
     "edges",
@@ -154,7 +155,7 @@ def labels(values: Any, size: int) -> NDArray[np.float64]:
 
 def seeds(values: Any, nodes: Ints) -> Ints:
     """Distinct nodes, ascending, some of every query's."""
-    got = np.unique(rows("seeds", values, None))
+    got = distinct(rows("seeds", values, None))
     if len(got) and got[-1] >= nodes[-1]:
         raise ValueError(f"seeds must lie in 0..{nodes[-1] - 1}, got {got[-1]}")
     empty = np.flatnonzero(np.diff(np.searchsorted(got, nodes)) == 0)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.csr import CSR
 from mfrank.data.interactions import Interactions
+from mfrank.distinct import distinct
 from mfrank.pagerank import checks as check
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.item_walk import ItemWalk
@@ -192,7 +193,7 @@ def _part(
     found = np.argsort(-likely, kind="stable")[: candidates + len(seen)]
     found = found[~np.isin(found, seen)][:candidates]
     relevant = labels > 0
-    items = np.unique(np.concatenate([recent, liked[relevant], found]))
+    items = distinct(np.concatenate([recent, liked[relevant], found]))
     items = items[np.isin(items, graph.pages)]
     judged = np.where(np.isin(items, seen), np.nan, 0.0)
     at = np.isin(liked, items) & relevant

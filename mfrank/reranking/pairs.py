@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.distinct import distinct
 from mfrank.reranking.features import Askers, FirstLists, pair_features
 from mfrank.reranking.given import GivenFeatures
 from mfrank.reranking.held_out import Found, HeldOut
@@ -76,7 +77,7 @@ def training_pairs(
             "there is no order to learn: raise candidates or give more valid"
         )
     items = held_out.relevant.nnz + held_out.unknown
-    found = Found(len(held_out.users), len(np.unique(group)), items, items_found)
+    found = Found(len(held_out.users), len(distinct(group)), items, items_found)
     return TrainingPairs(np.concatenate(features), np.concatenate(labels), group, found)
 
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays import beside
 from mfrank.csr import CSR
+from mfrank.distinct import distinct
 from mfrank.foreign import is_on_gpu, is_sparse_on_gpu, take
 from mfrank.picked import Listed, Picked, holds
 from mfrank.retrieval import on_gpu
@@ -154,7 +155,7 @@ def _per_query(values: Any) -> bool:
 
 
 def _one_list(values: Any, n_items: int, name: str) -> NDArray[np.int32]:
-    return np.unique(check_rows_there(values, n_items, name)).astype(np.int32)
+    return distinct(check_rows_there(values, n_items, name)).astype(np.int32)
 
 
 def _lists(values: Any, asked: Asked, n_items: int, name: str) -> Listed:

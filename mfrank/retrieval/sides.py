@@ -14,6 +14,7 @@ from mfrank.arrays import on_host
 from mfrank.backends import Factors
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
+from mfrank.distinct import distinct
 from mfrank.foreign import is_on_gpu, is_sparse_on_gpu, sparse_to_host, take, to_host
 from mfrank.picked import Listed
 from mfrank.retrieval import on_gpu
@@ -182,7 +183,7 @@ def _by_ids(
         picked = table[rows.rows([labels] if is_single(labels) else labels)]  # type: ignore[arg-type]
         if columns == answering.ids:
             return picked
-        used = np.unique(picked.indices)
+        used = distinct(picked.indices)
         place = np.zeros(len(columns), dtype=np.int64)
         place[used] = answering.ids.rows(columns.raw(used))
     except ValueError as error:
