@@ -50,9 +50,14 @@ def _share(work: Callable[[slice], None], parts: Sequence[slice], n_threads: int
             for _ in left:  # nobody begins another
                 pass
 
-    helpers = [Thread(target=serve) for _ in range(1, min(n_threads, len(parts)))]
-    for helper in helpers:
-        helper.start()
+    helpers: list[Thread] = []
+    for _ in range(1, min(n_threads, len(parts))):
+        helper = Thread(target=serve)
+        try:
+            helper.start()
+        except RuntimeError:  # no more to be had: those that are there do it
+            break
+        helpers.append(helper)
     serve()
     for helper in helpers:
         helper.join()

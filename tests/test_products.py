@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -36,3 +38,23 @@ def test_an_error_of_any_thread_is_the_callers(n_threads: int) -> None:
     left, right = np.ones((900, 90)), np.ones((91, 900))
     with pytest.raises(ValueError, match="matmul"):
         multiply(left, right, n_threads)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_threads_that_cannot_start_are_done_without(
+    monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    left = [others]
+    start = threading.Thread.start
+
+    def start_a_few(thread: threading.Thread) -> None:
+        if not left[0]:
+            raise RuntimeError("can't start new thread")
+        left[0] -= 1
+        start(thread)
+
+    factors = np.random.default_rng(0).normal(size=(900, 90))
+    expected = multiply(factors, factors.T, 1)
+    monkeypatch.setattr(threading.Thread, "start", start_a_few)
+    np.testing.assert_array_equal(multiply(factors, factors.T, 4), expected)
+    assert left == [0]
