@@ -87,6 +87,15 @@ def test_svmlight_is_read_as_it_is_written(tmp_path: Path) -> None:
     assert not wide.features[:, 3:].any()
 
 
+def test_queries_of_svmlight_keep_what_they_were_written_as(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    queries = ["7", "007", "0", "00", "-1", "+1", "9" * 20]
+    path.write_text("".join(f"1 qid:{query} 1:1\n" for query in queries))
+    judged = Judged.from_svmlight(path)
+    expected = [7, "007", 0, "00", -1, "+1", "9" * 20]
+    assert judged.query_ids.raw(judged.query_rows).tolist() == expected
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.amounts import check_count
+from mfrank.data.fields import whole_number
 
 __all__ = ["read_svmlight"]
 
@@ -28,8 +29,8 @@ def read_svmlight(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[int | str]]:
     """Read features (n_documents, n_features), relevance and query of each document.
 
-    Features are numbered from 1; those that a line leaves out are 0. Queries that are whole
-    numbers become such, others stay text.
+    Features are numbered from 1; those that a line leaves out are 0. Queries that are spelled as
+    int64 are printed become numbers, others stay text: 007 is not 7.
     """
     if n_features is not None:
         check_count("n_features", n_features, 1)
@@ -72,8 +73,7 @@ def _document(text: str, n_features: int | None) -> _Document:
         numbers.append(int(number))
         values.append(_number(value))
     _check_numbers(numbers, n_features)
-    whole = query.isascii() and query.isdecimal()
-    return _Document(relevance, int(query) if whole else query, numbers, values)
+    return _Document(relevance, whole_number(query), numbers, values)
 
 
 def _check_numbers(numbers: list[int], n_features: int | None) -> None:
