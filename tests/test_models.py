@@ -52,7 +52,7 @@ def test_a_data_frame_speaks_its_own_ids() -> None:
     )
     model = als(factors=2).fit(frame)
     ids, _ = model.recommend("ann", N=3)
-    assert ids.tolist() == [10, None, None]
+    assert ids.tolist() == [10, -1, -1]
     assert sorted(model.recommend("bob", N=2)[0].tolist()) == [20, 30]
 
 

@@ -61,7 +61,9 @@ def spelled_like(labels: NDArray[Any], ids: Ids | None) -> NDArray[Any]:
     if ids is None or ids.labels.dtype == labels.dtype == np.int64:
         return labels
     if ids.labels.dtype == np.int64:
-        return objects(whole_number(x) if isinstance(x, str) else x for x in labels)
+        read = [whole_number(label) if isinstance(label, str) else label for label in labels]
+        whole = all(isinstance(label, int) for label in read)
+        return np.array(read, dtype=np.int64) if whole else objects(read)
     return as_text(labels) if all(isinstance(label, str) for label in ids.labels) else labels
 
 

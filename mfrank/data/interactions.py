@@ -337,8 +337,8 @@ class Interactions(MadeOfFields):
                 "to_pandas needs pandas: pip install mfrank[pandas]"
             ) from error
         columns = {
-            "user": self.user_ids.raw(self.entry_users),
-            "item": self.item_ids.raw(self.user_items.indices),
+            "user": self.user_ids.labels[self.entry_users],
+            "item": self.item_ids.labels[self.user_items.indices],
             "value": self.user_items.data,
         }
         if self.timestamps is not None:
