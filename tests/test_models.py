@@ -75,6 +75,23 @@ def test_data_that_cannot_be_fitted_leave_the_model_as_it_was(data: Any, message
     assert same_factors(model, before)
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (3, 4)])
+@pytest.mark.parametrize("fitter", ["ALS", "Descent", "SupervisedPageRank"])
+def test_of_nothing_there_is_nothing_to_learn(fitter: str, shape: tuple[int, int]) -> None:
+    estimator = getattr(mfrank, fitter)()
+    data = mfrank.Interactions.from_arrays([], [], timestamps=[], shape=shape)
+    with pytest.raises(ValueError, match=r"user_items has no positive entries|data must hold"):
+        estimator.fit(data)
+    with pytest.raises(mfrank.NotFittedError):
+        estimator.recommend(0)
+
+
+def test_dislikes_alone_are_nothing_to_fit_to() -> None:
+    disliked = sp.csr_array([[-1.0, 0], [0, -2]])
+    with pytest.raises(ValueError, match=r"no positive entries.*2 users x 2 items, 2 entries"):
+        als(mfrank.WRMF()).fit(disliked)
+
+
 def test_what_is_fitted_is_left_alone() -> None:
     matrix = toy(values="dislikes")
     copied = matrix.copy()

@@ -13,7 +13,7 @@ from mfrank.backends import SolveOptions, Solver, choose
 from mfrank.closed_form import ClosedForm
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.stopping import EarlyStopping
-from mfrank.models.factor_model import Callback, FactorModel, Watch
+from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
 from mfrank.models.options import check_backend, check_dtype, check_gathers, gather_dtype
 from mfrank.objectives import RG2
 from mfrank.quadratic import QuadraticObjective
@@ -148,15 +148,16 @@ class ALS(FactorModel, ClosedForm):
         Raises
         ------
         ValueError, TypeError
-            Before any work: data the objective cannot use, a start or held-out interactions that do
-            not fit, or a ``gather_dtype`` that the backend does not have. A fit that diverges (the
-            message says so) leaves the last complete epoch.
+            Before any work: data without a positive entry or that the objective cannot use, a start
+            or held-out interactions that do not fit, or a ``gather_dtype`` that the backend does
+            not have. A fit that diverges (the message says so) leaves the last complete epoch.
         """
         self.__post_init__()
         check_gathers(self.gather_dtype, self.backend)
         data = Interactions.of(user_items)
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
         refuse_dislikes(self.objective, data.user_items.data)
+        refuse_no_likes(data)
         store = start.store if isinstance(start, Recommender) else start
         backend = choose(self.backend)
         options = SolveOptions(

@@ -19,7 +19,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.descent import Batches, Course, descend
 from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models.checkpoint import Checkpoint, State, resume
-from mfrank.models.factor_model import Callback, FactorModel, Watch
+from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
 from mfrank.models.options import check_backend, check_dtype, check_kind
 from mfrank.models.room import check_room
 from mfrank.optimisers import Adam, Optimiser
@@ -224,8 +224,8 @@ class Descent(FactorModel):
         Raises
         ------
         ValueError, TypeError
-            Before any work: data with dislikes, a start, held-out interactions or a checkpoint that
-            do not fit.
+            Before any work: data without likes or with dislikes, a start, held-out interactions or
+            a checkpoint that do not fit.
         FloatingPointError
             The fit diverges: the learning rate is too large. The last complete epoch is kept.
         """
@@ -335,4 +335,5 @@ def _likes(data: Interactions, dtype: DTypeLike) -> CSR:
             f"user_items has {int((values < 0).sum())} negative values, which mean dislikes; "
             "ranking losses know likes only. Drop them with Interactions.at_least(0)"
         )
+    refuse_no_likes(data)
     return data.user_rows(dtype).pattern()
