@@ -14,7 +14,13 @@ from mfrank.closed_form import ClosedForm
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
-from mfrank.models.options import check_backend, check_dtype, check_gathers, gather_dtype
+from mfrank.models.options import (
+    check_backend,
+    check_dtype,
+    check_gathers,
+    gather_dtype,
+    warn_if_slow,
+)
 from mfrank.objectives import RG2
 from mfrank.quadratic import QuadraticObjective
 from mfrank.retrieval.recommender import Recommender
@@ -159,6 +165,7 @@ class ALS(FactorModel, ClosedForm):
         refuse_dislikes(self.objective, data.user_items.data)
         refuse_no_likes(data)
         store = start.store if isinstance(start, Recommender) else start
+        warn_if_slow(self.backend)
         backend = choose(self.backend)
         options = SolveOptions(
             self.solver,

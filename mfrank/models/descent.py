@@ -20,7 +20,7 @@ from mfrank.descent import Batches, Course, descend
 from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models.checkpoint import Checkpoint, State, resume
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
-from mfrank.models.options import check_backend, check_dtype, check_kind
+from mfrank.models.options import check_backend, check_dtype, check_kind, warn_if_slow
 from mfrank.models.room import check_room
 from mfrank.optimisers import Adam, Optimiser
 from mfrank.options import describe
@@ -238,6 +238,7 @@ class Descent(FactorModel):
                 "checkpoint and stopping do not go together: a checkpoint holds the last epoch, "
                 "not the best; stop by a callback, or evaluate afterwards"
             )
+        warn_if_slow(self.backend)
         batches = Batches(self.batches, self.batch_size)
         in_reach = native.takes(choose(self.backend).place(np.empty((1, 1), self.dtype)))
         check_room(rows, self.loss, batches, self._sampling, "summed" if in_reach else "held")

@@ -13,7 +13,7 @@ from mfrank.amounts import check_above_zero, check_count, share
 from mfrank.choices import check_choice
 from mfrank.data.interactions import Interactions
 from mfrank.models.factor_model import Callback
-from mfrank.models.options import check_backend, runnable
+from mfrank.models.options import check_backend, runnable, warn_if_slow
 from mfrank.models.page_rank_learning import Learned
 from mfrank.models.page_rank_recommender import WalkRecommender, walk_arrays
 from mfrank.models.page_rank_tasks import Task
@@ -187,6 +187,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         self.__post_init__()
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function or None, got {callback!r}")
+        warn_if_slow(self.backend)
         if isinstance(data, Graphs):
             if item_features is not None:
                 raise ValueError("item_features go with interactions; graphs have their own")
