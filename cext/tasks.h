@@ -43,8 +43,9 @@ enum class Solver { automatic, cholesky, conjugate_gradients };
 struct SolveOptions {
     Solver solver;
     int steps;
-    double tolerance;   // Conjugate gradients end where the residual is this part of the right side.
-    bool to_tolerance;  // A row they leave above it is solved exactly; `steps` is then no limit.
+    double tolerance;   // Conjugate gradients end where the residual is this part of the right side:
+    bool to_tolerance;  // as asked for, and a row left above it is solved exactly, `steps` being no
+                        // limit; or all that T can tell.
     int n_threads;
 };
 

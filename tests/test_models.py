@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from fits import als, same_factors
-from problems import OBJECTIVES, toy
+from problems import OBJECTIVES, gradient, stated_loss, toy
 
 import mfrank
 from mfrank.models import als as models
@@ -107,6 +107,23 @@ def test_every_objective_falls_and_is_recorded(name: str) -> None:
     assert len(values) == 5
     assert all(b <= a + 1e-9 * abs(a) for a, b in pairwise(values))
     assert [record["epoch"] for record in model.store.history] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("solver", "name"),
+    [*(("cg", name) for name in ("wrmf", "ials", "rg2", "rgx")), ("auto", "ials"), ("auto", "rg2")],
+)
+def test_a_long_fit_ends_where_the_objective_is_level(solver: str, name: str) -> None:
+    """No step is spared on the way. With "auto" rows are long enough to be iterated on."""
+    matrix, factors = (toy(), 4) if solver == "cg" else (toy(70, 60, density=0.9), 48)
+    how: dict[str, Any] = {"solver": solver, "cg_steps": 1, "dtype": "float64", "n_threads": 1}
+    model = als(OBJECTIVES[name], factors=factors, iterations=800, **how).fit(matrix)
+    loss = stated_loss(OBJECTIVES[name], matrix.toarray())
+    p, q = model.user_factors, model.item_factors
+    for side, along in ((p, lambda x: loss(x, q)), (q, lambda x: loss(p, x))):
+        # The loss is quadratic in either side: wide differences are exact.
+        slope, at_zero = (gradient(along, at, h=0.1) for at in (side, np.zeros_like(side)))
+        assert np.linalg.norm(slope) <= 1e-8 * np.linalg.norm(at_zero)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", np.float32, np.dtype("f8"), float])

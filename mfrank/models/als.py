@@ -50,7 +50,8 @@ class ALS(FactorModel, ClosedForm):
         gradients from the row's last factors. ``"auto"`` takes them only for rows so long that
         their exact solution would cost more, and solves the others exactly.
     cg_steps : int, default 3
-        Conjugate gradient steps a row takes at most (implicit's default).
+        Conjugate gradient steps a row takes (implicit's default): fewer only where its residual is
+        rounding in the dtype, so that no step could bring it nearer.
     cg_tolerance : float or None, default None
         In (0, 1): rows take as many steps as bring them this near to their exact solution,
         relative and in the norm of their system; those that would need too many are solved
@@ -70,7 +71,9 @@ class ALS(FactorModel, ClosedForm):
     backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
         Where to compute; a GPU (``pip install mfrank[cuda12]`` or ``[cuda13]``) only by its name.
     track_objective : bool, default False
-        Whether the history has the objective of every epoch: one more pass over the data each.
+        Whether the history has the objective after every epoch: the sum that ``objective`` prints,
+        over all users and items and with the ridge, no mean. The half-steps give it as they go,
+        without a further pass over the data.
 
     Attributes
     ----------
