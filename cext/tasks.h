@@ -43,9 +43,9 @@ enum class Solver { automatic, cholesky, conjugate_gradients };
 struct SolveOptions {
     Solver solver;
     int steps;
-    double tolerance;   // Conjugate gradients end where the residual is this part of the right side:
-    bool to_tolerance;  // as asked for, and a row left above it is solved exactly, `steps` being no
-                        // limit; or all that T can tell.
+    double tolerance;   // Conjugate gradients end where the residual is this part of the right side.
+    bool to_tolerance;  // It was asked for: a row left above it is solved exactly, and `steps` is no
+                        // limit. Otherwise it is rounding.
     int n_threads;
 };
 
