@@ -136,6 +136,25 @@ def test_both_readers_read_the_same_or_refuse_alike(read, written, mark, quoted,
     assert read(text, PANDAS[0], ids, suffix) == read(text, PANDAS[1], ids, suffix)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("user,item\na\0b,1\na\0c,2\n", {"user": ["a\0b", "a\0c"], "item": [1, 2]}),
+        ("\ufeff\ufeff1,2\n", {"user": ["\ufeff1"], "item": [2]}),
+        ("user,item\r1,2\r\r3,4", {"user": [1, 3], "item": [2, 4]}),
+        ("user,item\r\n1,2\r\n \t\r\n3,4", {"user": [1, 3], "item": [2, 4]}),
+        ('user,item\n \t\r,"a"b,7\t', "line 3: 3 fields, the first row has 2"),
+        (f"user,item\n{2**63},1\n,2\n", "line 3: the user is missing"),
+        ("user,item,title\n1,2,x\n3,4\n", "line 3: 2 fields, the first row has 3"),
+        ("user,item,title\n1,2,\n3,4,\n", {"user": [1, 3], "item": [2, 4]}),
+    ],
+)
+@pytest.mark.parametrize("reader", PANDAS)
+def test_texts_that_pandas_reads_in_its_own_way(read, reader, text, expected):
+    found = read(text, reader)
+    assert found == expected if isinstance(expected, dict) else expected in found
+
+
 @pytest.mark.parametrize("reader", PANDAS)
 @FEW
 @given(columns(FIELDS.filter(bool)), st.randoms())

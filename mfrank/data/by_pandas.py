@@ -30,14 +30,21 @@ class _OddError(ValueError):
 
 
 class _Readable:
-    """Text for pandas, which ends words at a NUL and drops a second byte order mark."""
+    """Text for pandas without what it reads in its own way.
+
+    It ends words at a NUL, drops a second byte order mark, and loses fields after a blank line that
+    ends in a lone carriage return.
+    """
 
     def __init__(self, text: IO[str]) -> None:
         self._text = text
 
     def read(self, size: int = -1) -> str:
         part = self._text.read(size)
-        if "\0" in part or "\ufeff" in part:
+        if part.endswith("\r"):
+            part += self._text.read(1)
+        odd = "\0" in part or "\ufeff" in part
+        if odd or part.count("\r") > part.count("\r\n"):
             raise _OddError("a character that pandas may not keep")
         return part
 
@@ -68,6 +75,8 @@ def _frame(lines: _Lines, layout: Layout, **how: Any) -> Any:
         # Of fields beyond those of the first row, which it would drop.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         readable: Any = _Readable(text)
+        if pandas.__version__ < "3":
+            how["float_precision"] = "round_trip"  # by default roundings off, up to pandas 2
         return pandas.read_csv(
             readable,
             sep=layout.separator,
