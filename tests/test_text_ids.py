@@ -168,6 +168,17 @@ def test_the_order_of_rows_changes_no_id(read, reader, written, random):
     assert moved == {role: [values[row] for row in order] for role, values in found.items()}
 
 
+@pytest.mark.parametrize("at", range(-1, 8))
+@pytest.mark.parametrize("field", ["007", "-07", "-0", "+7", "10"])
+def test_a_field_is_seen_wherever_the_file_is_cut(read, field, at):
+    """It is read by 2^18 characters."""
+    head, rest = "user,item\n", f"5,5\n{field},5\n5,5\n"
+    text = head + "\n" * (2**18 - len(head) - at) + rest
+    number = int(field) if is_number(field) else None
+    expected = ["5", field, "5"] if number is None else [5, number, 5]
+    assert read(text, PANDAS[0]) == {"user": expected, "item": [5, 5, 5]}
+
+
 @pytest.mark.parametrize("reader", PANDAS)
 def test_ids_that_differ_in_zeros_stay_two(read, reader):
     found = read("user,isbn\n0001,0195153448\n1,0002005018\n", reader)

@@ -6,6 +6,7 @@ and takes ``007`` for the number 7.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import IO, Any
@@ -23,6 +24,7 @@ _Lines = Callable[[], IO[str]]
 
 _LONGER = "S21"  # by a byte than any int64 is spelled
 _POWERS = 10 ** np.arange(1, 19)
+_ZERO_FIRST = re.compile(r"0(?<![0-9.]0)[0-9]")
 
 
 class _OddError(ValueError):
@@ -34,18 +36,31 @@ class _Readable:
 
     It ends words at a NUL, drops a second byte order mark, and loses fields after a blank line that
     ends in a lone carriage return.
+
+    Attributes
+    ----------
+    is_plain : bool
+        Whether whatever was read as a whole number is spelled as Python prints it, as far as that
+        is seen at once: nowhere does a number begin with 0 or a sign but -, or may spaces be in it.
     """
 
-    def __init__(self, text: IO[str]) -> None:
-        self._text = text
+    def __init__(self, text: IO[str], separator: str) -> None:
+        self.is_plain = True
+        self._text, self._tail = text, "\n"
+        self._marks = ["-0", *({*'"+ \t\v\f'} - {separator})]
 
     def read(self, size: int = -1) -> str:
         part = self._text.read(size)
         if part.endswith("\r"):
             part += self._text.read(1)
-        odd = "\0" in part or "\ufeff" in part
-        if odd or part.count("\r") > part.count("\r\n"):
+        lone = "\r" in part and part.count("\r") > part.count("\r\n")
+        if lone or "\0" in part or "\ufeff" in part:
             raise _OddError("a character that pandas may not keep")
+        if self.is_plain:
+            seen = self._tail + part  # what is between two parts too
+            self._tail = seen[-2:]
+            marked = any(mark in seen for mark in self._marks)
+            self.is_plain = not marked and _ZERO_FIRST.search(seen, 1) is None
         return part
 
     def __iter__(self) -> Iterator[str]:  # by which pandas knows what can be read
@@ -57,26 +72,34 @@ def read(lines: _Lines, layout: Layout, ids: IdsAs) -> dict[str, NDArray[Any]] |
     import pandas
 
     try:
-        frame = _frame(lines, layout)
+        with lines() as text:
+            readable = _Readable(text, layout.separator)
+            frame = _frame(readable, layout)
         _refuse_holes(frame, layout)
         columns = {role: frame.iloc[:, at] for role, at in layout.fields.items()}
         found = {role: _READ[role](column) for role, column in columns.items() if role in _READ}
-        found |= _ids({role: columns[role] for role in ("user", "item")}, lines, layout, ids)
+        for role in ("user", "item"):
+            column = columns[role]
+            if _is_text(column):
+                found[role] = np.asarray(column, dtype=object)
+            elif readable.is_plain and ids == "auto" and column.dtype.kind == "i":
+                found[role] = np.asarray(column, dtype=np.int64)
+        rest = {role: column for role, column in columns.items() if role not in found}
+        found |= _as_spelled(rest, lines, layout, ids)
         return {role: found[role] for role in columns}
     except (ValueError, pandas.errors.ParserWarning):
         return None
 
 
-def _frame(lines: _Lines, layout: Layout, **how: Any) -> Any:
+def _frame(readable: Any, layout: Layout, **how: Any) -> Any:
     """The whole file; ValueError or ParserWarning where pandas stumbles."""
     import pandas
 
-    with lines() as text, warnings.catch_warnings():
+    if pandas.__version__ < "3":
+        how["float_precision"] = "round_trip"  # by default roundings off, up to pandas 2
+    with warnings.catch_warnings():
         # Of fields beyond those of the first row, which it would drop.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
-        readable: Any = _Readable(text)
-        if pandas.__version__ < "3":
-            how["float_precision"] = "round_trip"  # by default roundings off, up to pandas 2
         return pandas.read_csv(
             readable,
             sep=layout.separator,
@@ -116,26 +139,30 @@ def _timestamps(column: Any) -> NDArray[np.int64]:
 _READ: dict[str, Callable[[Any], NDArray[Any]]] = {"value": _values, "timestamp": _timestamps}
 
 
-def _ids(
+def _as_spelled(
     columns: dict[str, Any], lines: _Lines, layout: Layout, ids: IdsAs
 ) -> dict[str, NDArray[Any]]:
-    """Columns that pandas read as text; of the others, what the file has in place of numbers."""
-    found = {r: np.asarray(c, dtype=object) for r, c in columns.items() if _is_text(c)}
-
-    def again(roles: list[str], dtype: Any) -> dict[str, Any]:
-        ordered = sorted(roles, key=layout.fields.__getitem__)  # as pandas gives them
-        fields = [layout.fields[role] for role in ordered]
-        frame = _frame(lines, layout, usecols=fields, dtype=dtype)
-        return {role: frame.iloc[:, at] for at, role in enumerate(ordered)}
-
+    """Columns of ids, which pandas did not take for text, as what the file has there."""
+    found: dict[str, NDArray[Any]] = {}
     whole = [role for role, c in columns.items() if ids == "auto" and c.dtype.kind == "i"]
-    for role, spelled in again(whole, _LONGER).items() if whole else ():
+    for role, spelled in _again(whole, _LONGER, lines, layout).items():
         numbers = np.asarray(columns[role], dtype=np.int64)
         if _are_canonical(numbers, np.asarray(spelled, dtype=_LONGER)):
             found[role] = numbers
     rest = [role for role in columns if role not in found]
-    texts = again(rest, str) if rest else {}
+    texts = _again(rest, str, lines, layout)
     return found | {role: parsed(role, text.tolist(), ids) for role, text in texts.items()}
+
+
+def _again(roles: list[str], dtype: Any, lines: _Lines, layout: Layout) -> dict[str, Any]:
+    """Columns read in a dtype."""
+    if not roles:
+        return {}
+    ordered = sorted(roles, key=layout.fields.__getitem__)  # as pandas gives them
+    fields = [layout.fields[role] for role in ordered]
+    with lines() as text:
+        frame = _frame(text, layout, usecols=fields, dtype=dtype)
+    return {role: frame.iloc[:, at] for at, role in enumerate(ordered)}
 
 
 def _is_text(column: Any) -> bool:
@@ -150,6 +177,7 @@ def _are_canonical(numbers: NDArray[np.int64], spelled: NDArray[np.bytes_]) -> b
     Any other spelling of a number is longer.
     """
     sizes = np.abs(numbers)
-    length = len(numbers) + int((numbers < 0).sum())
-    length += sum(int((sizes >= power).sum()) for power in _POWERS)
-    return length == np.count_nonzero(spelled.view(np.uint8))
+    powers = _POWERS[: np.searchsorted(_POWERS, sizes.max(), side="right")]
+    length = len(numbers) + np.count_nonzero(numbers < 0)
+    length += sum(np.count_nonzero(sizes >= power) for power in powers)
+    return bool(length == np.count_nonzero(spelled.view(np.uint8)))
