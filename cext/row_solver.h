@@ -98,7 +98,7 @@ class RowSolver {
         const SolveOptions& options = task_.options;
         const int worth = int(steps_worth(row_.n, k_));
         const int steps = options.to_tolerance ? std::max(options.steps, worth) : options.steps;
-        if (conjugate_gradients(x, steps, options.tolerance) || !options.to_tolerance) return true;
+        if (conjugate_gradients(x, steps) || !options.to_tolerance) return true;
         surplus_ = 0;
         return row_.take(row, MOST_SPREAD<T>) && solve_exactly(x);
     }
@@ -283,8 +283,10 @@ class RowSolver {
         }
     }
 
-    // Whether the residual, measured in D^-1, fell to `tolerance` of the right-hand side.
-    bool conjugate_gradients(T* x, int most_steps, double tolerance) {
+    // Whether the residual, measured in D^-1, fell to the tolerance times the right-hand side or,
+    // where only steps are given, times the first residual if this is larger: what rounding leaves
+    // of a start far off, steps do not lessen, and many of them enlarge.
+    bool conjugate_gradients(T* x, int most_steps) {
         T *r = residual_.get(), *p = direction_.get(), *image = image_.get();
         const T* inverse = row_.inverse;
         add_pulls(row_.right);
@@ -297,7 +299,9 @@ class RowSolver {
             size += double(row_.right[j]) * inverse[j] * row_.right[j];
             left += double(r[j]) * p[j];
         }
-        const double enough = tolerance * tolerance * size;
+        const SolveOptions& options = task_.options;
+        if (!options.to_tolerance) size = std::max(size, left);
+        const double enough = options.tolerance * options.tolerance * size;
         for (int step = 0; left > enough; ++step) {
             const bool last = step == most_steps || blocks_.stopping();
             if (!last) apply(p, image);

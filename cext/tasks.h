@@ -44,7 +44,8 @@ struct SolveOptions {
     Solver solver;
     int steps;
     double tolerance;   // Conjugate gradients end where the residual is this part of the right side.
-    bool to_tolerance;  // A row they leave above it is solved exactly; `steps` is then no limit.
+    bool to_tolerance;  // It was asked for: a row left above it is solved exactly, and `steps` is no
+                        // limit. Otherwise it is rounding.
     int n_threads;
 };
 

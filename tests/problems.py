@@ -155,6 +155,28 @@ def solve_plainly(problem: RowProblem, fixed: NDArray[Any], gram: Gram) -> Dense
     return out
 
 
+def iterate_plainly(
+    problem: RowProblem, fixed: NDArray[Any], gram: Gram, start: NDArray[Any], steps: int
+) -> Dense:
+    """Conjugate gradients of so many steps, preconditioned with what rows share, in float64."""
+    wide, c, d = fixed.astype(np.float64), problem.curvature(), problem.pull()
+    out = start.astype(np.float64)
+    for r, (begin, end) in enumerate(pairwise(problem.rows.indptr)):
+        f = wide[problem.rows.row(r)[0]]
+        shared = problem.weight[r] * gram.matrix + problem.ridge[r] * np.eye(f.shape[1])
+        matrix = shared + (f.T * c[begin:end]) @ f
+        residual = f.T @ d[begin:end] + problem.weight[r] * gram.vector - matrix @ out[r]
+        direction, power = np.zeros_like(residual), np.inf
+        for _ in range(steps):
+            improved = np.linalg.solve(shared, residual)
+            power, previous = residual @ improved, power
+            direction = improved + power / previous * direction
+            length = power / (direction @ matrix @ direction)
+            out[r] += length * direction
+            residual -= length * matrix @ direction
+    return out
+
+
 @st.composite
 def matrices(draw: st.DrawFn) -> sp.csr_array:
     """Up to 12 x 40, from no rows to full, each row of a density of its own, some r < 0."""

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import DTypeLike, NDArray
-from problems import OBJECTIVES, matrices, solve_plainly, solve_turned
+from problems import OBJECTIVES, iterate_plainly, matrices, solve_plainly, solve_turned
 
 import mfrank
 from mfrank import backends
@@ -133,6 +133,62 @@ def test_conjugate_gradients_converge(
     assert step.error(got) <= backend.TOLERANCE[dtype]
     one = step.solve(backend, solver="cg", cg_steps=1)
     assert step.error(got) < step.error(one) < step.error(step.start())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_factors", [5, 40])
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("near", [1.0, 1e-3, 1e-5])
+def test_conjugate_gradients_take_the_steps_they_are_given(
+    backend: backends.Backend, near: float, steps: int, n_factors: int, dtype: str
+) -> None:
+    """However near the solution they start, as far as the dtype can tell."""
+    matrix = sp.random_array((30, 50), density=0.3, rng=np.random.default_rng(8), format="csr")
+    step = half_step(mfrank.WRMF(alpha=9.0), matrix, "users", n_factors, dtype)
+    system = step.problem, step.fixed, step.gram
+    truth = solve_plainly(*system)
+    start = (truth + near * step.start()).astype(dtype)
+    got = solve_turned(backend, *system, start, solver="cg", cg_steps=steps)
+    errors = np.linalg.norm(got - iterate_plainly(*system, start, steps), axis=1)
+    assert (errors / np.linalg.norm(truth, axis=1)).max() <= 0.02 * backend.TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@FEW
+@given(
+    matrices(),
+    st.sampled_from([1, 2, 5, 9]),
+    st.sampled_from(sorted(OBJECTIVES)),
+    st.sampled_from([0.0, 0.1, 10.0]),
+)
+def test_as_many_steps_as_factors_and_one_are_exact(
+    backend: backends.Backend,
+    dtype: str,
+    matrix: sp.csr_array,
+    n_factors: int,
+    name: str,
+    scale: float,
+) -> None:
+    objective = OBJECTIVES[name]
+    step = half_step(objective, matrix, "users", n_factors, dtype)
+    start = (10 * scale * step.start()).astype(dtype)
+    system = step.problem, step.fixed, step.gram
+    exact, got = (
+        solve_turned(backend, *system, start, solver=solver, cg_steps=n_factors + 1)
+        for solver in ("cholesky", "cg")
+    )
+    sizes = np.maximum(np.linalg.norm(exact, axis=1), np.linalg.norm(start, axis=1))
+    errors = np.linalg.norm(got - exact, axis=1) / np.maximum(sizes, 1e-3)  # terms are about 1
+    assert errors.max(initial=0.0) <= backend.TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_steps_beyond_rounding_lead_nowhere(backend: backends.Backend, dtype: str) -> None:
+    """Of rows whose solution is 0, as of users with dislikes alone, from anywhere."""
+    matrix = sp.csr_array(-1.0 * (np.random.default_rng(0).random((12, 60)) < 0.5))
+    step = half_step(mfrank.WRMF(alpha=3.0, regularization=0.1), matrix, "users", 24, dtype)
+    got = step.solve(backend, solver="cg", cg_steps=300)
+    assert np.linalg.norm(got) <= backend.TOLERANCE[dtype] * np.linalg.norm(step.start())
 
 
 class Places(NamedTuple):

@@ -285,6 +285,8 @@ def test_help_and_version_are_no_errors(capsys):
         ("sing", "invalid choice: 'sing'"),
         ("fit train.csv", "required: --model (see mfrank fit --help)"),
         ("fit nowhere.csv --model m", "there is no file nowhere.csv"),
+        ("fit header.csv --model m", "header.csv: the file has a header and no rows"),
+        ("fit faulty.csv --model m", "faulty.csv: line 3: the item is missing"),
         ("fit train.csv --model m --factors 0", "factors must be at least 1"),
         ("fit train.csv --model m --hold-out 2.0", "hold-out must be a share in (0, 1)"),
         ("fit train.csv --model m --factors x", "invalid int value: 'x'"),
@@ -305,6 +307,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other.csv").write_text("user,item\nx,y\n")
+    (tmp_path / "header.csv").write_text("user,item\n\n")
+    (tmp_path / "faulty.csv").write_text("user,item\nx,y\nx,\n")
     capsys.readouterr()
     assert main(line.split()) == 2
     shown = capsys.readouterr()

@@ -91,11 +91,27 @@ def test_row_numbers_as_ids_are_their_own_table():
     assert -1 not in ids
 
 
-def test_padding_has_no_id():
-    assert Ids.of([10, 20]).raw([[1, -1], [0, 1]]).tolist() == [[20, None], [10, 20]]
+@quick
+@given(
+    st.one_of(*(st.lists(kind, unique=True, max_size=9) for kind in (whole, small, text, other)))
+)
+def test_padding_is_no_id_and_changes_no_dtype(raw):
+    ids = Ids.of(raw)
+    padded = ids.raw([*range(len(raw)), -1])
+    assert padded[:-1].tolist() == raw
+    assert padded[-1] not in raw
+    numbers = all(isinstance(label, int) for label in raw)
+    assert (padded.dtype, padded[-1]) == (
+        (np.int64, -1) if numbers and -1 not in raw else (object, None)
+    )
+    assert padded[:-1].dtype == ids.raw(range(len(raw))).dtype == padded.dtype
+
+
+def test_padding_in_any_shape():
+    assert Ids.of([10, 20]).raw([[1, -1], [0, 1]]).tolist() == [[20, -1], [10, 20]]
+    assert Ids.of([-1, 20]).raw([[1, -1], [0, 1]]).tolist() == [[20, None], [-1, 20]]
     assert Ids.of(["a", "b"]).raw([-1, 1]).tolist() == [None, "b"]
     assert Ids.numbered(2).raw([1, -1]).tolist() == [1, -1]
-    assert Ids.of([10, 20]).raw([1]).dtype == np.int64
 
 
 @pytest.mark.parametrize("rows", [[2], [-2], [[0, 5]]])

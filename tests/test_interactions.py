@@ -335,7 +335,7 @@ def test_booleans_count_one_and_complex_numbers_nothing():
         ({"items": [0, -1, 0], "shape": (9, 9)}, r"items must lie in 0\.\.8, got -1 in row 1"),
         ({"duplicates": "first"}, "'sum', 'max' or 'last', got 'first'"),
         ({"values": ["1", "x", "2"]}, "values must be numbers.*x"),
-        ({"timestamps": [1.0, np.nan, 2]}, "timestamps must be finite, got nan in row 1"),
+        ({"timestamps": [1.0, np.nan, 2]}, "timestamps must be finite .*got nan in row 1"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from fits import als, same_factors
-from problems import OBJECTIVES, toy
+from problems import OBJECTIVES, gradient, stated_loss, toy
 
 import mfrank
 from mfrank.models import als as models
@@ -52,7 +52,7 @@ def test_a_data_frame_speaks_its_own_ids() -> None:
     )
     model = als(factors=2).fit(frame)
     ids, _ = model.recommend("ann", N=3)
-    assert ids.tolist() == [10, None, None]
+    assert ids.tolist() == [10, -1, -1]
     assert sorted(model.recommend("bob", N=2)[0].tolist()) == [20, 30]
 
 
@@ -75,6 +75,23 @@ def test_data_that_cannot_be_fitted_leave_the_model_as_it_was(data: Any, message
     assert same_factors(model, before)
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (3, 4)])
+@pytest.mark.parametrize("fitter", ["ALS", "Descent", "SupervisedPageRank"])
+def test_of_nothing_there_is_nothing_to_learn(fitter: str, shape: tuple[int, int]) -> None:
+    estimator = getattr(mfrank, fitter)()
+    data = mfrank.Interactions.from_arrays([], [], timestamps=[], shape=shape)
+    with pytest.raises(ValueError, match=r"user_items has no positive entries|data must hold"):
+        estimator.fit(data)
+    with pytest.raises(mfrank.NotFittedError):
+        estimator.recommend(0)
+
+
+def test_dislikes_alone_are_nothing_to_fit_to() -> None:
+    disliked = sp.csr_array([[-1.0, 0], [0, -2]])
+    with pytest.raises(ValueError, match=r"no positive entries.*2 users x 2 items, 2 entries"):
+        als(mfrank.WRMF()).fit(disliked)
+
+
 def test_what_is_fitted_is_left_alone() -> None:
     matrix = toy(values="dislikes")
     copied = matrix.copy()
@@ -90,6 +107,23 @@ def test_every_objective_falls_and_is_recorded(name: str) -> None:
     assert len(values) == 5
     assert all(b <= a + 1e-9 * abs(a) for a, b in pairwise(values))
     assert [record["epoch"] for record in model.store.history] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("solver", "name"),
+    [*(("cg", name) for name in ("wrmf", "ials", "rg2", "rgx")), ("auto", "ials"), ("auto", "rg2")],
+)
+def test_a_long_fit_ends_where_the_objective_is_level(solver: str, name: str) -> None:
+    """No step is spared on the way. With "auto" rows are long enough to be iterated on."""
+    matrix, factors = (toy(), 4) if solver == "cg" else (toy(70, 60, density=0.9), 48)
+    how: dict[str, Any] = {"solver": solver, "cg_steps": 1, "dtype": "float64", "n_threads": 1}
+    model = als(OBJECTIVES[name], factors=factors, iterations=800, **how).fit(matrix)
+    loss = stated_loss(OBJECTIVES[name], matrix.toarray())
+    p, q = model.user_factors, model.item_factors
+    for side, along in ((p, lambda x: loss(x, q)), (q, lambda x: loss(p, x))):
+        # The loss is quadratic in either side: wide differences are exact.
+        slope, at_zero = (gradient(along, at, h=0.1) for at in (side, np.zeros_like(side)))
+        assert np.linalg.norm(slope) <= 1e-8 * np.linalg.norm(at_zero)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", np.float32, np.dtype("f8"), float])

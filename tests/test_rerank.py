@@ -240,6 +240,24 @@ def test_filters_and_short_lists_are_those_of_the_first_stage() -> None:
     assert len(set(ids)) == 10
 
 
+@pytest.mark.parametrize("first", [0, 3, -1])
+def test_padding_is_that_of_the_first_stage(first: int) -> None:
+    """Of row numbers, of other numbers, and of numbers among which is -1."""
+    pytest.importorskip("catboost", reason=CATBOOST)
+    matrix = random_split(names=False).train.user_items
+    ids = np.arange(N_ITEMS) + first
+    data = mfrank.Interactions.from_sparse(matrix, item_ids=ids)
+    split = mfrank.by_ratio(data, train=0.6, valid=0.4, test=0.0, random_state=0)
+    reranker = small(als().fit(split.train)).fit(split.train, split.valid)
+    found, scores = reranker.recommend([0, 1], items=ids[[1, 2]], N=3)
+    expected, _ = reranker.model.recommend([0, 1], items=ids[[1, 2]], N=3)
+    assert found.dtype == expected.dtype == (object if first < 0 else expected.dtype)
+    assert [set(row) for row in found.tolist()] == [set(row) for row in expected.tolist()]
+    padding = None if first < 0 else -1
+    np.testing.assert_array_equal(found == padding, np.isnan(scores))
+    assert (found[:, -1] == padding).all()
+
+
 def test_evaluate_asks_for_rows_even_where_ids_are_other_numbers() -> None:
     """Ids that are whole numbers in another order would else be taken for rows, silently."""
     pytest.importorskip("catboost", reason=CATBOOST)

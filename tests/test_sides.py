@@ -90,6 +90,42 @@ def test_lists_that_end_early_are_padded() -> None:
     assert np.isnan(scores).all()
 
 
+KINDS: dict[str, tuple[Callable[[int], Any] | None, Any, Any]] = {
+    "row numbers": (None, np.int32, -1),
+    "numbers": (lambda row: 10 * row + 3, np.int64, -1),
+    "numbers with -1": (lambda row: row - 1, object, None),
+    "strings": (lambda row: f"x{row}", object, None),
+    "tuples": (lambda row: (row, "x"), object, None),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_is_of_the_kind_of_the_ids(kind: str) -> None:
+    """In whatever is asked, and whole lists have the dtype that padded ones have."""
+    label, dtype, padding = KINDS[kind]
+    users, items = toy().shape
+    ids = [None if label is None else [label(row) for row in range(n)] for n in (users, items)]
+    model = als().fit(mfrank.Interactions.from_sparse(toy(), user_ids=ids[0], item_ids=ids[1]))
+    user, item = (side.labels.tolist()[1] for side in (model.user_ids, model.item_ids))
+    answers = [
+        (model.recommend, [user, user], "items"),
+        (model.recommend_users, [item], "users"),
+        (model.similar_items, [item], "items"),
+        (model.similar_users, [user], "users"),
+        (model.recommend_from_items, [item], "items"),
+    ]
+    for ask, who, listed in answers:
+        long, scores = ask(who, N=12)
+        ended = np.isnan(scores)
+        assert ended.any()
+        known = (model.item_ids if listed == "items" else model.user_ids).labels.tolist()
+        assert long[ended].tolist() == [padding] * int(ended.sum())
+        assert set(long[~ended].tolist()) <= set(known)
+        assert padding not in known
+        for n, options in ((1, {}), (3, {listed: []})):
+            assert ask(who, N=n, **options)[0].dtype == long.dtype == dtype
+
+
 SEEN_FORMS: dict[str, Callable[[sp.csr_array], Any]] = {
     "csr_array": lambda m: m,
     "csr_matrix": sp.csr_matrix,

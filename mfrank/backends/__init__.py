@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from mfrank.chains import Chain, Moves, Settled, Until, Walked
 from mfrank.csr import CSR
@@ -76,7 +76,8 @@ class SolveOptions:
         start; ``auto`` takes them for the rows whose exact solution would cost more, and is exact
         for the others.
     cg_steps : int
-        Most steps of conjugate gradients a row takes, unless there is a tolerance.
+        Steps of conjugate gradients a row takes, unless there is a tolerance: fewer only where its
+        residual is no more than rounding (:meth:`residual`).
     cg_tolerance : float, optional
         Steps go on until the row's solution x of A x = b is this near the exact one:
         |x - A^-1 b|_A <= |A x - b|_D^-1 <= cg_tolerance |b|_D^-1, where D, the part that rows share
@@ -96,6 +97,13 @@ class SolveOptions:
     cg_tolerance: float | None = None
     n_threads: int = 0
     gather_dtype: GatherDtype | None = None
+
+    def residual(self, dtype: DTypeLike) -> float:
+        """|A x - b|_D^-1 at which steps end, of |b|_D^-1: the tolerance, or rounding in the dtype.
+
+        Rounding is also of the first residual where this is the larger, of a start far off.
+        """
+        return float(np.finfo(dtype).eps) if self.cg_tolerance is None else self.cg_tolerance
 
 
 class Chances(NamedTuple):

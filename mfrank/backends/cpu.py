@@ -39,8 +39,6 @@ from mfrank.shelves import shelves_for
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 GATHERS: tuple[GatherDtype, ...] = ()
 
-_ENOUGH = 1e-4  # Where only the number of steps is given, those beyond this tolerance are spared.
-
 
 def why_unavailable() -> str | None:
     """None where the extension was built, else how to get it."""
@@ -342,7 +340,7 @@ def _solve(
         gain=gain,
         solver=options.solver,
         cg_steps=options.cg_steps,
-        cg_tolerance=_ENOUGH if options.cg_tolerance is None else options.cg_tolerance,
+        cg_tolerance=options.residual(fixed.dtype),
         to_tolerance=options.cg_tolerance is not None,
         n_threads=options.n_threads,
     )

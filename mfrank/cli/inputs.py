@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import ROLES
+from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 
-__all__ = ["add_table_flags", "ids_in", "read_like", "read_table", "spelled_like"]
+__all__ = ["add_table_flags", "ids_in", "read_like", "read_table"]
 
 
 def add_table_flags(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +30,13 @@ def add_table_flags(parser: argparse.ArgumentParser) -> None:
             metavar="COLUMN",
             help=f"name of the column of the {role} (default: recognised by its name)",
         )
+    group.add_argument(
+        "--ids",
+        choices=get_args(IdsAs),
+        default="auto",
+        help="text: leave ids text even where all of a column are spelled as whole numbers; a "
+        "column where one is not (007, 1.0) is text in any case (default: auto)",
+    )
     group.add_argument(
         "--duplicates",
         choices=get_args(Duplicates),
@@ -47,7 +54,7 @@ def add_table_flags(parser: argparse.ArgumentParser) -> None:
 def read_table(args: argparse.Namespace, path: str) -> Interactions:
     """Interactions of a file, read as the flags say."""
     columns = {role: getattr(args, role) for role in ROLES}
-    data = Interactions.from_file(path, **columns, duplicates=args.duplicates)
+    data = Interactions.from_file(path, **columns, ids=args.ids, duplicates=args.duplicates)
     return data if args.at_least is None else data.at_least(args.at_least)
 
 
@@ -85,21 +92,5 @@ def ids_in(path: str) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def spelled_like(labels: Iterable[Any], ids: Ids) -> NDArray[Any]:
-    """Labels in the type of the ids: a text file does not tell the number 7 from the text "7"."""
-    if ids.labels.dtype != np.int64:
-        return np.array([str(label) for label in labels], dtype=object)
-    spelled = [_number(label) for label in labels]
-    whole = all(isinstance(label, int) for label in spelled)
-    return np.array(spelled, dtype=np.int64 if whole else object)
-
-
 def _rows(theirs: Ids, ids: Ids) -> NDArray[np.int64]:
-    return ids.rows(spelled_like(theirs.labels.tolist(), ids), missing=-1)
-
-
-def _number(label: Any) -> Any:
-    try:
-        return int(label)
-    except ValueError:
-        return label
+    return ids.rows(spelled_like(theirs.labels, ids), missing=-1)

@@ -11,9 +11,10 @@ import logging
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from mfrank.cli.commands import commands
 from mfrank.version import __version__
@@ -33,7 +34,7 @@ _WRONG_INPUT = (ValueError, TypeError, FileNotFoundError, IsADirectoryError, Not
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of the process, and return its exit code."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    with _log_on_stderr():
+    with _told_on_stderr():
         try:
             args = _parser().parse_args(arguments)
             args.run(args)
@@ -104,16 +105,22 @@ def _told(error: Exception, *, debug: bool) -> int:
     return 2 if wrong_input else 1
 
 
+def _told_of(message: Warning | str, *_where: Any, **_more: Any) -> None:
+    print(f"mfrank: {' '.join(str(message).split())}", file=sys.stderr)
+
+
 @contextmanager
-def _log_on_stderr() -> Iterator[None]:
-    """Show what the library logs, such as how it read a file without a header."""
+def _told_on_stderr() -> Iterator[None]:
+    """Show what the library logs and warns of, such as a file without a header, a line each."""
     logger, handler = logging.getLogger("mfrank"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("mfrank: %(message)s"))
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = _told_of
+            yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["HalfStep"]
 
 _UNFINISHED = 2  # Status of a row that wants to be solved exactly (kernels/row.cuh).
-_ENOUGH = 1e-4  # Where only the number of steps is given, those beyond this tolerance are spared.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +113,7 @@ class HalfStep:
         if to_tolerance:
             worth = steps_worth(block.counts[group.rows], system.k)
             steps = np.maximum(steps, worth.astype(np.int32))
-        until = system.device.asarray(steps), options.cg_tolerance or _ENOUGH, to_tolerance
+        until = system.device.asarray(steps), options.residual(system.dtype), to_tolerance
         vectors = system.bytes_of(*[system.k] * 6, 128, system.over_groups(128))
         grid = Grid(len(rows), 128, vectors + 8 * 128 // WARP)
         args = rows, *system.whole(block), starts, *until, *results

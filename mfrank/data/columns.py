@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ROLES", "assign", "epoch_seconds", "frame_columns", "guess"]
+__all__ = ["ROLES", "BadRow", "assign", "epoch_seconds", "frame_columns", "guess"]
 
 ROLES = ("user", "item", "value", "timestamp")
 """What a column can be, in the order they have in a file without a header."""
@@ -22,6 +22,14 @@ _NAMES: Mapping[str, str] = {
     "clicks views listens purchases preference stars",
     "timestamp": "timestamp time date datetime ts unixtime unixtimestamp unixreviewtime createdat",
 }
+
+
+class BadRow(ValueError):
+    """Something in one row that cannot be; ``row`` counts from 0."""
+
+    def __init__(self, what: str, row: int) -> None:
+        super().__init__(f"{what} in row {row}")
+        self.what, self.row = what, row
 
 
 def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
@@ -89,15 +97,18 @@ def epoch_seconds(timestamps: ArrayLike) -> NDArray[np.int64]:
 
     Raises
     ------
-    ValueError
-        If a timestamp is missing, infinite or no date; the message names its row.
+    BadRow
+        If a timestamp is missing, infinite, beyond int64 or no date.
     """
     times = np.asarray(timestamps)
     kind = times.dtype.kind
-    if kind in "iu":
+    if kind == "i":
+        return times.astype(np.int64)
+    if kind == "u":
+        _refuse(times > np.iinfo(np.int64).max, times)
         return times.astype(np.int64)
     if kind == "f":
-        _refuse(~np.isfinite(times), times)
+        _refuse(~(np.abs(times) < 2.0**63), times)
         return np.asarray(np.floor(times), dtype=np.int64)
     if kind == "M":
         _refuse(np.isnat(times), times)
@@ -129,18 +140,18 @@ def _values(column: Any) -> NDArray[Any]:
 def _refuse(bad: NDArray[np.bool_], times: NDArray[Any]) -> None:
     if bad.any():
         row = int(np.argmax(bad))
-        raise ValueError(f"timestamps must be finite, got {times[row]} in row {row}")
+        raise BadRow(f"timestamps must be finite and fit int64, got {times[row]}", row)
 
 
 def _seconds(time: Any, row: int) -> int:
     if isinstance(time, int):
+        if not -(2**63) <= time < 2**63:
+            raise BadRow(f"timestamps must fit int64, got {time}", row)
         return time
     try:
         moment = datetime.fromisoformat(time) if isinstance(time, str) else time
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return int(moment.timestamp() // 1)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"timestamps must be whole numbers or dates, got {time!r} in row {row}"
-        ) from error
+    except (AttributeError, OverflowError, TypeError, ValueError) as error:
+        raise BadRow(f"timestamps must be whole numbers or dates, got {time!r}", row) from error

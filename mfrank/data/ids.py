@@ -145,8 +145,9 @@ class Ids(MadeOfFields):
     def raw(self, rows: ArrayLike) -> NDArray[Any]:
         """Raw ids of row numbers, in the shape of ``rows``.
 
-        Row -1 is padding (fewer recommendations than asked for). With a table of ids it becomes
-        None, in an object array; where row numbers are the ids it stays -1.
+        Row -1 is padding (fewer recommendations than asked for). Ids that are whole numbers come
+        in an int64 array, padding as -1; other ids, and whole numbers among which -1 is an id, in
+        an object array, padding as None. So the dtype is that of the ids, padding or not.
 
         Raises
         ------
@@ -162,11 +163,11 @@ class Ids(MadeOfFields):
             raise IndexError(f"rows must lie in -1..{self.size - 1} (-1 is padding)")
         if self.table is None:
             return numbers.astype(np.int64)
-        padding = numbers < 0
-        if not padding.any():
-            return np.asarray(self.table[numbers])
+        if self._minus_one_is_padding:
+            return np.where(numbers < 0, -1, self.table.take(numbers, mode="clip"))
         labels = np.full(numbers.shape, None, dtype=object)
-        labels[~padding] = self.table[numbers[~padding]]
+        there = numbers >= 0
+        labels[there] = self.table[numbers[there]]
         return labels
 
     def take(self, rows: NDArray[Any]) -> Ids:
@@ -211,6 +212,11 @@ class Ids(MadeOfFields):
             raise ValueError("offsets of stored ids do not fit their bytes: the file is damaged")
         parts = (content[start:stop] for start, stop in itertools.pairwise(offsets))
         return cls.of(objects(part.decode("utf-8", "surrogatepass") for part in parts))
+
+    @lazy
+    def _minus_one_is_padding(self) -> bool:
+        """Whether -1 can stand for no id: all ids are numbers, none of them this."""
+        return self.labels.dtype == np.int64 and not (self.labels == -1).any()
 
     @lazy
     def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -14,7 +14,7 @@ from mfrank.data.columns import epoch_seconds
 from mfrank.data.ids import Ids, RawIds
 from mfrank.foreign import sparse_to_host, to_host
 
-__all__ = ["IdsLike", "Parts", "from_arrays", "from_sparse"]
+__all__ = ["IdsLike", "Parts", "from_arrays", "from_sparse", "known"]
 
 IdsLike = Ids | RawIds
 """Ids, or the ids themselves in row order."""
@@ -70,6 +70,16 @@ def from_sparse(
     user_items = cells.from_sparse(matrix, duplicates=duplicates)
     n_users, n_items = user_items.shape
     return _finite(user_items, _ids(user_ids, n_users), _ids(item_ids, n_items), None)
+
+
+def known(name: str, ids: IdsLike | None) -> Ids | None:
+    """Ids that were given, if any; errors begin with the name."""
+    if ids is None or isinstance(ids, Ids):
+        return ids
+    try:
+        return Ids.of(ids)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
 
 
 def _check_duplicates(duplicates: str) -> None:

@@ -17,6 +17,7 @@ from mfrank.csr import CSR
 from mfrank.data import cells, intake, tables
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import frame_columns
+from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.intake import IdsLike
 from mfrank.foreign import sparse_to_host
@@ -188,17 +189,30 @@ class Interactions(MadeOfFields):
         item: str | None = None,
         value: str | None = None,
         timestamp: str | None = None,
+        ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
         user_ids: IdsLike | None = None,
         item_ids: IdsLike | None = None,
     ) -> Interactions:
         """Interactions from a file: .csv, .tsv or .txt, also with .gz, or .parquet.
 
-        Columns are named or guessed as in :meth:`from_pandas`; for files without a header see
-        :func:`mfrank.data.tables.read_columns`.
+        Columns are named or guessed as in :meth:`from_pandas`; for files without a header and for
+        the errors see :func:`mfrank.data.tables.read_columns`.
+
+        Parameters
+        ----------
+        ids : {"auto", "text"}, default "auto"
+            A text file does not tell numbers from text: ``"auto"`` makes a column of ids whole
+            numbers where every field is spelled as one, and leaves it text as written where one
+            is not (``007``, ``1.0``); ``"text"`` makes ids text in any case. Where ``user_ids``
+            or ``item_ids`` are given, a text file's ids are read as these are.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        columns = tables.read_columns(path, chosen)
+        columns = tables.read_columns(path, chosen, ids)
+        user_ids, item_ids = intake.known("users", user_ids), intake.known("items", item_ids)
+        if tables.is_text(path):
+            columns["user"] = spelled_like(columns["user"], user_ids)
+            columns["item"] = spelled_like(columns["item"], item_ids)
         return cls._from_columns(columns, duplicates, user_ids, item_ids)
 
     @classmethod
@@ -340,8 +354,8 @@ class Interactions(MadeOfFields):
                 "to_pandas needs pandas: pip install mfrank[pandas]"
             ) from error
         columns = {
-            "user": self.user_ids.raw(self.entry_users),
-            "item": self.item_ids.raw(self.user_items.indices),
+            "user": self.user_ids.labels[self.entry_users],
+            "item": self.item_ids.labels[self.user_items.indices],
             "value": self.user_items.data,
         }
         if self.timestamps is not None:

@@ -3,7 +3,7 @@
 Whole numbers of any width become int64; floats that are whole count, for a column of integers
 that once had missing values has become one. Strings and other hashables stay what they are, in
 an object array, kinds mixed if so given: 1 and "1" are two ids. Missing values (None, NaN, NA,
-NaT) and booleans are no ids.
+NaT) and booleans are no ids. Text files have rules of their own (:mod:`mfrank.data.fields`).
 """
 
 from __future__ import annotations

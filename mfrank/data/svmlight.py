@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.amounts import check_count
+from mfrank.data.fields import whole_number
 
 __all__ = ["read_svmlight"]
 
@@ -33,8 +34,8 @@ def read_svmlight(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[int | str]]:
     """Read features (n_documents, n_features), relevance and query of each document.
 
-    Features are numbered from 1; those that a line leaves out are 0. Queries that are whole
-    numbers become such, others stay text.
+    Features are numbered from 1; those that a line leaves out are 0. Queries that are spelled as
+    int64 are printed become numbers, others stay text: 007 is not 7.
     """
     if n_features is not None:
         check_count("n_features", n_features, 1)
@@ -83,16 +84,7 @@ def _document(text: str, n_features: int | None) -> _Document:
         numbers.append(int(number))
         values.append(_number(value))
     _check_numbers(numbers, n_features)
-    return _Document(relevance, _query(query), numbers, values)
-
-
-def _query(text: str) -> int | str:
-    if not (text.isascii() and text.isdecimal()):
-        return text
-    query = int(text)
-    if query >= 2**63:
-        raise ValueError(f"query {text} does not fit 64 bits; let it begin with a letter")
-    return query
+    return _Document(relevance, whole_number(query), numbers, values)
 
 
 def _check_text(line: str) -> None:

@@ -12,7 +12,7 @@ import gzip
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,14 +20,16 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.data import delimited
 from mfrank.data.columns import assign, frame_columns
 from mfrank.data.drafts import replacing
+from mfrank.data.fields import IdsAs, as_text
+from mfrank.data.labels import canonical
 
-__all__ = ["read_columns", "write_table"]
+__all__ = ["is_text", "read_columns", "write_table"]
 
 _SEPARATORS: Mapping[str, str | None] = {".csv": ",", ".tsv": "\t", ".txt": None}
 
 
 def read_columns(
-    path: str | os.PathLike[str], chosen: Mapping[str, str | None]
+    path: str | os.PathLike[str], chosen: Mapping[str, str | None], ids: IdsAs = "auto"
 ) -> dict[str, NDArray[Any]]:
     """Read the columns that are the user, the item, the value and the timestamp.
 
@@ -40,33 +42,45 @@ def read_columns(
     path : path-like
     chosen : mapping of role -> column name or None
         As in :func:`mfrank.data.columns.assign`.
+    ids : {"auto", "text"}, default "auto"
+        What ids become. A text file does not tell numbers from text: with ``"auto"`` a column of
+        ids is whole numbers if every field is spelled as an int64 is printed, and else text as it
+        was written, all of it (``007``, ``+7``, ``1.0``, ``1e5``). ``"text"`` leaves them text in
+        any case, and writes out the whole numbers of a parquet file.
 
     Returns
     -------
     dict
-        Role -> values, shape (n_rows,). Columns of whole numbers are int64 ("007" is 7), of
-        numbers float64, others text, in which an empty field is a missing value.
+        Role -> values, shape (n_rows,), n_rows > 0. Of a text file ids are int64 or text, values
+        float64 and timestamps int64 (:func:`mfrank.data.columns.epoch_seconds`). Spaces after a
+        separator do not count, nor do empty fields beyond those of the first row; a field may
+        stand in quotes. Columns of a parquet file have the dtypes that they have there.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the suffix is none of these, a column cannot be told, or rows differ in length.
+        If the suffix is none of these, a column cannot be told, there are no rows, or, in a text
+        file, rows differ in length, a field of these columns is empty, or no value or time. The
+        message names the line on which the row begins, counted from 1 as an editor counts: with
+        header and blank lines, and with line breaks in quotes.
     ModuleNotFoundError
         If a parquet file is to be read without pandas and pyarrow.
     """
+    if ids not in get_args(IdsAs):
+        raise ValueError(f"ids must be 'auto' or 'text', got {ids!r}")
     file, kind = Path(path), _kind(path)
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {file}")
     if kind == ".parquet":
-        return _read_parquet(file, chosen)
+        return _read_parquet(file, chosen, ids)
 
     def lines() -> IO[str]:
         return _text(file, "r", compressed=file.suffix.lower() == ".gz")
 
     try:
-        return delimited.read(lines, _SEPARATORS[kind], chosen)
+        return delimited.read(lines, _SEPARATORS[kind], chosen, ids)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
@@ -100,6 +114,11 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
             writer = csv.writer(text, delimiter=_SEPARATORS[kind] or "\t", lineterminator="\n")
             writer.writerow(arrays)
             writer.writerows(zip(*map(_printable, arrays.values()), strict=True))
+
+
+def is_text(path: str | os.PathLike[str]) -> bool:
+    """Whether a file of this name holds text, which does not tell numbers from it."""
+    return _kind(path) in _SEPARATORS
 
 
 def _kind(path: str | os.PathLike[str]) -> str:
@@ -137,8 +156,15 @@ def _parquet_modules() -> Any:
     return pyarrow
 
 
-def _read_parquet(file: Path, chosen: Mapping[str, str | None]) -> dict[str, NDArray[Any]]:
+def _read_parquet(
+    file: Path, chosen: Mapping[str, str | None], ids: IdsAs
+) -> dict[str, NDArray[Any]]:
     parquet = _parquet_modules().parquet
     roles = assign(parquet.read_schema(file).names, chosen)
     frame = parquet.read_table(file, columns=list(roles.values())).to_pandas()
-    return frame_columns(frame, roles)
+    if not len(frame):
+        raise ValueError(f"{file}: the file has columns and no rows")
+    columns = frame_columns(frame, roles)
+    if ids == "text":
+        columns |= {role: as_text(canonical(columns[role])) for role in ("user", "item")}
+    return columns

@@ -14,8 +14,14 @@ from mfrank.closed_form import ClosedForm
 from mfrank.cores import check_threads
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.stopping import EarlyStopping
-from mfrank.models.factor_model import Callback, FactorModel, Watch
-from mfrank.models.options import check_backend, check_dtype, check_gathers, gather_dtype
+from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
+from mfrank.models.options import (
+    check_backend,
+    check_dtype,
+    check_gathers,
+    gather_dtype,
+    warn_if_slow,
+)
 from mfrank.models.room import check_width
 from mfrank.objectives import RG2
 from mfrank.quadratic import QuadraticObjective
@@ -47,7 +53,8 @@ class ALS(FactorModel, ClosedForm):
         gradients from the row's last factors. ``"auto"`` takes them only for rows so long that
         their exact solution would cost more, and solves the others exactly.
     cg_steps : int, default 3
-        Conjugate gradient steps a row takes at most (implicit's default), up to 10,000.
+        Conjugate gradient steps a row takes (implicit's default), up to 10,000: fewer only where
+        its residual is rounding in the dtype, so that no step could bring it nearer.
     cg_tolerance : float or None, default None
         In (0, 1): rows take as many steps as bring them this near to their exact solution,
         relative and in the norm of their system; those that would need too many are solved
@@ -67,7 +74,9 @@ class ALS(FactorModel, ClosedForm):
     backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
         Where to compute; a GPU (``pip install mfrank[cuda12]`` or ``[cuda13]``) only by its name.
     track_objective : bool, default False
-        Whether the history has the objective of every epoch: one more pass over the data each.
+        Whether the history has the objective after every epoch: the sum that ``objective`` prints,
+        over all users and items and with the ridge, no mean. The half-steps give it as they go,
+        without a further pass over the data.
 
     Attributes
     ----------
@@ -154,9 +163,9 @@ class ALS(FactorModel, ClosedForm):
         Raises
         ------
         ValueError, TypeError
-            Before any work: data the objective cannot use, a start or held-out interactions that do
-            not fit, or a ``gather_dtype`` that the backend does not have. A fit that diverges (the
-            message says so) leaves the last complete epoch.
+            Before any work: data without a positive entry or that the objective cannot use, a start
+            or held-out interactions that do not fit, or a ``gather_dtype`` that the backend does
+            not have. A fit that diverges (the message says so) leaves the last complete epoch.
         MemoryError
             Before any work: factors so wide that the machine has no memory for the fit.
         """
@@ -165,6 +174,7 @@ class ALS(FactorModel, ClosedForm):
         data = Interactions.of(user_items)
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
         refuse_dislikes(self.objective, data.user_items.data)
+        refuse_no_likes(data)
         store = start.store if isinstance(start, Recommender) else start
         backend, width = choose(self.backend), int(self.factors)
         check_width(
@@ -175,6 +185,7 @@ class ALS(FactorModel, ClosedForm):
             tables=2,  # of an epoch and of the one before
             matrices=6,  # a Gram matrix, centred; eigenvectors, and what LAPACK needs for them
         )
+        warn_if_slow(self.backend)
         options = SolveOptions(
             self.solver,
             int(self.cg_steps),

@@ -20,8 +20,8 @@ from mfrank.data.interactions import Interactions
 from mfrank.descent import Batches, Course, descend
 from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models.checkpoint import Checkpoint, State
-from mfrank.models.factor_model import Callback, FactorModel, Watch
-from mfrank.models.options import check_backend, check_dtype, check_kind
+from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
+from mfrank.models.options import check_backend, check_dtype, check_kind, warn_if_slow
 from mfrank.models.room import check_room, check_width
 from mfrank.optimisers import Adam, Optimiser
 from mfrank.options import describe
@@ -226,8 +226,8 @@ class Descent(FactorModel):
         Raises
         ------
         ValueError, TypeError
-            Before any work: data with dislikes, a start, held-out interactions or a checkpoint that
-            do not fit.
+            Before any work: data without likes or with dislikes, a start, held-out interactions or
+            a checkpoint that do not fit.
         MemoryError
             Before any work: factors so wide that the machine has no memory for the fit.
         FloatingPointError
@@ -256,6 +256,7 @@ class Descent(FactorModel):
             tables=2 + kept_beside,  # one that descends, one of the epoch before
             matrices=5 if self.init == "spectral" and start is None else 0,
         )
+        warn_if_slow(self.backend)
         in_reach = native.takes(backend.place(one))
         check_room(rows, self.loss, batches, self._sampling, "summed" if in_reach else "held")
         kept = None if checkpoint is None else Checkpoint.of(checkpoint, data)
@@ -351,4 +352,5 @@ def _likes(data: Interactions, dtype: DTypeLike) -> CSR:
             f"user_items has {int((values < 0).sum())} negative values, which mean dislikes; "
             "ranking losses know likes only. Drop them with Interactions.at_least(0)"
         )
+    refuse_no_likes(data)
     return data.user_rows(dtype).pattern()

@@ -19,7 +19,7 @@ from mfrank.retrieval.recommender import Recommender
 from mfrank.steps import Record, Step
 from mfrank.store.factors import FactorStore
 
-__all__ = ["Callback", "FactorModel", "Watch"]
+__all__ = ["Callback", "FactorModel", "Watch", "refuse_no_likes"]
 
 Callback = Callable[[int, float, float | None], object]
 """Called after epoch i = 0, 1, ... with (i, seconds, objective or None); true stops the fit."""
@@ -55,6 +55,15 @@ class Watch:
                 raise TypeError(f"stopping must be an EarlyStopping or None, got {stopping!r}")
             stopping.check(train)
         return cls(stopping, callback, show_progress)
+
+
+def refuse_no_likes(data: Interactions) -> None:
+    """Raise where no entry is positive: of nothing that is liked there is nothing to learn."""
+    if not (data.user_items.data > 0).any():
+        raise ValueError(
+            f"user_items has no positive entries, so there is nothing to fit to: {data}; look at "
+            "how it was made and filtered"
+        )
 
 
 class FactorModel(Parameters, Recommender):

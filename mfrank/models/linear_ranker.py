@@ -15,7 +15,7 @@ from mfrank.amounts import check_at_least_zero, check_count
 from mfrank.data.judged import Judged, feature_matrix
 from mfrank.data.scaling import Scaling
 from mfrank.linear_descent import descend_linear
-from mfrank.models.options import check_kind, option_classes
+from mfrank.models.options import check_kind, option_classes, warn_if_slow
 from mfrank.optimisers import Adam, Optimiser
 from mfrank.options import Parameters, describe, restore
 from mfrank.progress import follow
@@ -135,6 +135,7 @@ class LinearRanker(Parameters):
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function or None, got {callback!r}")
         queries = _query_lists(judged, self.loss)
+        warn_if_slow()
         scaling = Scaling.of(judged.features) if self.scale else Scaling.none(judged.n_features)
         steps = descend_linear(
             scaling.apply(judged.features),

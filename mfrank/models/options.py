@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pkgutil
+import warnings
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from mfrank import objectives, optimisers, schedules, trainers
+from mfrank import native, objectives, optimisers, schedules, trainers
 from mfrank.backends import GatherDtype, choose
 from mfrank.langevin import Langevin
 from mfrank.trainers import Loss
@@ -23,7 +24,10 @@ __all__ = [
     "losses",
     "option_classes",
     "runnable",
+    "warn_if_slow",
 ]
+
+_warned = False
 
 
 def check_backend(backend: Any) -> None:
@@ -77,6 +81,16 @@ def runnable(backend: str) -> str:
     except ValueError:
         return "auto"
     return backend
+
+
+def warn_if_slow(backend: str = "auto") -> None:
+    """Warn, at the first fit in the process, where "auto" has no C++ to take; asked for is fine."""
+    global _warned
+    if _warned or backend != "auto" or choose() is not choose("reference"):
+        return
+    _warned = True
+    message = f"fits run in numpy, up to hundreds of times slower: {native.why_missing}"
+    warnings.warn(message, RuntimeWarning, stacklevel=3)  # where fit was called
 
 
 @cache

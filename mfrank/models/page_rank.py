@@ -14,7 +14,7 @@ from mfrank.choices import check_choice
 from mfrank.cores import check_threads
 from mfrank.data.interactions import Interactions
 from mfrank.models.factor_model import Callback
-from mfrank.models.options import check_backend, runnable
+from mfrank.models.options import check_backend, runnable, warn_if_slow
 from mfrank.models.page_rank_learning import Learned
 from mfrank.models.page_rank_recommender import WalkRecommender, walk_arrays
 from mfrank.models.page_rank_tasks import Task
@@ -189,6 +189,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         self.__post_init__()
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function or None, got {callback!r}")
+        warn_if_slow(self.backend)
         if isinstance(data, Graphs):
             if item_features is not None:
                 raise ValueError("item_features go with interactions; graphs have their own")

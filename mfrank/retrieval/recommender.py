@@ -40,9 +40,10 @@ class Recommender:
 
     Lists keep a contract: exactly the N best, sorted by score, ties by lower row number; never an
     item that was filtered, by the seen items or by the call; where fewer candidates than N are
-    left, the rest of the list has score NaN and id -1 (None where ids are not row numbers). Memory
-    does not grow with users times items. From the second time on that a few are asked for, the
-    processor reads a sketch of the other side, a byte a factor, which is kept beside the store.
+    left, the rest of the list has score NaN and id -1, or None where ids are no numbers
+    (:meth:`mfrank.data.ids.Ids.raw`). Memory does not grow with users times items. From the second
+    time on that a few are asked for, the processor reads a sketch of the other side, a byte a
+    factor, which is kept beside the store.
 
     Ids may be arrays of any library. Row numbers that lie on a GPU are answered there, by CuPy's
     arrays: with ``backend="cuda"`` nothing comes to the host meanwhile, neither factors nor scores,

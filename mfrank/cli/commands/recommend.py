@@ -12,8 +12,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mfrank.cli.inputs import ids_in, spelled_like
+from mfrank.cli.inputs import ids_in
 from mfrank.cli.listing import listing
+from mfrank.data.fields import spelled_like
+from mfrank.data.labels import objects
 from mfrank.data.tables import write_table
 from mfrank.models import load
 from mfrank.retrieval.recommender import Recommender
@@ -73,4 +75,4 @@ def _users(args: argparse.Namespace, model: Recommender) -> NDArray[Any]:
     if args.user is None and args.users == "all":
         return model.user_ids.labels
     asked = args.user if args.user is not None else ids_in(args.users)
-    return spelled_like(asked, model.user_ids)
+    return spelled_like(objects(asked), model.user_ids)

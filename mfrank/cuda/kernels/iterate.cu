@@ -77,6 +77,8 @@ iterate(const int* rows, const Int* indptr, Int first, const int* indices, const
     }
     size = block_sum(size, scratch);
     left = block_sum(left, scratch);
+    // What rounding leaves of a start far off, steps do not lessen, and many of them enlarge.
+    if (!to_tolerance && left > size) size = left;
     const double enough = tolerance * tolerance * size;
     bool done = !(left > enough);
     for (int step = 0; !done && step < steps[blockIdx.x]; ++step) {

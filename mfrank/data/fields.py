@@ -1,0 +1,127 @@
+"""Fields of a text file as what their column is: ids, values, timestamps.
+
+A text file does not say whether an id is a number or text, so a column of ids is read as whole
+numbers only where nothing is lost by it: where every field is spelled as Python prints an int64.
+One that is not (``007``, ``+7``, ``-0``, ``1.0``, ``1e5``, ``1_000``, more digits than fit) keeps
+the whole column text, as it was written.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.data.columns import BadRow, epoch_seconds
+from mfrank.data.ids import Ids
+from mfrank.data.labels import objects
+from mfrank.data.layouts import NUMBER
+
+__all__ = ["IdsAs", "as_text", "parsed", "spelled_like", "whole_number"]
+
+IdsAs = Literal["auto", "text"]
+"""What columns of ids become: whole numbers where all of them are spelled so, or text always."""
+
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_TRUTHS = {"true": 1.0, "false": 0.0}  # as pandas writes and reads a column of booleans
+
+
+def parsed(role: str, fields: Sequence[str], ids: IdsAs) -> NDArray[Any]:
+    """The fields of a column by its role, none of them empty.
+
+    Returns
+    -------
+    int64 or object (of text) for ids, float64 for values, int64 for timestamps
+
+    Raises
+    ------
+    BadRow
+        If a value is no finite number, or a timestamp no time.
+    """
+    if role == "value":
+        return _values(fields)
+    if role == "timestamp":
+        return _timestamps(fields)
+    numbers = _whole_numbers(fields) if ids == "auto" else None
+    return objects(fields) if numbers is None else numbers
+
+
+def as_text(labels: NDArray[Any]) -> NDArray[Any]:
+    """Ids as text: whole numbers by their digits, other ids as they are."""
+    return objects(map(str, labels.tolist())) if labels.dtype == np.int64 else labels
+
+
+def spelled_like(labels: NDArray[Any], ids: Ids | None) -> NDArray[Any]:
+    """Ids from a text file in the type of those that are known, whole numbers or text."""
+    if ids is None or ids.labels.dtype == labels.dtype == np.int64:
+        return labels
+    if ids.labels.dtype == np.int64:
+        read = [whole_number(label) if isinstance(label, str) else label for label in labels]
+        whole = all(isinstance(label, int) for label in read)
+        return np.array(read, dtype=np.int64) if whole else objects(read)
+    return as_text(labels) if all(isinstance(label, str) for label in ids.labels) else labels
+
+
+def whole_number(field: str) -> int | str:
+    """One field as a number if it is spelled as Python prints an int64, else as it is."""
+    numbers = _whole_numbers([field])
+    return field if numbers is None else int(numbers[0])
+
+
+def _whole_numbers(fields: Sequence[str]) -> NDArray[np.int64] | None:
+    """The fields as int64, or None where one is not spelled as Python prints an int64."""
+    if not all(map(_CANONICAL.fullmatch, fields)):
+        return None
+    try:
+        return np.array(list(map(int, fields)), dtype=np.int64)
+    except OverflowError:
+        return None
+
+
+def _values(fields: Sequence[str]) -> NDArray[np.float64]:
+    numbers = np.fromiter(map(_number, fields), dtype=np.float64, count=len(fields))
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise BadRow(f"values must be finite numbers, got {fields[row]!r}", row)
+    return numbers
+
+
+def _timestamps(fields: Sequence[str]) -> NDArray[np.int64]:
+    stripped = [field.strip() for field in fields]
+    if all(map(_WHOLE.fullmatch, stripped)):
+        return epoch_seconds(objects(map(int, stripped)))
+    if all(map(NUMBER.fullmatch, stripped)):
+        return epoch_seconds(np.array(list(map(float, stripped))))
+    try:
+        return epoch_seconds(objects(stripped))
+    except BadRow as first:
+        # Where most are dates a number is wrong too, but what is neither is so in any column.
+        odd = (row for row, field in enumerate(stripped) if not _is_time(field))
+        row = next(odd, first.row)
+        raise BadRow(
+            f"timestamps must be all whole numbers or all dates, got {fields[row]!r}", row
+        ) from None
+
+
+def _is_time(field: str) -> bool:
+    if NUMBER.fullmatch(field):
+        return True
+    try:
+        epoch_seconds(objects([field]))
+    except BadRow:
+        return False
+    return True
+
+
+def _number(field: str) -> float:
+    """The number that a field is, NaN where it is none."""
+    try:
+        return float(field)
+    except ValueError:
+        return _TRUTHS.get(field.lower(), math.nan)
