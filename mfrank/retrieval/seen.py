@@ -73,8 +73,8 @@ def pack(store: FactorStore, seen: sp.csr_array) -> FactorStore:
         check_seen(seen)
     except ValueError as error:
         raise ValueError(
-            "the model's interactions, whose arrays may be those of the matrix it was fitted to, "
-            f"were changed since ({error}); fit anew, or save with with_seen=False"
+            f"the model's interactions were changed since the fit ({error}); fit anew, or save "
+            "with with_seen=False"
         ) from error
     pattern: dict[str, NDArray[Any]] = {
         _INDPTR: seen.indptr.astype(np.int64, copy=False),
