@@ -1,9 +1,10 @@
-"""The C++ extension; everything else about the package is in setup.cfg."""
+"""Builds the C++ extension; the rest of the package is configured in setup.cfg."""
 
 import sys
 from pathlib import Path
 
 from pybind11 import get_include
+from pybind11.setup_helpers import ParallelCompile
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
@@ -20,15 +21,15 @@ FLAGS = [
 
 NOT_BUILT = """
 mfrank: the C++ extension was not built ({reason}).
-mfrank is installed all the same and will use its numpy backend, which is many times slower.
-To get the fast one: install a C++17 compiler and Python's headers (Debian, Ubuntu:
+mfrank is installed anyway and will use its numpy backend, which is many times slower.
+To get the fast backend, install a C++17 compiler and Python's headers (Debian, Ubuntu:
 "apt install g++ python3-dev"; Fedora: "dnf install gcc-c++ python3-devel"; macOS:
 "xcode-select --install"), then reinstall with "pip install --force-reinstall --no-deps mfrank".
 """
 
 
 class OptionalBuildExt(build_ext):
-    """Compiles where that is possible; where it is not, says so and lets the install go on."""
+    """Build the extension; if that fails, print why and continue the installation without it."""
 
     def run(self):
         try:
@@ -40,11 +41,12 @@ class OptionalBuildExt(build_ext):
 
 extension = Extension(
     "mfrank._ext",
-    sources=["cext/module.cpp"],
-    depends=sorted(map(str, Path("cext").glob("*.h"))),
-    include_dirs=[get_include()],
+    sources=sorted(map(str, Path("cext").glob("*.cpp"))),
+    depends=sorted(map(str, Path("cext").rglob("*.h"))),
+    include_dirs=["cext", get_include()],
     extra_compile_args=FLAGS,
     extra_link_args=["-pthread"],
     language="c++",
 )
+ParallelCompile().install()  # compile the instruction sets in parallel
 setup(ext_modules=[extension], cmdclass={"build_ext": OptionalBuildExt})

@@ -10,9 +10,9 @@ seconds over mfrank's. bench/epoch_cost.py has every peer, the floor and the mem
 from __future__ import annotations
 
 from contenders import NAMES
-from race import options, parse, race
-from records import line, save
-from subjects import interactions
+from harness.race import options, parse, race
+from harness.records import line, save
+from harness.subjects import interactions
 
 LIBRARIES = "mfrank", "implicit"
 

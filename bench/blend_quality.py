@@ -16,9 +16,9 @@ import argparse
 from typing import Any
 
 import numpy as np
-import quality
-from records import line, parser, save
-from subjects import load
+from harness import tuning
+from harness.records import line, parser, save
+from harness.subjects import load
 from trainers_quality import JUDGE, STARTS, descent, file_name, judged, kept, started, up_to
 
 import mfrank
@@ -80,7 +80,7 @@ def main() -> None:
     args = made.parse_args()
 
     split = load(args.data)
-    train, valid = quality.with_validation(split, 0)
+    train, valid = tuning.with_validation(split, 0)
     weight, value = best_weight(both(args, train, 0), train, valid)
     alone: list[dict[str, float]] = []
     other: list[dict[str, float]] = []

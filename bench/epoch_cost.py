@@ -15,11 +15,11 @@ import argparse
 from typing import Any
 
 from contenders import NAMES
-from floor import Machine, Work
-from memory import needed_mib, peak_mib
-from race import entry, options, parse, race
-from records import line, save
-from subjects import interactions
+from harness.floor import Machine, Work
+from harness.memory import needed_mib, peak_mib
+from harness.race import entry, options, parse, race
+from harness.records import line, save
+from harness.subjects import interactions
 
 from mfrank.data.interactions import Interactions
 

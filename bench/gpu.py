@@ -26,17 +26,17 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-import implicit_gpu
 import numpy as np
-from floor import Machine, Work
-from records import line, parser, save
-from subjects import interactions
+from gpu_peers import implicit_gpu
+from harness.floor import Machine, Work
+from harness.records import line, parser, save
+from harness.subjects import interactions
 
 import mfrank
+from mfrank.arrays import device as gpu
 from mfrank.backends import choose
-from mfrank.cuda import device as gpu
 from mfrank.data.interactions import Interactions
-from mfrank.retrieval.recommend import recommend
+from mfrank.retrieval.top_k import recommend
 
 SHAPES = {
     "ml-20m": (138_000, 27_000, 20_000_000),

@@ -16,12 +16,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import numpy as np
 from contenders import contender
-from records import line, parser, save
+from harness.exponents import exponent
+from harness.records import line, parser, save
 
 import mfrank
-from mfrank.cores import usable_cores
+from mfrank.arrays.threads import usable_cores
 
 EPOCHS = 4
 SWEEPS = {
@@ -79,16 +79,6 @@ def epoch(size: Size, data: mfrank.Interactions) -> float:
         n_threads=size.threads,
     ).fit(data.to_scipy(), lambda _, took: seconds.append(took))
     return median(seconds)
-
-
-def exponent(
-    rows: Sequence[dict[str, Any]], what: str, seconds: str = "seconds_per_epoch"
-) -> float:
-    """Slope of log seconds on the log of what grows, NaN for a single size."""
-    if len(rows) < 2:
-        return float("nan")
-    x, y = (np.log([row[key] for row in rows]) for key in (what, seconds))
-    return float(np.polyfit(x, y, 1)[0])
 
 
 def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from harness.records import line, parser, save
+from harness.subjects import interactions
 from implicit.cpu.als import AlternatingLeastSquares
-from records import line, parser, save
-from subjects import interactions
 from threadpoolctl import threadpool_limits
 
 import mfrank

@@ -17,27 +17,27 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from harness.records import line, parser, save
+from harness.subjects import judged
 from numpy.typing import ArrayLike
-from records import line, parser, save
-from subjects import judged
 
 from mfrank.data.judged import Judged
+from mfrank.descent.optimizers import Adam
 from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.queries import evaluate_queries
+from mfrank.losses import Loss
+from mfrank.losses.approx_ndcg import ApproxNDCG
+from mfrank.losses.bpr import BPR
+from mfrank.losses.ksong import KSONG
+from mfrank.losses.lambda_rank import LambdaRank
+from mfrank.losses.list_mle import ListMLE
+from mfrank.losses.list_net import ListNet
+from mfrank.losses.neural_ndcg import NeuralNDCG
+from mfrank.losses.rank_net import RankNet
+from mfrank.losses.softmax import Softmax
+from mfrank.losses.song import SONG
+from mfrank.losses.stochastic_rank import StochasticRank
 from mfrank.models.linear_ranker import LinearRanker
-from mfrank.optimisers import Adam
-from mfrank.trainers import Loss
-from mfrank.trainers.approx_ndcg import ApproxNDCG
-from mfrank.trainers.bpr import BPR
-from mfrank.trainers.ksong import KSONG
-from mfrank.trainers.lambda_rank import LambdaRank
-from mfrank.trainers.list_mle import ListMLE
-from mfrank.trainers.list_net import ListNet
-from mfrank.trainers.neural_ndcg import NeuralNDCG
-from mfrank.trainers.rank_net import RankNet
-from mfrank.trainers.softmax import Softmax
-from mfrank.trainers.song import SONG
-from mfrank.trainers.stochastic_rank import StochasticRank
 
 LOSSES: tuple[Loss, ...] = (
     LambdaRank(), RankNet(), ListNet(), ListMLE(), Softmax(), ApproxNDCG(), NeuralNDCG(), SONG(),

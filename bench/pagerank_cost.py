@@ -1,9 +1,9 @@
 """What supervised PageRank costs: gradients, steps, stationary vectors, and how they grow.
 
-gradient  the adjoint against the paper's matrix method at 26 + 52 features (pagerank_slopes.py)
+gradient  the adjoint against the paper's matrix method at 26 + 52 features (pagerank/gradients.py)
 steps     those that certificates ask for against those of Lemma 1, by the loss's accuracy
 vectors   a stationary vector to a certified error of 1e-6: mfrank, scipy, scikit-network,
-          networkx, on a graph like the web's and on globo's clicks (pagerank_peers.py)
+          networkx, on a graph like the web's and on globo's clicks (pagerank/peers.py)
 many      the walks of many users at once, restarted at five articles of globo each
 growth    vectors by edges and threads, gradients by edges, features and threads
 
@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from pagerank_graphs import clicks, queries, web
-from pagerank_peers import ALPHA, Found, Mfrank, peers
-from pagerank_slopes import CONTENDERS, growth, race, turns
-from records import line, parser, save
+from harness.records import line, parser, save
+from pagerank.gradients import CONTENDERS, growth, race, turns
+from pagerank.graphs import clicks, queries, web
+from pagerank.peers import ALPHA, Found, Mfrank, peers
 
+from mfrank.arrays.csr import CSR
 from mfrank.backends import choose
-from mfrank.csr import CSR
 from mfrank.pagerank import Problem, RandomWalk, Transitions, power
 from mfrank.pagerank.accuracy import steps_for_loss, tolerances_for_loss
 from mfrank.pagerank.stationary import Walker, settled
@@ -115,7 +115,7 @@ def vectors(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def many(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Personalised walks in one call, and by scipy with all columns at once."""
+    """Personalized walks in one call, and by scipy with all columns at once."""
     links, rng = clicks(), np.random.default_rng(0)
     n, batch = links.shape[0], 128
     often = np.asarray(links.sum(axis=0)) / links.sum()

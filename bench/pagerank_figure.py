@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness.records import line, parser, save
 from numpy.typing import NDArray
-from pagerank_graphs import queries
-from pagerank_peers import ALPHA
-from records import line, parser, save
+from pagerank.graphs import queries
+from pagerank.peers import ALPHA
 
-from mfrank.chains import Until
+from mfrank.backends.walks import Until
 from mfrank.pagerank import Graphs, Problem, Transitions, Walker, power
 from mfrank.pagerank.stationary import nesterov_nemirovski, power_steps
 

@@ -28,13 +28,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pagerank_contenders as contenders
-import pagerank_subjects as subjects
-import quality
+from harness import tuning
+from harness.records import line, parser, save
 from numpy.typing import NDArray
-from pagerank_contenders import MRR, NDCG
-from pagerank_contest import Contest, Setting
-from records import line, parser, save
+from pagerank import contenders as contenders
+from pagerank import subjects as subjects
+from pagerank.contenders import MRR, NDCG
+from pagerank.contest import Contest, Setting
 from scipy.stats import ttest_rel
 
 from mfrank.evaluation.report import Evaluation
@@ -132,7 +132,7 @@ class Rows:
     def _peer(self, name: str, options: dict[str, Any], stage: str) -> Evaluation:
         at, threads = self.contest.stages[stage], self.contest.threads
         if name == NEIGHBOURS:
-            return contenders.judged(contenders.neighbours(at, **options, threads=threads), at)
+            return contenders.judged(contenders.neighbors(at, **options, threads=threads), at)
         return contenders.judged(contenders.factors(at, options, threads), at)
 
     def _ranked(self, name: str) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _trials(name: str) -> Iterator[dict[str, Any]]:
     if name == NEIGHBOURS:
         yield from ({"kind": kind, "K": count} for kind, count in contenders.NEIGHBOURS)
     else:
-        yield from quality.points(contenders.IALS, contenders.IALS_TRIALS, seed=0)
+        yield from tuning.points(contenders.IALS, contenders.IALS_TRIALS, seed=0)
 
 
 def kept(args: Namespace) -> tuple[Setting | None, dict[str, dict[str, Any]]]:

@@ -16,14 +16,14 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from quality import judge
-from records import line, parser, save
-from subjects import load
+from harness.records import line, parser, save
+from harness.subjects import load
+from harness.tuning import judge
 
 import mfrank
 from mfrank.data.splits import Split
 from mfrank.evaluation.metrics import NDCG, Recall
-from mfrank.reranking.reranker import Reranker
+from mfrank.models.reranker.reranker import Reranker
 
 LOSSES = ("StochasticRank:metric=NDCG;top=20", "YetiRank", "QueryRMSE")
 OBJECTIVE = mfrank.RG2(alpha=0.043, regularization=0.0879)

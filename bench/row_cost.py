@@ -3,8 +3,9 @@
 A half-step over rows of one length n against random fixed factors, solved exactly and with three
 steps of conjugate gradients, alternating; seconds are the best of the rounds. ``slowness`` is how
 much slower a multiply-add of conjugate gradients came out than one of the exact solution
-(``CG_SLOWNESS`` in cext/row_solver.h is 4), and ``auto_loss`` what the way that ``auto`` picks
-takes over the faster of the two. Run it on a new class of machine to see whether it holds.
+(``CG_SLOWNESS`` in cext/kernels/rows/row_solver.h is 4), and ``auto_loss`` what the way that
+``auto`` picks takes over the faster of the two. Run it on a new class of machine to see whether it
+holds.
 
     python bench/row_cost.py
     python bench/row_cost.py --factors 64 --lengths 32 256 --repeats 3
@@ -17,11 +18,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from records import line, parser, save
+from harness.records import line, parser, save
 
-from mfrank.backends import Shared, SolveOptions, choose
-from mfrank.csr import CSR
-from mfrank.quadratic import CellTerm, Observed, RowProblem
+from mfrank.arrays.csr import CSR
+from mfrank.backends import choose
+from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared
+from mfrank.backends.solve_options import SolveOptions
 
 COLUMNS = 40_000
 ENTRIES = 1_000_000

@@ -14,42 +14,48 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import quality
 import trainers_quality
-from records import parser, save
-from subjects import load
-from trainer_boxes import TRAINERS, Trainer
+from harness import tuning
+from harness.records import parser, save
+from harness.subjects import load
+from ranking_losses.boxes import TRAINERS, Trainer
 
 import mfrank
-from mfrank.averages import averaged
-from mfrank.hinge_ranks import HingeRanks
-from mfrank.lists import Array, Lists
-from mfrank.trainers import Memory, Slopes
+from mfrank.arrays.placement import Array
+from mfrank.losses import Gradients, Lists, Memory
+from mfrank.losses.sums.hinge_ranks import HingeRanks
+from mfrank.losses.sums.moving_averages import averaged
 
 
 @dataclass(frozen=True)
 class LogRank(mfrank.SONG):
     """Mean over likes of log(1 + N g)."""
 
-    def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
-        """See :meth:`mfrank.trainers.Loss.slopes`."""
-        ranks = HingeRanks.of(lists, likes, others, self.margin)
+    def gradients(
+        self, lists: Lists, positives: Array, negatives: Array, memory: Memory
+    ) -> Gradients:
+        """See :meth:`mfrank.losses.Loss.gradients`."""
+        ranks = HingeRanks.of(lists, positives, negatives, self.margin)
         kept = memory.get("means")
-        means = averaged(kept, lists.cells, ranks.means, self.decay, lists.likes)
-        n_items, shares = lists.n_items[:, None], lists.like_shares
+        means = averaged(kept, lists.cells, ranks.means, self.decay, lists.positives)
+        n_items, shares = lists.n_items[:, None], lists.positive_weights
         places = 1 + n_items * means
-        return Slopes(*ranks.slopes(shares * n_items / places), (shares * np.log(places)).sum(1))
+        return Gradients(
+            *ranks.gradients(shares * n_items / places), (shares * np.log(places)).sum(1)
+        )
 
 
 @dataclass(frozen=True)
 class MeanRank(mfrank.SONG):
     """Mean over likes of g, which needs no average."""
 
-    def slopes(self, lists: Lists, likes: Array, others: Array, memory: Memory) -> Slopes:
-        """See :meth:`mfrank.trainers.Loss.slopes`."""
-        ranks = HingeRanks.of(lists, likes, others, self.margin)
-        shares = lists.like_shares
-        return Slopes(*ranks.slopes(shares), (shares * ranks.means).sum(1))
+    def gradients(
+        self, lists: Lists, positives: Array, negatives: Array, memory: Memory
+    ) -> Gradients:
+        """See :meth:`mfrank.losses.Loss.gradients`."""
+        ranks = HingeRanks.of(lists, positives, negatives, self.margin)
+        shares = lists.positive_weights
+        return Gradients(*ranks.gradients(shares), (shares * ranks.means).sum(1))
 
 
 WEIGHTS = {"NDCG": mfrank.SONG, "log rank": LogRank, "rank": MeanRank}
@@ -65,7 +71,7 @@ def main() -> None:
     args = made.parse_args()
 
     split = load(args.data)
-    data = quality.with_validation(split, args.seed)
+    data = tuning.with_validation(split, args.seed)
     rows = []
     for name, loss in WEIGHTS.items():
         TRAINERS[name] = Trainer(loss, TRAINERS["SONG"].option)

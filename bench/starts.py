@@ -2,7 +2,7 @@
 
 The same objective, data and epochs for all; only the first item factors differ:
 
-    spectral      what mfrank does (mfrank/spectral.py), its seconds in ``start_seconds``
+    spectral      what mfrank does (mfrank/als/spectral.py), its seconds in ``start_seconds``
     normal 0.1    normal numbers, row norms near 0.1 (Rendle et al. 2022)
     normal 1      the same, row norms near 1
     common 0.1    0.1/sqrt(K) times normal numbers of mean 1 and deviation 0.1
@@ -19,17 +19,17 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from quality import judge
-from records import line, parser, save
-from subjects import load
+from harness.records import line, parser, save
+from harness.subjects import load
+from harness.tuning import judge
 
 import mfrank
+from mfrank.als.spectral import random_factors
+from mfrank.als.starts import first_factors
 from mfrank.backends import choose
 from mfrank.cli.flags import objective
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.metrics import NDCG
-from mfrank.spectral import random_factors
-from mfrank.starts import first_factors
 
 EPOCHS = (1, 2, 3, 5, 10, 15)
 

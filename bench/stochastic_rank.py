@@ -13,17 +13,17 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from records import line, parser, save
+from harness.records import line, parser, save
 
 from mfrank.data.judged import Judged
+from mfrank.descent.langevin import Langevin
+from mfrank.descent.optimizers import SGD, Optimizer
 from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.queries import evaluate_queries
-from mfrank.langevin import Langevin
+from mfrank.losses import Loss
+from mfrank.losses.lambda_rank import LambdaRank
+from mfrank.losses.stochastic_rank import StochasticRank
 from mfrank.models.linear_ranker import LinearRanker
-from mfrank.optimisers import SGD, Optimiser
-from mfrank.trainers import Loss
-from mfrank.trainers.lambda_rank import LambdaRank
-from mfrank.trainers.stochastic_rank import StochasticRank
 
 EXAMPLE = Judged(np.eye(3)[[0, 1, 2, 2, 0]], [3, 2, 1, 3, 2], [1, 1, 1, 2, 2])
 QUALITY = NDCG(gain="exponential") @ 3
@@ -35,8 +35,8 @@ BEST = 0.9170
 RATE, SHRINKAGE = 0.2, 5e-4
 
 
-def recipe(name: str, seed: int) -> tuple[Loss, Optimiser, int]:
-    """Loss, optimiser and steps."""
+def recipe(name: str, seed: int) -> tuple[Loss, Optimizer, int]:
+    """Loss, optimizer and steps."""
     match name:
         case "lambdarank":
             return LambdaRank(), SGD(RATE), 1000

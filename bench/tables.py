@@ -2,10 +2,11 @@
 
 Prints a table for each file of results/, under the command, the date and the machine; or fills a
 page: what stands between ``<!-- PATTERN -->`` and ``<!-- / -->`` becomes one table of all files of
-that pattern, such as ``epoch-cost-gowalla-*``; ``<!-- PATTERN: one, other -->`` picks columns.
+that pattern, such as ``epoch-cost-gowalla-*``; ``<!-- PATTERN: one, other -->`` picks columns. What
+stands between ``<!-- summary -->`` and ``<!-- / -->`` becomes README's first table.
 
     python bench/tables.py
-    python bench/tables.py --write README.md bench/README.md
+    python bench/tables.py --write README.md bench/pages/*.md
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from records import RESULTS
+from harness.records import RESULTS
+from harness.summary import summary
 
 
 def table(files: list[Path], chosen: list[str] | None = None) -> str:
@@ -63,6 +65,8 @@ def filled(page: str, folder: Path) -> str:
     """The page with a table between each pair of marks that there are results for."""
 
     def fill(mark: re.Match[str]) -> str:
+        if mark["pattern"] == "summary":
+            return f"{mark['open']}\n\n{summary(folder)}\n\n<!-- / -->"
         files = found(folder, mark["pattern"])
         chosen = (
             [column.strip() for column in mark["columns"].split(",")] if mark["columns"] else None

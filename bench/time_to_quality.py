@@ -15,29 +15,22 @@ import argparse
 import json
 import sys
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from contenders import contender
-from quality import judge
-from records import line, parser, save
-from subjects import load
+from harness.courses import Point, arrival
+from harness.records import line, parser, save
+from harness.subjects import load
+from harness.tuning import judge
 
 import mfrank
-from mfrank.comparison.contenders import objective_name
 from mfrank.data.splits import Split
+from mfrank.evaluation.comparison.contenders import objective_name
 from mfrank.evaluation.metrics import NDCG
 
 OBJECTIVES = "IALS", "RG2", "RGX", "WRMF"
 PEER = "implicit"
-
-
-class Point(NamedTuple):
-    """Where a fit is after an epoch."""
-
-    epoch: int
-    seconds: float
-    ndcg: float
 
 
 def tuned(args: argparse.Namespace, model: str, factors: int) -> dict[str, Any]:
@@ -80,12 +73,6 @@ def course(model: str, options: dict[str, Any], split: Split) -> list[Point]:
 
     fitted.fit(split.train.to_scipy(), watch)
     return points
-
-
-def arrival(points: list[Point], target: float) -> Point:
-    """The first epoch that reaches the target; NaN seconds where none does."""
-    never = Point(-1, float("nan"), points[-1].ndcg)
-    return next((point for point in points if point.ndcg >= target), never)
 
 
 def main() -> None:

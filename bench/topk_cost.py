@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from harness.records import line, parser, save
+from harness.subjects import interactions
 from numpy.typing import NDArray
-from records import line, parser, save
-from subjects import interactions
 from threadpoolctl import threadpool_limits
 
 import mfrank

@@ -4,7 +4,7 @@
                K-SONG losses in that step (step_race.py); gradients are first shown to agree
     bpr        BPR against implicit's: seconds per epoch, and until implicit's best NDCG@20
                (bpr_race.py); tune, no part of the default, searches both one's options
-    catalogue  SONG by samples and exactly, against the number of items (catalogue_growth.py)
+    catalog  SONG by samples and exactly, against the number of items (catalog_growth.py)
 
     python bench/trainers_cost.py
     python bench/trainers_cost.py --parts steps --data ml-1m --factors 64 --losses SONG KSONG
@@ -18,8 +18,8 @@ import argparse
 import json
 from importlib.util import find_spec
 
-from records import line, parser, save
-from subjects import interactions
+from harness.records import line, parser, save
+from harness.subjects import interactions
 
 LOSSES = (
     *("SONG", "KSONG", "SOPRC", "SOLC", "BPR", "BCE", "SampledSoftmax", "Softmax", "Sparsemax"),
@@ -27,7 +27,7 @@ LOSSES = (
     *("SML", "NeuralNDCG", "StochasticRank"),
 )
 DATA = ("ml-1m", "gowalla")
-PARTS = ("steps", "bpr", "catalogue", "tune")
+PARTS = ("steps", "bpr", "catalog", "tune")
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def main() -> None:
     made.add_argument("--options", type=json.loads, default={}, help="JSON: BPR's, by contender")
     args = made.parse_args()
 
-    measures = {"steps": steps, "bpr": bpr, "catalogue": catalogue, "tune": tune}
+    measures = {"steps": steps, "bpr": bpr, "catalog": catalog, "tune": tune}
     for part in args.parts:
         measures[part](args)
 
@@ -58,8 +58,8 @@ def steps(args: argparse.Namespace) -> None:
     if find_spec("torch") is None:
         print("steps: skipped, torch is not installed")
         return
-    from agreement import check_all
-    from step_race import race
+    from ranking_losses.agreement import check_all
+    from ranking_losses.step_race import race
 
     args.libauc = find_spec("libauc") is not None
     if not args.libauc:
@@ -75,7 +75,7 @@ def steps(args: argparse.Namespace) -> None:
 
 def bpr(args: argparse.Namespace) -> None:
     """A file for each data set."""
-    from bpr_race import race
+    from ranking_losses.bpr_race import race
 
     for name in args.data:
         rows = race(name, args)
@@ -85,21 +85,21 @@ def bpr(args: argparse.Namespace) -> None:
 
 def tune(args: argparse.Namespace) -> None:
     """Print only."""
-    from bpr_race import tune
+    from ranking_losses.bpr_race import tune
 
     for name in args.data:
         tune(name, args)
 
 
-def catalogue(args: argparse.Namespace) -> None:
+def catalog(args: argparse.Namespace) -> None:
     """One file."""
-    from catalogue_growth import MODES, grow
+    from ranking_losses.catalog_growth import MODES, grow
 
     rows = []
     for mode in MODES:
         rows += grow(mode, args)
         print("\n".join(line(row) for row in rows if row["mode"] == mode), flush=True)
-    save(args.folder, "trainers-catalogue", rows)
+    save(args.folder, "trainers-catalog", rows)
 
 
 if __name__ == "__main__":

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from courses import Course
-from records import line, parser, save
-from subjects import load
+from harness.courses import Course
+from harness.records import line, parser, save
+from harness.subjects import load
 from time_to_quality import Point
 
 import mfrank
 from mfrank.data.splits import Split
-from mfrank.trainers import Loss
+from mfrank.losses import Loss
 
 FIGURES = Path(__file__).parent / "figures"
 DATA, FACTORS, EPOCHS, WARM = "ml-1m", 64, 80, 10
@@ -55,10 +55,10 @@ class Stage:
         if not isinstance(self.goal, Loss):
             return mfrank.ALS(self.goal, **shared)
         if self.whole_lists:
-            shared |= {"likes": None, "others": None}
+            shared |= {"positives": None, "negatives": None}
         return mfrank.Descent(
             self.goal,
-            optimiser=mfrank.Adam(self.learning_rate),
+            optimizer=mfrank.Adam(self.learning_rate),
             schedule=mfrank.Constant(),
             scores="dot",
             init="random",

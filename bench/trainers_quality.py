@@ -30,11 +30,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import quality
+from harness import tuning
+from harness.records import line, parser, save
+from harness.subjects import load
 from implicit.cpu.bpr import BayesianPersonalizedRanking
-from records import line, parser, save
-from subjects import load
-from trainer_boxes import GOWALLA, IMPLICIT_BPR, LEADERS, LONG, PEER_BOXES, PEERS, TRAINERS, points
+from ranking_losses.boxes import (
+    GOWALLA,
+    IMPLICIT_BPR,
+    LEADERS,
+    LONG,
+    PEER_BOXES,
+    PEERS,
+    TRAINERS,
+    points,
+)
 
 import mfrank
 from mfrank.data.interactions import Interactions
@@ -66,7 +75,7 @@ def descent(
         trainer(options["loss"]),
         factors=args.factors,
         iterations=course(args)[0],
-        optimiser=mfrank.Adam(options["learning_rate"]),
+        optimizer=mfrank.Adam(options["learning_rate"]),
         schedule=mfrank.CosineDecay(),
         init="spectral" if args.start == "spectral" else "random",
         random_state=seed,
@@ -90,7 +99,7 @@ def started(args: argparse.Namespace, train: Interactions, seed: int) -> Any:
         scratch = kept(args.folder / f"{file_name(args, None)}.json")[args.start]
         alone = argparse.Namespace(**{**vars(args), "start": None})
         return up_to(scratch["epochs"], descent(args.start, scratch["options"], seed, alone), train)
-    objective = quality.OBJECTIVES[args.start](**STARTS[args.data, args.start])
+    objective = tuning.OBJECTIVES[args.start](**STARTS[args.data, args.start])
     return mfrank.ALS(
         objective, args.factors, iterations=3, random_state=seed, n_threads=args.threads
     ).fit(train)
@@ -103,7 +112,7 @@ def search(name: str, args: argparse.Namespace, data: tuple[Interactions, Intera
         return search_implicit_bpr(args, train, valid)
     if name in PEERS:
         like = argparse.Namespace(**{**vars(args), "data": args.data.removesuffix("-seq")})
-        return quality.search(name, PEER_BOXES[like.data][name], like, train, valid)
+        return tuning.search(name, PEER_BOXES[like.data][name], like, train, valid)
     best: Found = (-1.0, 0, {})
     start = started(args, train, 0)
     stopping = mfrank.EarlyStopping(valid, JUDGE, course(args)[1])
@@ -125,7 +134,7 @@ def search_implicit_bpr(
 ) -> Found:
     """The same for implicit's BPR, whose epochs are one of the things searched."""
     tried: list[Found] = []
-    for options in quality.points(IMPLICIT_BPR, args.trials, seed=0):
+    for options in tuning.points(IMPLICIT_BPR, args.trials, seed=0):
         model = implicit_bpr(options, 0, args, train)
         value = mfrank.evaluate(model, valid, train=train, metrics=JUDGE)[JUDGE].value
         tried.append((value, round(options["iterations"]), options))
@@ -155,7 +164,7 @@ def refitted(name: str, found: Found, seed: int, args: argparse.Namespace, split
         return implicit_bpr(options, seed, args, split.train)
     if name in PEERS:
         like = argparse.Namespace(**{**vars(args), "seed": seed})
-        return quality.make(name, options, epochs, like).fit(split.train.to_scipy())
+        return tuning.make(name, options, epochs, like).fit(split.train.to_scipy())
     start = started(args, split.train, seed)
     return up_to(epochs, descent(name, options, seed, args), split.train, start)
 
@@ -233,9 +242,9 @@ def main() -> None:
     args.seed = 0
 
     split = load(args.data)
-    data = quality.with_validation(split, args.seed)
+    data = tuning.with_validation(split, args.seed)
     first = PEERS if args.start is None else () if args.start == "spectral" else (args.start,)
-    shortened = args.data == "gowalla" or args.start in quality.OBJECTIVES
+    shortened = args.data == "gowalla" or args.start in tuning.OBJECTIVES
     names = args.trainers or (LEADERS if shortened else tuple(TRAINERS))
     rows = kept(args.folder / f"{file_name(args, args.start)}.json")
     for name in dict.fromkeys((*first, *names)):

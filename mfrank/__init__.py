@@ -1,61 +1,75 @@
-"""mfrank: matrix factorization for implicit feedback, with closed-form ranking losses."""
+"""mfrank: matrix factorization for implicit feedback, with closed-form ranking losses.
 
-# Imported before any fit asks for them: a thread could not do so at exit, nor the child of a fork
-# that fell into the import.
-from mfrank.backends import cpu as _cpu  # noqa: F401
-from mfrank.backends import reference as _reference  # noqa: F401
-from mfrank.comparison.compare import compare
-from mfrank.data.datasets import movielens
-from mfrank.data.interactions import Interactions
-from mfrank.data.judged import Judged
-from mfrank.data.splits import Split, by_ratio, by_time, leave_k_out, leave_last
-from mfrank.data.synthetic import synthetic
-from mfrank.data.user_splits import held_out_users
-from mfrank.evaluation.evaluate import evaluate
-from mfrank.evaluation.metrics import (
-    AUC,
-    AUPRC,
-    MAP,
-    MRR,
-    NDCG,
-    Coverage,
-    Gini,
-    HitRate,
-    Precision,
-    Recall,
-)
-from mfrank.evaluation.names import definitions
-from mfrank.evaluation.queries import evaluate_queries
-from mfrank.evaluation.stopping import EarlyStopping
-from mfrank.langevin import Langevin
-from mfrank.models import ALS, Descent, LinearRanker, SupervisedPageRank, load
-from mfrank.objectives import EALS, IALS, RG2, RGX, WRMF, RG2Sampled, RGXPrinted
-from mfrank.optimisers import SGD, Adagrad, Adam
-from mfrank.pagerank.prior import with_prior
-from mfrank.reranking.reranker import Reranker
-from mfrank.retrieval.recommender import NotFittedError, Recommender
-from mfrank.schedules import Constant, CosineDecay, StepDecay
-from mfrank.store.blend import blend
-from mfrank.store.factors import FactorStore
-from mfrank.trainers.approx_ndcg import ApproxNDCG
-from mfrank.trainers.bce import BCE
-from mfrank.trainers.bpr import BPR
-from mfrank.trainers.ksong import KSONG
-from mfrank.trainers.lambda_rank import LambdaRank
-from mfrank.trainers.list_mle import ListMLE
-from mfrank.trainers.list_net import ListNet
-from mfrank.trainers.neural_ndcg import NeuralNDCG
-from mfrank.trainers.rank_net import RankNet
-from mfrank.trainers.sml import SML
-from mfrank.trainers.smooth_ap import SmoothAP
-from mfrank.trainers.softmax import SampledSoftmax, Softmax
-from mfrank.trainers.solc import SOLC
-from mfrank.trainers.song import SONG
-from mfrank.trainers.soprc import SOPRC
-from mfrank.trainers.sparsemax import Sparsemax
-from mfrank.trainers.stochastic_rank import StochasticRank
-from mfrank.trainers.uib import UIB
-from mfrank.version import __version__
+Public names are imported lazily, on first access, so ``import mfrank`` is fast and a program that
+fits an ``ALS`` does not import the PageRank modules.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from mfrank._version import __version__
+
+if TYPE_CHECKING:
+    from mfrank.als.objectives import EALS, IALS, RG2, RGX, WRMF, RG2Sampled, RGXPrinted
+    from mfrank.data.datasets import movielens
+    from mfrank.data.interactions import Interactions
+    from mfrank.data.judged import Judged
+    from mfrank.data.splits import Split, by_ratio, by_time, leave_k_out, leave_last
+    from mfrank.data.synthetic import synthetic
+    from mfrank.data.user_splits import held_out_users
+    from mfrank.descent.langevin import Langevin
+    from mfrank.descent.optimizers import SGD, Adagrad, Adam
+    from mfrank.descent.schedules import Constant, CosineDecay, StepDecay
+    from mfrank.evaluation.comparison.compare import compare
+    from mfrank.evaluation.evaluate import evaluate
+    from mfrank.evaluation.metrics import (
+        AUC,
+        AUPRC,
+        MAP,
+        MRR,
+        NDCG,
+        Coverage,
+        Gini,
+        HitRate,
+        Precision,
+        Recall,
+    )
+    from mfrank.evaluation.names import definitions
+    from mfrank.evaluation.queries import evaluate_queries
+    from mfrank.evaluation.stopping import EarlyStopping
+    from mfrank.losses import Gradients, Lists, Loss
+    from mfrank.losses.approx_ndcg import ApproxNDCG
+    from mfrank.losses.bce import BCE
+    from mfrank.losses.bpr import BPR
+    from mfrank.losses.ksong import KSONG
+    from mfrank.losses.lambda_rank import LambdaRank
+    from mfrank.losses.list_mle import ListMLE
+    from mfrank.losses.list_net import ListNet
+    from mfrank.losses.neural_ndcg import NeuralNDCG
+    from mfrank.losses.rank_net import RankNet
+    from mfrank.losses.sml import SML
+    from mfrank.losses.smooth_ap import SmoothAP
+    from mfrank.losses.softmax import SampledSoftmax, Softmax
+    from mfrank.losses.solc import SOLC
+    from mfrank.losses.song import SONG
+    from mfrank.losses.soprc import SOPRC
+    from mfrank.losses.sparsemax import Sparsemax
+    from mfrank.losses.stochastic_rank import StochasticRank
+    from mfrank.losses.uib import UIB
+    from mfrank.models.als import ALS
+    from mfrank.models.descent import Descent
+    from mfrank.models.linear_ranker import LinearRanker
+    from mfrank.models.loading import load
+    from mfrank.models.page_rank.estimator import SupervisedPageRank
+    from mfrank.models.reranker.reranker import Reranker
+    from mfrank.pagerank.prior import with_prior
+    from mfrank.retrieval.recommender import NotFittedError, Recommender
+    from mfrank.store.blend import blend
+    from mfrank.store.factors import FactorStore
 
 __all__ = [
     "ALS",
@@ -88,6 +102,7 @@ __all__ = [
     "EarlyStopping",
     "FactorStore",
     "Gini",
+    "Gradients",
     "HitRate",
     "Interactions",
     "Judged",
@@ -96,6 +111,8 @@ __all__ = [
     "LinearRanker",
     "ListMLE",
     "ListNet",
+    "Lists",
+    "Loss",
     "NeuralNDCG",
     "NotFittedError",
     "Precision",
@@ -129,3 +146,144 @@ __all__ = [
     "synthetic",
     "with_prior",
 ]
+
+_HOMES = {
+    "als.objectives": (
+        "EALS",
+        "IALS",
+        "RG2",
+        "RG2Sampled",
+        "RGX",
+        "RGXPrinted",
+        "WRMF",
+    ),
+    "data.datasets": ("movielens",),
+    "data.interactions": ("Interactions",),
+    "data.judged": ("Judged",),
+    "data.splits": (
+        "Split",
+        "by_ratio",
+        "by_time",
+        "leave_k_out",
+        "leave_last",
+    ),
+    "data.synthetic": ("synthetic",),
+    "data.user_splits": ("held_out_users",),
+    "descent.langevin": ("Langevin",),
+    "descent.optimizers": (
+        "Adagrad",
+        "Adam",
+        "SGD",
+    ),
+    "descent.schedules": (
+        "Constant",
+        "CosineDecay",
+        "StepDecay",
+    ),
+    "evaluation.comparison.compare": ("compare",),
+    "evaluation.evaluate": ("evaluate",),
+    "evaluation.metrics": (
+        "AUC",
+        "AUPRC",
+        "Coverage",
+        "Gini",
+        "HitRate",
+        "MAP",
+        "MRR",
+        "NDCG",
+        "Precision",
+        "Recall",
+    ),
+    "evaluation.names": ("definitions",),
+    "evaluation.queries": ("evaluate_queries",),
+    "evaluation.stopping": ("EarlyStopping",),
+    "losses": (
+        "Lists",
+        "Loss",
+        "Gradients",
+    ),
+    "losses.approx_ndcg": ("ApproxNDCG",),
+    "losses.bce": ("BCE",),
+    "losses.bpr": ("BPR",),
+    "losses.ksong": ("KSONG",),
+    "losses.lambda_rank": ("LambdaRank",),
+    "losses.list_mle": ("ListMLE",),
+    "losses.list_net": ("ListNet",),
+    "losses.neural_ndcg": ("NeuralNDCG",),
+    "losses.rank_net": ("RankNet",),
+    "losses.sml": ("SML",),
+    "losses.smooth_ap": ("SmoothAP",),
+    "losses.softmax": (
+        "SampledSoftmax",
+        "Softmax",
+    ),
+    "losses.solc": ("SOLC",),
+    "losses.song": ("SONG",),
+    "losses.soprc": ("SOPRC",),
+    "losses.sparsemax": ("Sparsemax",),
+    "losses.stochastic_rank": ("StochasticRank",),
+    "losses.uib": ("UIB",),
+    "models.als": ("ALS",),
+    "models.descent": ("Descent",),
+    "models.linear_ranker": ("LinearRanker",),
+    "models.loading": ("load",),
+    "models.page_rank.estimator": ("SupervisedPageRank",),
+    "models.reranker.reranker": ("Reranker",),
+    "pagerank.prior": ("with_prior",),
+    "retrieval.recommender": (
+        "NotFittedError",
+        "Recommender",
+    ),
+    "store.blend": ("blend",),
+    "store.factors": ("FactorStore",),
+}
+
+_FOLDERS = (
+    "als",
+    "arrays",
+    "backends",
+    "cli",
+    "data",
+    "descent",
+    "evaluation",
+    "losses",
+    "models",
+    "pagerank",
+    "retrieval",
+    "store",
+)
+
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+_importing = RLock()
+"""Held while a name is imported, and while the process forks: a child whose parent was within an
+import on another thread would wait for it forever."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF and name not in _FOLDERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with _importing:
+        if name in _FOLDERS:
+            return import_module(f"{__name__}.{name}")
+        found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def _renew() -> None:
+    global _importing
+    _importing = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=lambda: _importing.acquire(),
+        after_in_parent=lambda: _importing.release(),
+        after_in_child=_renew,
+    )
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_FOLDERS})

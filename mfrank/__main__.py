@@ -1,4 +1,4 @@
-"""``python -m mfrank`` is the command ``mfrank``."""
+"""Run the command ``mfrank`` as ``python -m mfrank``."""
 
 import sys
 

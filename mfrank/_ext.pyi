@@ -1,8 +1,9 @@
 """Native kernels (cext/module.cpp). Arrays are borrowed, never copied or converted.
 
-Every array must be C-contiguous and of the dtype stated, else TypeError or ValueError; ``fixed``,
-``factors`` and what goes with them are all float32 or all float64. A column out of range raises
-IndexError. ``n_threads`` 0 is every core this process may use. The GIL is released, Ctrl-C heard.
+Every array must be C-contiguous and of the stated dtype, else TypeError or ValueError is raised;
+arrays typed ``Any`` are all float32 or all float64 in a call. An index out of range raises
+IndexError. ``n_threads`` 0 uses every core this process may use. Kernels release the GIL and can be
+interrupted by Ctrl-C.
 """
 
 from typing import Any
@@ -11,19 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any] | None]
-"""indptr, indices, data of a CSR; the data are of the factors' dtype."""
+"""indptr, indices and data of a CSR, the data in the factors' dtype."""
 
 _Lists = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""indptr and indices of rows of items."""
+
 _Sketch = tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.float32]]
-"""indptr, indices of rows of items."""
+"""codes, scales and rooms of :class:`mfrank.backends.cpu.sketches.Sketch`."""
 
 _Terms = tuple[tuple[NDArray[np.float64], float], ...]
-"""(offset, slope) of the curvature, the pull and the constant of observed cells."""
+"""(offset, slope) of the curvature, pull and constant of observed cells."""
 
 def isa() -> str:
-    """Name of the instruction set in use; ValueError while MFRANK_ISA names one that cannot be."""
+    """Instruction set in use; ValueError if MFRANK_ISA names one that cannot run here."""
 
-def usable_cores() -> int: ...
 def solve_rows(
     *,
     rows: _Rows,
@@ -46,9 +48,9 @@ def solve_rows(
 ) -> NDArray[np.int64]:
     """Solve a half-step into ``out``; return the rows that need more precision, left unwritten.
 
-    The matrix that rows share is diagonal: ``eigenvalues`` ascend and are exactly 0 where they
-    count as zero. Iterations start from ``start @ turn``; ``start`` may be ``out``. ``gain`` is
-    written: 2 x'b - x'A x of each row's system.
+    The shared matrix is diagonal: ``eigenvalues`` ascend, and those that count as zero are exactly
+    0. Iterations start from ``start @ turn``; ``start`` may be ``out``. ``gain`` is set to
+    2 x'b - x'A x of each row's system.
     """
 
 def score(
@@ -59,31 +61,31 @@ def score(
     distances: bool,
     n_threads: int,
 ) -> None:
-    """Dot products, or squared distances, negative, of queries and ``items[ids[b, i]]``."""
+    """Dot products, or negative squared distances, of queries and ``items[ids[b, i]]``."""
 
 def sum_items(
     items: NDArray[Any],
     ids: NDArray[np.int64],
-    slopes: NDArray[Any],
+    gradients: NDArray[Any],
     out: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Sum over i of ``slopes[b, i] items[ids[b, i]]`` into ``out[b]``."""
+    """Sum over i of ``gradients[q, i] items[ids[b, i]]`` into ``out[q]``, for list b of query q."""
 
 def sum_queries(
     queries: NDArray[Any],
     n_items: int,
     ids: NDArray[np.int64],
-    slopes: NDArray[Any],
+    gradients: NDArray[Any],
     n_threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
-    """Items with a slope, ascending; sums of ``slopes[b, i] queries[b]`` at each, and of slopes."""
+    """Items with nonzero gradients, ascending; their sums of gradients * queries, of gradients."""
 
 def adam(
     *,
     table: NDArray[Any],
     rows: NDArray[np.int64],
-    slopes: NDArray[Any],
+    gradients: NDArray[Any],
     means: NDArray[Any],
     squares: NDArray[Any],
     updates: NDArray[np.int64],
@@ -93,7 +95,7 @@ def adam(
     epsilon: float,
     n_threads: int,
 ) -> None:
-    """Adam's step of some rows, none twice, of ``table`` and of what is kept beside it."""
+    """Update some rows, none twice, of ``table`` and its Adam state ``means`` to ``updates``."""
 
 def sum_ramps(
     ramp: str,
@@ -101,12 +103,12 @@ def sum_ramps(
     weights: NDArray[Any],
     thresholds: NDArray[Any],
     sums: NDArray[Any],
-    slopes: NDArray[Any],
+    gradients: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Write sums over places of ``weights * f(scores - threshold)``, and of ``weights * f'``.
+    """Write the sums over places of ``weights * f(scores - threshold)`` and of ``weights * f'``.
 
-    f is ``hinge``, ``squared_hinge``, ``sigmoid`` or ``softplus``.
+    f is the ``ramp``: ``hinge``, ``squared_hinge``, ``sigmoid`` or ``softplus``.
     """
 
 def push_ramps(
@@ -118,7 +120,7 @@ def push_ramps(
     out: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Write ``weights * sum(by_sums * f')`` over the thresholds: slopes by the scores."""
+    """Write ``weights * sum(by_sums * f')`` over the thresholds: gradients by the scores."""
 
 def row_hinges(
     *,
@@ -128,10 +130,10 @@ def row_hinges(
     weights: NDArray[Any],
     sums: NDArray[Any],
     slope_sums: NDArray[Any],
-    slopes: NDArray[Any],
+    gradients: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Write what :func:`mfrank.row_hinges.row_hinges` gives."""
+    """See losses/sums/row_hinges.py; only the last axis of ``scores`` must be contiguous."""
 
 def sum_sorted_hinges(
     scores: NDArray[Any],
@@ -140,12 +142,12 @@ def sum_sorted_hinges(
     order: NDArray[np.int32],
     reached: NDArray[np.int32],
     sums: NDArray[Any],
-    slopes: NDArray[Any],
+    gradients: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Write ``sum_ramps`` of squared hinges, and the order of thresholds and who reaches how many.
+    """``sum_ramps`` of squared hinges; also write the thresholds' order and the ``reached`` counts.
 
-    Thresholds of inf are padding: nothing reaches them.
+    ``reached`` is how many thresholds each score reaches. Thresholds of inf are padding.
     """
 
 def push_sorted_hinges(
@@ -158,7 +160,7 @@ def push_sorted_hinges(
     out: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Write ``push_ramps`` of squared hinges, from the order and who reaches how many."""
+    """``push_ramps`` of squared hinges, from the results of :func:`sum_sorted_hinges`."""
 
 def pairs(
     scores: NDArray[Any],
@@ -166,11 +168,11 @@ def pairs(
     filled: NDArray[Any],
     scales: NDArray[np.float64] | None,
     steepness: float,
-    slopes: NDArray[Any],
+    gradients: NDArray[Any],
     losses: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Write slopes and losses of pairs (mfrank/pairs.py); without ``scales`` they count alike."""
+    """Gradients and losses of pairs, unweighted without ``scales``; losses/sums/pair_losses.py."""
 
 def top_thresholds(
     scores: NDArray[Any],
@@ -181,13 +183,13 @@ def top_thresholds(
     smoothing_2: float,
     n_threads: int,
 ) -> None:
-    """See :func:`mfrank.top_thresholds.top_thresholds`; ``thresholds`` come as the starts."""
+    """See losses/sums/top_thresholds.py; ``thresholds`` are the starts on entry."""
 
 def normals(key: int, out: NDArray[Any], n_threads: int) -> None:
-    """See :func:`mfrank.streams.random_normals`."""
+    """See :func:`mfrank.arrays.random.random_normals`."""
 
 def smoothed(
-    centres: NDArray[Any],
+    centers: NDArray[Any],
     noise: NDArray[Any],
     worths: NDArray[Any],
     filled: NDArray[np.bool_],
@@ -196,11 +198,11 @@ def smoothed(
     above: str,
     sigma: float,
     share: bool,
-    slopes: NDArray[Any],
+    gradients: NDArray[Any],
     values: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """See :func:`mfrank.smoothing.smoothed`; ``weights`` are of the places that count, and one."""
+    """See losses/sums/smoothing.py; ``weights`` of the ranks that count, and of the next rank."""
 
 def soft_ndcg(
     scores: NDArray[Any],
@@ -209,26 +211,30 @@ def soft_ndcg(
     ideal: NDArray[np.float64],
     temperature: float,
     rounds: int,
-    slopes: NDArray[Any],
+    gradients: NDArray[Any],
     losses: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Write slopes and losses of :func:`mfrank.soft_ndcg.soft_ndcg`."""
+    """Write the gradients and losses of :func:`mfrank.losses.sums.soft_ndcg.soft_ndcg`."""
 
-def slide(table: NDArray[Any], rows: NDArray[np.int64], sums: NDArray[Any], n_threads: int) -> None:
-    """Take from the sums what goes along their rows of the table, which have length 1."""
+def tangent(
+    table: NDArray[Any], rows: NDArray[np.int64], sums: NDArray[Any], n_threads: int
+) -> None:
+    """Project ``sums`` to the tangent spaces of their table rows, which have length 1."""
 
-def pull(
+def ball_gradients(
     table: NDArray[Any],
     rows: NDArray[np.int64],
     totals: NDArray[Any],
     sums: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Put ``2 (sums - totals * rows)`` in the place of the sums."""
+    """Replace ``sums`` by ``2 (sums - totals * table[rows])``."""
 
-def confine(table: NDArray[Any], rows: NDArray[np.int64], in_ball: bool, n_threads: int) -> None:
-    """Divide rows of the table by their lengths, but those of length 0, or ``in_ball`` up to 1."""
+def project_rows(
+    table: NDArray[Any], rows: NDArray[np.int64], in_ball: bool, n_threads: int
+) -> None:
+    """Divide table rows by their lengths, except rows of length 0 or, ``in_ball``, up to 1."""
 
 def project(
     scores: NDArray[Any],
@@ -238,7 +244,7 @@ def project(
     out: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Write each list's projection to the simplex; see mfrank/simplex.py."""
+    """Write each list's projection to the simplex; see losses/sums/simplex.py."""
 
 def softmax(
     scores: NDArray[Any],
@@ -248,9 +254,9 @@ def softmax(
     out: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Write the softmax of ``scores - less`` over filled places, and the logs of its sums."""
+    """Write the softmax of ``scores - less`` over filled places, and log-sums to ``totals``."""
 
-def draw_likes(
+def draw_positives(
     *,
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -260,9 +266,9 @@ def draw_likes(
     cells: NDArray[np.int64],
     n_threads: int,
 ) -> None:
-    """Write entries of each user's row, -1 beyond it, into a row of ``cells``."""
+    """Write entries of each user's row into a row of ``cells``, padded with -1."""
 
-def draw_others(
+def draw_negatives(
     *,
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -276,14 +282,14 @@ def draw_others(
     filled: NDArray[np.bool_],
     n_threads: int,
 ) -> None:
-    """Write items that are not in the users' rows, and where ``rounds`` tries found one."""
+    """Write items that are not in the users' rows; ``filled`` if ``rounds`` tries found one."""
 
 def rotate(
     factors: NDArray[Any], basis: NDArray[Any], n_null: int, out: NDArray[Any], n_threads: int
 ) -> None:
     """``factors @ basis`` into ``out``, which may be ``factors``.
 
-    What rounding left in the first ``n_null`` columns becomes 0.
+    Rounding errors in the first ``n_null`` columns become 0.
     """
 
 def gram(
@@ -311,16 +317,16 @@ def top_k(
     scores: NDArray[Any],
     n_threads: int,
 ) -> None:
-    """Write each query's best items into ``ids`` and ``scores``, leaving places that stay empty.
+    """Write each query's best items into ``ids`` and ``scores``; unfilled places are unchanged.
 
-    ``shelves`` holds the items a query may get, one row for all or a row per query; ``exclude``,
-    ascending, those of them it may not. ``lengths`` are those of the single shelf's items, which
-    then come longest first; a bias counts as one of an item's coordinates. With a ``sketch`` of the
-    items, ``shelves`` and ``lengths`` are None: a query may get every item.
+    ``shelves`` are the items that a query may get, one row for all or one per query; ``exclude``,
+    ascending, those that it may not. ``lengths`` are the lengths of a single row's items, which are
+    then sorted longest first; a bias counts as a coordinate. With a ``sketch`` of the items,
+    ``shelves`` and ``lengths`` are None, and a query may get every item.
     """
 
 def sketch(items: NDArray[Any], parts: _Sketch, n_threads: int) -> None:
-    """Write the items at a byte a factor into arrays of zeros; see mfrank/sketches.py."""
+    """Sketch the items into ``parts``, zero on entry; see backends/cpu/sketches.py."""
 
 def walk(
     *,
@@ -340,10 +346,10 @@ def walk(
 ) -> None:
     """Iterate x := base + scale (W x + left (right . x)) in each block, in place.
 
-    ``changes`` and ``steps`` of each block are written.
+    Write each block's ``changes`` and ``steps``.
     """
 
-def settle(
+def stationary(
     *,
     rows: _Rows,
     shares: NDArray[np.float64],
@@ -361,7 +367,8 @@ def settle(
     rounded: bool,
     n_threads: int,
 ) -> None:
-    """Write the stationary distribution of each row of ``starts``, by nodes, into ``values``.
+    """Write the stationary distribution for each restart in ``starts``, by node, into ``values``.
 
-    ``shares`` are of what nodes give, times ``keep``; with ``rounded`` it is given in float32.
+    ``shares`` are those of :class:`mfrank.backends.walks.Moves` times ``keep``; with ``rounded``,
+    contributions along edges are in float32.
     """

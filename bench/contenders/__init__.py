@@ -1,6 +1,6 @@
 """Who is timed: one file a library, each behind the same ``fit`` and the same objective.
 
-A contender minimises WRMF: confidence alpha r on observed cells, 1 on the rest, one ridge for all
+A contender minimizes WRMF: confidence alpha r on observed cells, 1 on the rest, one ridge for all
 rows. Its file says how its library is told so. Libraries start from factors of their own.
 """
 

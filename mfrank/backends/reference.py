@@ -1,6 +1,6 @@
-"""The specification: every formula as it is written, in float64, one row at a time.
+"""The specification: every formula as written, in float64, one row at a time.
 
-Slow on purpose. Each other backend is tested against this one.
+It is slow on purpose. All other backends are tested against it.
 """
 
 from __future__ import annotations
@@ -12,36 +12,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import on_host
-from mfrank.backends import (
-    ROUNDS,
-    AdamAverages,
-    AdamRates,
-    Chances,
-    Factors,
-    GatherDtype,
-    Gram,
-    Shared,
-    SolveOptions,
-)
-from mfrank.chains import Chain, Moves, Settled, Until, Walked
-from mfrank.csr import CSR
-from mfrank.float16 import rounded, scale_of
-from mfrank.picked import Listed, listed_on_host
-from mfrank.quadratic import RowProblem
-from mfrank.streams import random_bits, random_units
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.placement import on_host
+from mfrank.arrays.random import random_bits, random_units
+from mfrank.arrays.row_lists import Listed, listed_on_host
+from mfrank.backends.adam import AdamAverages, AdamRates
+from mfrank.backends.bounded_rows import ball_gradients as ball_gradients
+from mfrank.backends.bounded_rows import project_rows as project_rows
+from mfrank.backends.bounded_rows import tangent as tangent
+from mfrank.backends.float16 import rounded, scale_of
+from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
+from mfrank.backends.row_problem import Gram, RowProblem, Shared
+from mfrank.backends.solve_options import GatherDtype, SolveOptions
+from mfrank.backends.surface import Factors
+from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
+from mfrank.losses.sums import ListSums
+from mfrank.losses.sums.written_out import WRITTEN_OUT
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 GATHERS: tuple[GatherDtype, ...] = ("float16",)
 
 
 def why_unavailable() -> str | None:
-    """None: numpy is always there."""
+    """None: numpy is always installed."""
     return None
 
 
 def place(factors: Factors) -> Factors:
-    """In numpy: themselves, or a copy of what lies on a device."""
+    """Return a numpy array: the factors themselves, or a copy of a device array."""
     return on_host(factors)
 
 
@@ -58,7 +56,7 @@ def rotate(
     out: Factors,
     n_threads: int = 0,
 ) -> None:
-    """The product, with the noise that float64 leaves in null directions set to 0."""
+    """Multiply, and set rounding errors in null directions to 0."""
     turned = factors.astype(np.float64) @ basis
     lengths = np.linalg.norm(turned, axis=1, keepdims=True)
     null = turned[:, :n_null]
@@ -75,7 +73,7 @@ def solve_rows(
     start: Factors | None = None,
     turn: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Every row's minimum-norm solution, whatever the solver and the start."""
+    """Compute every row's minimum-norm solution, whatever the solver and the start."""
     wide = fixed.astype(np.float64)
     if options.gather_dtype == "float16":
         scale = scale_of(fixed)
@@ -96,7 +94,7 @@ def solve_rows(
 def observed_value(
     problem: RowProblem, row_factors: Factors, fixed: Factors, n_threads: int = 0
 ) -> float:
-    """Sum over observed cells of c s^2 - 2 d s + k."""
+    """Sum of c s^2 - 2 d s + k over observed cells."""
     rows = np.repeat(np.arange(problem.rows.n_rows), problem.rows.counts)
     left = row_factors[rows].astype(np.float64)
     scores = np.einsum("ek,ek->e", left, fixed[problem.rows.indices].astype(np.float64))
@@ -105,7 +103,7 @@ def observed_value(
 
 
 def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
-    """In float64."""
+    """Compute in float64."""
     return np.asarray(left.astype(np.float64) @ right.astype(np.float64), dtype=left.dtype)
 
 
@@ -117,8 +115,8 @@ def score(
     *,
     distances: bool = False,
 ) -> Factors:
-    """In float64."""
-    wide = items.astype(np.float64)[_asked(ids, len(queries))]
+    """Compute in float64."""
+    wide = items.astype(np.float64)[_list_of_each_query(ids, len(queries))]
     if distances:
         found = -((queries[:, None] - wide) ** 2).sum(2)
     else:
@@ -127,55 +125,60 @@ def score(
 
 
 def sum_items(
-    items: Factors, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
+    items: Factors, ids: NDArray[np.int64], gradients: Factors, n_threads: int = 0
 ) -> Factors:
-    """In float64."""
-    wide = items.astype(np.float64)[_asked(ids, len(slopes))]
-    return np.asarray(np.einsum("bn,bnk->bk", slopes, wide), dtype=items.dtype)
+    """Compute in float64."""
+    wide = items.astype(np.float64)[_list_of_each_query(ids, len(gradients))]
+    return np.asarray(np.einsum("bn,bnk->bk", gradients, wide), dtype=items.dtype)
 
 
 def sum_queries(
-    queries: Factors, n_items: int, ids: NDArray[np.int64], slopes: Factors, n_threads: int = 0
+    queries: Factors, n_items: int, ids: NDArray[np.int64], gradients: Factors, n_threads: int = 0
 ) -> tuple[NDArray[np.int64], Factors, Factors]:
-    """Place by place, in float64."""
-    ids = _asked(ids, len(queries))
+    """Add place by place, in float64."""
+    ids = _list_of_each_query(ids, len(queries))
     sums = np.zeros((n_items, queries.shape[1]))
-    terms = slopes[:, :, None].astype(np.float64) * queries[:, None, :]
+    terms = gradients[:, :, None].astype(np.float64) * queries[:, None, :]
     np.add.at(sums, ids.ravel(), terms.reshape(-1, queries.shape[1]))
-    totals = np.bincount(ids.ravel(), slopes.ravel(), n_items)
-    touched = np.unique(ids[slopes != 0])
+    totals = np.bincount(ids.ravel(), gradients.ravel(), n_items)
+    touched = np.unique(ids[gradients != 0])
     return touched, sums[touched].astype(queries.dtype), totals[touched].astype(queries.dtype)
 
 
-def _asked(ids: NDArray[np.int64], n_queries: int) -> NDArray[np.int64]:
-    """The list that each query asks."""
+def _list_of_each_query(ids: NDArray[np.int64], n_queries: int) -> NDArray[np.int64]:
+    """Each query's list."""
     return np.repeat(ids, n_queries // max(1, len(ids)), axis=0)
 
 
 def adam(
     table: Factors,
     rows: NDArray[np.int64],
-    slopes: Factors,
+    gradients: Factors,
     averages: AdamAverages,
     rates: AdamRates,
     n_threads: int = 0,
 ) -> None:
-    """In float64."""
-    wide = slopes.astype(np.float64)
+    """Compute in float64."""
+    wide = gradients.astype(np.float64)
     means = rates.decay_1 * averages.means[rows] + (1 - rates.decay_1) * wide
     squares = rates.decay_2 * averages.squares[rows] + (1 - rates.decay_2) * wide**2
     averages.means[rows], averages.squares[rows] = means, squares
     averages.updates[rows] += 1
     updates = averages.updates[rows][:, None]
-    ahead = means / (1 - rates.decay_1**updates)
+    corrected = means / (1 - rates.decay_1**updates)
     spread = np.sqrt(squares / (1 - rates.decay_2**updates)) + rates.epsilon
-    table[rows] -= (rates.learning_rate * ahead / spread).astype(table.dtype)
+    table[rows] -= (rates.learning_rate * corrected / spread).astype(table.dtype)
 
 
-def draw_likes(
+def list_sums(n_threads: int = 0) -> ListSums:
+    """See :meth:`mfrank.backends.Backend.list_sums`."""
+    return WRITTEN_OUT
+
+
+def draw_positives(
     rows: CSR, users: NDArray[np.int64], n_places: int, key: int, n_threads: int = 0
 ) -> NDArray[np.int64]:
-    """User by user."""
+    """Sort each user's entries by their random numbers."""
     cells = np.full((len(users), n_places), -1, dtype=np.int64)
     for b, user in enumerate(users):
         entries = np.arange(rows.indptr[user], rows.indptr[user + 1])
@@ -184,20 +187,20 @@ def draw_likes(
     return cells
 
 
-def draw_others(
+def draw_negatives(
     rows: CSR,
     users: NDArray[np.int64],
     n_places: int,
     key: int,
-    chances: Chances | None = None,
+    chances: ItemProbabilities | None = None,
     n_threads: int = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Round by round."""
+    """Draw all places in each round, and keep those that are filled."""
     items = np.zeros((len(users), n_places), dtype=np.int64)
     filled = np.zeros(items.shape, dtype=np.bool_)
     positions = np.arange(items.size).reshape(items.shape) * ROUNDS
-    for turn in range(ROUNDS):
-        units = random_units(key, positions + turn)
+    for attempt in range(ROUNDS):
+        units = random_units(key, positions + attempt)
         at = np.minimum((units * rows.n_columns).astype(np.int64), rows.n_columns - 1)
         if chances is not None:
             at = np.searchsorted(chances.cumulative, units, side="right")
@@ -215,7 +218,7 @@ def walk(
     until: Until,
     n_threads: int = 0,
 ) -> Walked:
-    """All blocks at once; those that are done stand still."""
+    """Iterate all blocks at once; blocks that have stopped keep their values."""
     begins, n_blocks = chain.blocks[:-1], len(chain.blocks) - 1
     block = np.repeat(np.arange(n_blocks), np.diff(chain.blocks))
     x, changes = start.astype(np.float64), np.full(n_blocks, np.inf)
@@ -233,7 +236,7 @@ def walk(
 
 
 def _product(chain: Chain, x: NDArray[np.float64], block: NDArray[np.int64]) -> NDArray[Any]:
-    """W x + l (r . x) in each block."""
+    """Compute W x + l (r . x) in each block."""
     entries = np.repeat(np.arange(len(x)), chain.rows.counts)
     product = np.zeros_like(x)
     np.add.at(product, entries, np.asarray(chain.rows.data)[:, None] * x[chain.rows.indices])
@@ -244,34 +247,34 @@ def _product(chain: Chain, x: NDArray[np.float64], block: NDArray[np.int64]) -> 
 
 
 def _norms(step: NDArray[np.float64], begins: NDArray[np.int64], norm: str) -> NDArray[Any]:
-    """Norm of each block's change, the largest of its columns'."""
+    """Norm of each block's change: the largest over its columns."""
     if norm == "sum":
         return np.asarray(np.add.reduceat(np.abs(step), begins).max(axis=1, initial=0.0))
     spread = np.maximum.reduceat(step, begins) - np.minimum.reduceat(step, begins)
     return np.asarray(spread.max(axis=1, initial=0.0) / 2)
 
 
-def settle(
+def stationary(
     moves: Moves,
     restarts: CSR,
     alpha: float,
     tolerance: float,
     most: int,
     n_threads: int = 0,
-) -> Settled:
-    """Power iteration, one restart after the other."""
+) -> Stationary:
+    """Power iteration, for one restart distribution at a time."""
     shape = restarts.n_rows, restarts.n_columns
-    settled = Settled(np.zeros(shape), np.empty(shape[0]), np.empty(shape[0], dtype=np.int64))
+    result = Stationary(np.zeros(shape), np.empty(shape[0]), np.empty(shape[0], dtype=np.int64))
     until = Until(most, np.array([alpha / (1 - alpha) * tolerance]))
-    for row, values in enumerate(settled.values):
-        nodes, shares = restarts.row(row)
+    for row, values in enumerate(result.values):
+        nodes, probabilities = restarts.row(row)
         begin = np.zeros((shape[1], 1))
-        begin[moves.place[nodes], 0] = shares
+        begin[moves.place[nodes], 0] = probabilities
         walked = walk(moves.chain(begin), alpha * begin, begin, 1 - alpha, until)
         values[moves.order] = walked.values[:, 0]
-        settled.errors[row] = (1 - alpha) / alpha * walked.changes[0]
-        settled.steps[row] = walked.steps[0]
-    return settled
+        result.errors[row] = (1 - alpha) / alpha * walked.changes[0]
+        result.steps[row] = walked.steps[0]
+    return result
 
 
 def top_k(
@@ -285,18 +288,18 @@ def top_k(
     candidates: Listed | None = None,
     n_threads: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """Score every item, drop what a row must not get, sort."""
+    """Score every item, drop the filtered ones, sort."""
     ids = np.full((len(queries), k), -1, dtype=np.int32)
     scores = np.full((len(queries), k), np.nan, dtype=items.dtype)
-    only = None if candidates is None else listed_on_host(candidates)
+    allowed_lists = None if candidates is None else listed_on_host(candidates)
     lists = [listed_on_host(each) for each in exclude]
     wide = items.astype(np.float64)
     bias = np.float64(0) if item_bias is None else item_bias.astype(np.float64)
     for r, query in enumerate(queries.astype(np.float64)):
         allowed = np.ones(len(items), dtype=bool)
-        if only is not None:
+        if allowed_lists is not None:
             allowed[:] = False
-            allowed[only.row(0 if only.n_rows == 1 else r)[0]] = True
+            allowed[allowed_lists.row(0 if allowed_lists.n_rows == 1 else r)[0]] = True
         if exclude_all is not None:
             allowed[on_host(exclude_all)] = False
         for each in lists:

@@ -1,1 +1,1 @@
-"""The command line: options built from the dataclasses of the library, one file a command."""
+"""The command line: one file per command, flags built from the library's dataclasses."""

@@ -1,4 +1,4 @@
-"""What a numpy-style docstring says of each parameter, so that help is written once."""
+"""Reads parameters from numpy-style docstrings, so that help texts are written only once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Parameter:
     Attributes
     ----------
     kind : str
-        What stands after the colon, as in ``{"auto", "cg"}, default "auto"``.
+        The text after the colon, as in ``{"auto", "cg"}, default "auto"``.
     text : str
         The description as plain text on one line.
     """
@@ -32,10 +32,10 @@ class Parameter:
 
 
 def parameters(documented: Any) -> dict[str, Parameter]:
-    """Parameters of a function or a class by name.
+    """Documented parameters of a function or a class, by name.
 
-    Of a class also those that its bases document, where it documents none of that name or only
-    refers to another ("As in ...").
+    A class also has the parameters documented by its bases, unless it documents them itself with
+    more than a reference ("As in ...").
     """
     merged: dict[str, Parameter] = {}
     for owner in (
@@ -63,7 +63,7 @@ def _entries(docstring: str) -> Iterator[tuple[str, Parameter]]:
 
 
 def _section(lines: list[str], title: str) -> list[str]:
-    """Lines of the section, up to the next title."""
+    """Lines of the section with this title, up to the next title."""
     titles = [n for n, line in enumerate(lines[1:]) if _UNDERLINE.fullmatch(line)]
     for begin, end in itertools.pairwise([*titles, len(lines)]):
         if lines[begin] == title:

@@ -1,7 +1,6 @@
-"""Command-line flags of dataclasses of options: name, type, choices, default and help of a field.
+"""Command-line flags from option dataclasses: name, type, choices, default and help of each field.
 
-A flag that is not given leaves no trace in the parsed arguments, so that the default is the
-dataclass's own.
+A flag that is not given is absent from the parsed arguments, so the dataclass's default applies.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from collections.abc import Collection
 from dataclasses import Field, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from mfrank import objectives
+from mfrank.als import objectives
+from mfrank.als.quadratic import QuadraticObjective
 from mfrank.cli.docstrings import Parameter, parameters
 from mfrank.cli.specs import option_fields, reader_of, spec_reader, summaries
-from mfrank.quadratic import QuadraticObjective
 
 __all__ = ["OBJECTIVES", "add_flags", "add_objective_flags", "given", "objective", "objective_of"]
 
 OBJECTIVES: dict[str, type[QuadraticObjective]] = {
     name.lower(): getattr(objectives, name) for name in objectives.__all__
 }
-"""Objectives by their names on the command line."""
+"""Objectives by their command-line names."""
 
 _Options = type[Any]
 
@@ -41,7 +40,7 @@ def add_flags(
 
 
 def add_objective_flags(parser: argparse.ArgumentParser, default: QuadraticObjective) -> None:
-    """Add ``--objective``, and one flag for each name of an option that any objective has."""
+    """Add ``--objective``, and one flag for each option name of any objective."""
     group = parser.add_argument_group("objective", summaries(OBJECTIVES))
     group.add_argument(
         "--objective",
@@ -54,32 +53,32 @@ def add_objective_flags(parser: argparse.ArgumentParser, default: QuadraticObjec
     for options in OBJECTIVES.values():
         for field in option_fields(options):
             owners[field.name].append(options)
-    for name, having in owners.items():
-        field = next(field for field in option_fields(having[0]) if field.name == name)
-        parameter = parameters(having[0])[name]
-        _add_flag(group, having[0], field, parameter, _text_of_all(name, having))
+    for name, classes in owners.items():
+        field = next(field for field in option_fields(classes[0]) if field.name == name)
+        parameter = parameters(classes[0])[name]
+        _add_flag(group, classes[0], field, parameter, _merged_text(name, classes))
 
 
 def given(args: argparse.Namespace, options: _Options) -> dict[str, Any]:
-    """Fields of the dataclass whose flags were given, with their values."""
+    """Values of the dataclass's fields whose flags were given, by name."""
     names = {field.name for field in option_fields(options)}
     return {name: value for name, value in vars(args).items() if name in names}
 
 
 def objective_of(args: argparse.Namespace) -> QuadraticObjective:
-    """Build the chosen objective with the options given for it.
+    """Build the chosen objective with the options that were given.
 
     Raises
     ------
     ValueError
-        If an option was given that this objective does not have.
+        An option was given that this objective does not have.
     """
     chosen: Any = args.objective
     known = {field.name for field in option_fields(type(chosen))}
     options = {field.name for other in OBJECTIVES.values() for field in option_fields(other)}
     for name in sorted((options - known) & set(vars(args))):
         raise ValueError(
-            f"{_flag(name)} is no option of {type(chosen).__name__.lower()}, which has "
+            f"{_flag(name)} is not an option of {type(chosen).__name__.lower()}, which has "
             + ", ".join(sorted(map(_flag, known)))
         )
     built: QuadraticObjective = replace(chosen, **given(args, type(chosen)))
@@ -87,7 +86,7 @@ def objective_of(args: argparse.Namespace) -> QuadraticObjective:
 
 
 objective = spec_reader(OBJECTIVES, "objective")
-"""Reads ``NAME`` or ``NAME:option=value,option=value``, as in ``wrmf:alpha=40``."""
+"""Parser of ``NAME`` or ``NAME:option=value,option=value``, as in ``wrmf:alpha=40``."""
 
 
 def _flag(name: str) -> str:
@@ -102,31 +101,31 @@ def _add_flag(
     text: str,
 ) -> None:
     hint = get_type_hints(options)[field.name]
-    how: dict[str, Any]
+    kwargs: dict[str, Any]
     if hint in (bool, bool | None):
-        how = {"action": argparse.BooleanOptionalAction}
+        kwargs = {"action": argparse.BooleanOptionalAction}
     elif choices := _choices(hint, parameter.kind):
-        how = {"choices": choices}
+        kwargs = {"choices": choices}
     else:
         reader = reader_of(hint)
-        how = {"type": reader, "metavar": reader.__name__.upper()}
+        kwargs = {"type": reader, "metavar": reader.__name__.upper()}
     parser.add_argument(
-        _flag(field.name), dest=field.name, default=argparse.SUPPRESS, help=_escaped(text), **how
+        _flag(field.name), dest=field.name, default=argparse.SUPPRESS, help=_escaped(text), **kwargs
     )
 
 
 def _choices(hint: Any, kind: str) -> list[str]:
-    """Values of a Literal, or those that the docstring lists as ``{"a", "b"}``."""
+    """Values of a Literal, or those listed in the docstring as ``{"a", "b"}``."""
     if get_origin(hint) is Literal:
         return list(get_args(hint))
     listed = re.match(r"\{(.*?)\}", kind)
     return re.findall(r'"([^"]*)"', listed[1]) if listed else []
 
 
-def _text_of_all(name: str, having: list[_Options]) -> str:
-    """Help for an option that several objectives have, each meaning said once."""
+def _merged_text(name: str, classes: list[_Options]) -> str:
+    """Help of an option that several objectives have, with each distinct text once."""
     meanings: dict[tuple[str, Any], list[str]] = defaultdict(list)
-    for options in having:
+    for options in classes:
         default = next(field.default for field in option_fields(options) if field.name == name)
         text = parameters(options)[name].text.rstrip(".")
         meanings[text, default].append(options.__name__.lower())

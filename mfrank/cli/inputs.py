@@ -1,4 +1,4 @@
-"""Interactions and ids that a command reads from files."""
+"""Interactions and ids that commands read from files."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ __all__ = ["add_table_flags", "ids_in", "read_like", "read_table"]
 
 
 def add_table_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say how a file of interactions is to be read."""
+    """Add the flags for reading a file of interactions."""
     group = parser.add_argument_group(
         "reading interactions",
-        "A row for each; .csv, .tsv or .txt, also with .gz, or .parquet.",
+        "One interaction per row; .csv, .tsv or .txt (also with .gz), or .parquet.",
     )
     for role in ROLES:
         group.add_argument(
             f"--{role}",
             metavar="COLUMN",
-            help=f"name of the column of the {role} (default: recognised by its name)",
+            help=f"name of the {role} column (default: recognized by common names)",
         )
     group.add_argument(
         "--ids",
         choices=get_args(IdsAs),
         default="auto",
-        help="text: leave ids text even where all of a column are spelled as whole numbers; a "
-        "column where one is not (007, 1.0) is text in any case (default: auto)",
+        help="auto: a column in which all ids are spelled as whole numbers becomes integers, any "
+        "other (007, 1.0) stays text; text: all ids stay text (default: auto)",
     )
     group.add_argument(
         "--duplicates",
         choices=get_args(Duplicates),
         default="sum",
-        help="how a pair of user and item that occurs again is merged (default: sum)",
+        help="how to merge repeated pairs of user and item (default: sum)",
     )
     group.add_argument(
         "--at-least",
         type=float,
         metavar="VALUE",
-        help="take only interactions of this value or more, such as ratings from 4 on",
+        help="keep only interactions with at least this value, such as ratings from 4 on",
     )
 
 
 def read_table(args: argparse.Namespace, path: str) -> Interactions:
-    """Interactions of a file, read as the flags say."""
+    """Read the interactions of a file according to the flags."""
     columns = {role: getattr(args, role) for role in ROLES}
     data = Interactions.from_file(path, **columns, ids=args.ids, duplicates=args.duplicates)
     return data if args.at_least is None else data.at_least(args.at_least)
@@ -61,12 +61,12 @@ def read_table(args: argparse.Namespace, path: str) -> Interactions:
 def read_like(
     args: argparse.Namespace, path: str, user_ids: Ids, item_ids: Ids
 ) -> tuple[Interactions, int]:
-    """Interactions of a file in the rows of the given ids, and how many had unknown ids.
+    """Read interactions in the rows of the given ids; also return how many had unknown ids.
 
     Raises
     ------
     ValueError
-        If none of the users and items is known.
+        No interaction has both a known user and a known item.
     """
     data = read_table(args, path)
     users = _rows(data.user_ids, user_ids)[data.entry_users]
@@ -74,8 +74,9 @@ def read_like(
     known = (users >= 0) & (items >= 0)
     if not known.any():
         raise ValueError(
-            f"{path} has no interaction of a user and an item that the model knows; it has users "
-            f"like {data.user_ids.labels[:3].tolist()}, the model {user_ids.labels[:3].tolist()}"
+            f"{path} has no interaction whose user and item are both known; its user ids are like "
+            f"{data.user_ids.labels[:3].tolist()}, the known ones like "
+            f"{user_ids.labels[:3].tolist()}"
         )
     matched = Interactions.from_arrays(
         users[known],
@@ -87,7 +88,7 @@ def read_like(
 
 
 def ids_in(path: str) -> list[str]:
-    """Ids of a text file, one a line; empty lines do not count."""
+    """Ids of a text file, one per line; empty lines are skipped."""
     lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     return [line.strip() for line in lines if line.strip()]
 

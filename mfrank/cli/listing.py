@@ -1,4 +1,4 @@
-"""Recommendations as a table: a row for each item of each user's list."""
+"""Recommendations as a table: one row per item of each user's list."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["listing"]
 
 
 def listing(
-    model: Recommender, users: NDArray[Any], n: int = 10, **how: Any
+    model: Recommender, users: NDArray[Any], n: int = 10, **options: Any
 ) -> dict[str, NDArray[Any]]:
     """Columns user, rank (from 1), item and score of the users' best ``n`` items.
 
-    ``how`` goes to :meth:`mfrank.Recommender.recommend`. Lists that end early have fewer rows.
+    ``options`` are passed to :meth:`mfrank.Recommender.recommend`. Shorter lists have fewer rows.
     """
-    items, scores = model.recommend(users, N=n, **how)
-    there = ~np.isnan(scores)
-    of_user, rank = np.nonzero(there)
+    items, scores = model.recommend(users, N=n, **options)
+    listed = ~np.isnan(scores)
+    of_user, rank = np.nonzero(listed)
     return {
         "user": users[of_user],
         "rank": rank + 1,
-        "item": items[there],
-        "score": scores[there],
+        "item": items[listed],
+        "score": scores[listed],
     }

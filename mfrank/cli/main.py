@@ -1,7 +1,7 @@
 """The command line: ``mfrank COMMAND ...``, see ``mfrank --help``.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 stopped by Ctrl-C, 141 nobody reads the
-output any more. Errors are one line on stderr.
+Exit codes: 0 success, 1 failure, 2 wrong usage or input, 130 stopped by Ctrl-C, 141 output pipe
+closed by its reader. Errors are printed as one line on stderr.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from mfrank._version import __version__
 from mfrank.cli.commands import commands
-from mfrank.version import __version__
 
 __all__ = ["main"]
 
@@ -32,9 +32,9 @@ _WRONG_INPUT = (ValueError, TypeError, FileNotFoundError, IsADirectoryError, Not
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line, by default that of the process, and return its exit code."""
+    """Run a command with ``argv``, by default that of the process, and return the exit code."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    with _told_on_stderr():
+    with _messages_on_stderr():
         try:
             args = _parser().parse_args(arguments)
             args.run(args)
@@ -45,16 +45,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("mfrank: stopped by Ctrl-C", file=sys.stderr)
             return 130
         except BrokenPipeError:
-            # What is left in the buffer must go somewhere when Python exits.
+            # Python flushes stdout when it exits, which must not fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 141
         except Exception as error:
-            return _told(error, debug="--debug" in arguments)
+            return _report(error, debug="--debug" in arguments)
     return 0
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are exceptions, so that they end like all others."""
+    """A parser that raises its errors, so that they are handled like all others."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message} (see {self.prog} --help)")
@@ -93,8 +93,8 @@ def _add_debug(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _told(error: Exception, *, debug: bool) -> int:
-    """Tell the error in one line and return its exit code."""
+def _report(error: Exception, *, debug: bool) -> int:
+    """Print the error in one line and return the exit code."""
     if debug:
         traceback.print_exception(error)
     wrong_input = isinstance(error, _WRONG_INPUT)
@@ -105,13 +105,13 @@ def _told(error: Exception, *, debug: bool) -> int:
     return 2 if wrong_input else 1
 
 
-def _told_of(message: Warning | str, *_where: Any, **_more: Any) -> None:
+def _print_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
     print(f"mfrank: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 @contextmanager
-def _told_on_stderr() -> Iterator[None]:
-    """Show what the library logs and warns of, such as a file without a header, a line each."""
+def _messages_on_stderr() -> Iterator[None]:
+    """Print the library's log messages and warnings on stderr, one line each."""
     logger, handler = logging.getLogger("mfrank"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("mfrank: %(message)s"))
     level = logger.level
@@ -119,7 +119,7 @@ def _told_on_stderr() -> Iterator[None]:
     logger.setLevel(logging.INFO)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _told_of
+            warnings.showwarning = _print_warning
             yield
     finally:
         logger.removeHandler(handler)

@@ -1,19 +1,19 @@
-"""What a fit from the command line leaves and says at its end."""
+"""Saves the model of a fit from the command line, and reports on the fit."""
 
 from __future__ import annotations
 
 import sys
 
 from mfrank.data.interactions import Interactions
-from mfrank.models import SupervisedPageRank
 from mfrank.models.factor_model import FactorModel
+from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.retrieval.recommender import NotFittedError
 
 __all__ = ["save_what_there_is", "told"]
 
 
 def told(model: FactorModel, fitted: object, data: Interactions, folder: str) -> str:
-    """What was fitted to what, how long it took and where it is."""
+    """Report on a fit: the objective or loss, the data, the duration, and the model's folder."""
     seconds = sum(float(epoch["seconds"] or 0) for epoch in model.store.history)
     return (
         f"fitted {fitted} to {data}\n"

@@ -1,4 +1,4 @@
-"""``NAME:option=value,option=value`` on the command line: one of a family of option dataclasses."""
+"""Parses ``NAME:option=value,option=value`` into one of a family of option dataclasses."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ __all__ = ["option_fields", "reader_of", "spec_reader", "summaries"]
 
 
 def option_fields(options: type[Any]) -> list[Field[Any]]:
-    """Fields of a dataclass that can be left out."""
+    """Fields of a dataclass that have a default."""
     return [field for field in fields(options) if field.init and field.default is not MISSING]
 
 
 def summaries(family: Mapping[str, type[Any]]) -> str:
-    """A line for each of the family: its name and what it is."""
+    """One line per member of the family: its name and the first line of its docstring."""
     width = max(map(len, family))
     return "\n".join(f"{name:<{width}}  {summary(options)}" for name, options in family.items())
 
 
 def spec_reader(family: Mapping[str, type[Any]], noun: str) -> Callable[[str], Any]:
-    """Return a reader of one of the family, given by lower-case names.
+    """Return a parser of specs; ``family`` has the classes by lower-case name.
 
-    The reader raises ``argparse.ArgumentTypeError`` where there is no such member, or where it
-    refuses an option.
+    The parser raises ``argparse.ArgumentTypeError`` if the name is unknown, or if the class
+    rejects an option.
     """
 
     def read(text: str) -> Any:
         name, _, rest = text.partition(":")
         if name.lower() not in family:
             raise argparse.ArgumentTypeError(
-                f"{name!r} is no {noun}; there are {', '.join(family)}"
+                f"unknown {noun} {name!r}; choose from {', '.join(family)}"
             )
         options = family[name.lower()]
         values = dict(_option(name, options, part) for part in filter(None, rest.split(",")))
@@ -67,6 +67,6 @@ def _read(value: str, hint: Any) -> Any:
 
 
 def reader_of(hint: Any) -> type[Any]:
-    """What reads a value of this type: the simplest member of a union."""
+    """Type that parses a value with this hint: int, float or str, the first in the union."""
     members = get_args(hint) or (hint,)
     return next((kind for kind in (int, float) if kind in members), str)

@@ -1,1 +1,1 @@
-"""The data a fit starts from: interactions and their ids, files, splits, synthetic data."""
+"""Training data: interactions and their ids, judged documents, files, splits, synthetic data."""

@@ -1,7 +1,7 @@
-"""Delimited text by pandas, several times sooner: as the standard library reads it, or not at all.
+"""Delimited text read with pandas: the standard library's result, several times faster, or None.
 
-Where anything is wrong, missing or odd pandas has no say: it fills up short rows, tells no lines,
-and takes ``007`` for the number 7.
+The result is None, and the standard library reads the file, if anything is wrong, missing or
+unusual: pandas pads short rows, does not report line numbers, and reads ``007`` as the number 7.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ __all__ = ["read"]
 
 _Lines = Callable[[], IO[str]]
 
-_LONGER = "S21"  # by a byte than any int64 is spelled
+_LONGER = "S21"  # one byte longer than any int64 in decimal
 _POWERS = 10 ** np.arange(1, 19)
 _ZERO_FIRST = re.compile(r"0(?<![0-9.]0)[0-9]")
 
 
 class _OddError(ValueError):
-    """Something that pandas might read in another way than the standard library."""
+    """Text that pandas might read differently from the standard library."""
 
 
 class _Readable:
-    """Text for pandas without what it reads in its own way.
+    """A text file for pandas that raises on characters which pandas reads differently.
 
-    It ends words at a NUL, drops a second byte order mark, and loses fields after a blank line that
-    ends in a lone carriage return.
+    pandas ends words at a NUL, drops a second byte order mark, and loses fields after a blank line
+    that ends in a lone carriage return.
 
     Attributes
     ----------
     is_plain : bool
-        Whether whatever was read as a whole number is spelled as Python prints it, as far as that
-        is seen at once: nowhere does a number begin with 0 or a sign but -, or may spaces be in it.
+        Whether all integers read so far are certainly spelled as Python prints them: there is no
+        leading 0, no -0, no +, and no quote or white space besides the separator.
     """
 
     def __init__(self, text: IO[str], separator: str) -> None:
@@ -57,18 +57,18 @@ class _Readable:
         if lone or "\0" in part or "\ufeff" in part:
             raise _OddError("a character that pandas may not keep")
         if self.is_plain:
-            seen = self._tail + part  # what is between two parts too
+            seen = self._tail + part  # a match may span two parts
             self._tail = seen[-2:]
             marked = any(mark in seen for mark in self._marks)
             self.is_plain = not marked and _ZERO_FIRST.search(seen, 1) is None
         return part
 
-    def __iter__(self) -> Iterator[str]:  # by which pandas knows what can be read
+    def __iter__(self) -> Iterator[str]:  # pandas requires it of a file
         return iter(self._text)
 
 
 def read(lines: _Lines, layout: Layout, ids: IdsAs) -> dict[str, NDArray[Any]] | None:
-    """Role -> values, or None where the standard library is to read."""
+    """Role -> values, or None if the standard library must read the file."""
     import pandas
 
     try:
@@ -92,13 +92,13 @@ def read(lines: _Lines, layout: Layout, ids: IdsAs) -> dict[str, NDArray[Any]] |
 
 
 def _frame(readable: Any, layout: Layout, **how: Any) -> Any:
-    """The whole file; ValueError or ParserWarning where pandas stumbles."""
+    """Read the whole file; raise ValueError or ParserWarning if pandas cannot."""
     import pandas
 
     if pandas.__version__ < "3":
-        how["float_precision"] = "round_trip"  # by default roundings off, up to pandas 2
+        how["float_precision"] = "round_trip"  # the default of pandas 2 is inexact
     with warnings.catch_warnings():
-        # Of fields beyond those of the first row, which it would drop.
+        # pandas warns about fields beyond those of the first row, and drops them.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         return pandas.read_csv(
             readable,
@@ -106,7 +106,7 @@ def _frame(readable: Any, layout: Layout, **how: Any) -> Any:
             header=0 if layout.has_header else None,
             index_col=False,
             skipinitialspace=True,
-            keep_default_na=False,  # someone may be called "NA"
+            keep_default_na=False,  # "NA" may be an id
             na_values=[""],
             low_memory=False,  # a column has one type, not one for each chunk
             **how,
@@ -114,10 +114,10 @@ def _frame(readable: Any, layout: Layout, **how: Any) -> Any:
 
 
 def _refuse_holes(frame: Any, layout: Layout) -> None:
-    """Raise where there is no row, or one with an empty field or too few of them."""
+    """Raise if there are no rows, or a row has an empty field or too few fields."""
     if not len(frame) or frame.shape[1] != layout.width:
         raise _OddError("no rows, or rows of another width")
-    # A row that ends early shows in the last column. Beside numbers beyond int64 holes are "".
+    # A short row has a hole in the last column. Among integers beyond int64 a hole is read as "".
     columns = [frame.iloc[:, at] for at in {*layout.fields.values(), layout.width - 1}]
     if any(column.isna().any() or column.eq("").any() for column in columns):
         raise _OddError("an empty field")
@@ -125,14 +125,14 @@ def _refuse_holes(frame: Any, layout: Layout) -> None:
 
 def _values(column: Any) -> NDArray[np.float64]:
     if column.dtype.kind not in "biuf" or not np.isfinite(column).all():
-        raise _OddError("values that are no finite numbers")
+        raise _OddError("values that are not finite numbers")
     return np.asarray(column, dtype=np.float64)
 
 
 def _timestamps(column: Any) -> NDArray[np.int64]:
     kind = column.dtype.kind
     if kind == "b":
-        raise _OddError("timestamps that are no times")
+        raise _OddError("timestamps that are not times")
     return epoch_seconds(np.asarray(column) if kind in "iuf" else np.asarray(column, dtype=object))
 
 
@@ -142,7 +142,7 @@ _READ: dict[str, Callable[[Any], NDArray[Any]]] = {"value": _values, "timestamp"
 def _as_spelled(
     columns: dict[str, Any], lines: _Lines, layout: Layout, ids: IdsAs
 ) -> dict[str, NDArray[Any]]:
-    """Columns of ids, which pandas did not take for text, as what the file has there."""
+    """Columns of ids that pandas read as numbers: int64 if spelled canonically, else text."""
     found: dict[str, NDArray[Any]] = {}
     whole = [role for role, c in columns.items() if ids == "auto" and c.dtype.kind == "i"]
     for role, spelled in _again(whole, _LONGER, lines, layout).items():
@@ -155,10 +155,10 @@ def _as_spelled(
 
 
 def _again(roles: list[str], dtype: Any, lines: _Lines, layout: Layout) -> dict[str, Any]:
-    """Columns read in a dtype."""
+    """Read the columns of these roles again, in this dtype."""
     if not roles:
         return {}
-    ordered = sorted(roles, key=layout.fields.__getitem__)  # as pandas gives them
+    ordered = sorted(roles, key=layout.fields.__getitem__)  # the order of the frame
     fields = [layout.fields[role] for role in ordered]
     with lines() as text:
         frame = _frame(text, layout, usecols=fields, dtype=dtype)
@@ -172,9 +172,9 @@ def _is_text(column: Any) -> bool:
 
 
 def _are_canonical(numbers: NDArray[np.int64], spelled: NDArray[np.bytes_]) -> bool:
-    """Whether all fields that were read as numbers are spelled as Python prints these.
+    """Whether every field is spelled as Python prints its number.
 
-    Any other spelling of a number is longer.
+    Any other spelling is longer, so it is enough to compare the total lengths.
     """
     sizes = np.abs(numbers)
     powers = _POWERS[: np.searchsorted(_POWERS, sizes.max(), side="right")]

@@ -1,4 +1,4 @@
-"""The observed cells as one canonical CSR: sorted, merged, without stored zeros."""
+"""Observed cells as a canonical CSR: sorted, duplicates merged, without stored zeros."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.csr_checks import checked
-from mfrank.read_only import unshared
+from mfrank.arrays.csr_checks import checked
+from mfrank.arrays.read_only import unshared
 
 __all__ = [
     "Duplicates",
@@ -30,7 +30,7 @@ _log = logging.getLogger("mfrank")
 
 
 def check_shape(shape: tuple[int, int]) -> None:
-    """Refuse more rows or columns than 32 bits number; the entries may be more."""
+    """Raise if rows or columns are too many for int32 numbers; entries may be more."""
     for name, n in zip(("users", "items"), shape, strict=True):
         if not 0 <= n < 2**31:
             raise ValueError(f"the number of {name} must lie in 0..2^31 - 1, got {n}")
@@ -46,10 +46,10 @@ def from_triples(
     duplicates: Duplicates,
     dtype: DTypeLike = np.float32,
 ) -> Cells:
-    """Cells from row numbers (in range) and finite values, and their timestamps.
+    """Build cells from row numbers (in range), finite values and, if given, timestamps.
 
-    Values are merged in float64, then rounded to ``dtype``; a merged cell has the latest of its
-    timestamps.
+    Values are merged in float64, then rounded to ``dtype``; a merged cell gets its latest
+    timestamp.
     """
     order = _order(items, shape[1])
     order = order[_order(users[order], shape[0])]
@@ -70,14 +70,14 @@ def from_triples(
 
 
 def from_sparse(matrix: Any, *, duplicates: Duplicates) -> sp.csr_array:
-    """Cells of a scipy sparse matrix in any format, which stays as it is.
+    """Build cells from a scipy sparse matrix in any format, which is not modified.
 
-    Nothing that others can write to is shared with it: arrays that are read-only may be.
+    Read-only arrays of the matrix may be shared; writable ones are copied.
 
     Raises
     ------
     ValueError
-        If it is not two-dimensional, or its index arrays are damaged.
+        If it is not two-dimensional, is too large, or its index arrays are damaged.
     TypeError
         If it is not sparse, or its values are neither booleans, integers nor real numbers.
     """
@@ -98,7 +98,7 @@ def from_sparse(matrix: Any, *, duplicates: Duplicates) -> sp.csr_array:
 
 
 def entry_rows(rows: sp.csr_array) -> NDArray[np.int32]:
-    """Row of every entry, int32, aligned with ``rows.indices``."""
+    """Row number of every entry, int32, shape (nnz,), aligned with ``rows.indices``."""
     return np.repeat(np.arange(rows.shape[0], dtype=np.int32), np.diff(rows.indptr))
 
 
@@ -111,7 +111,7 @@ def select(rows: sp.csr_array, kept: NDArray[np.int64]) -> sp.csr_array:
 def narrow(
     rows: sp.csr_array, kept_rows: NDArray[np.int64], kept_columns: NDArray[np.int64]
 ) -> sp.csr_array:
-    """Renumber the rows and columns kept (ascending); all others must be empty."""
+    """Keep only the given rows and columns (ascending), renumbered; others must be empty."""
     number = np.zeros(rows.shape[1], dtype=rows.indices.dtype)
     number[kept_columns] = np.arange(len(kept_columns))
     indptr = np.append(rows.indptr[kept_rows], rows.indptr[-1])
@@ -122,9 +122,11 @@ def narrow(
 def core(
     rows: sp.csr_array, row_k: int, column_k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Entries, rows and columns of the core: what remains when rows with fewer than ``row_k``
-    entries and columns with fewer than ``column_k`` are dropped until there are none.
-    """  # noqa: D205
+    """Entries, rows and columns of the k-core, as ascending positions.
+
+    Rows with fewer than ``row_k`` entries and columns with fewer than ``column_k`` are dropped
+    repeatedly until there are none.
+    """
     of_rows, of_columns, kept = entry_rows(rows), rows.indices, np.arange(len(rows.data))
     while True:
         row_lives = np.bincount(of_rows, minlength=rows.shape[0]) >= row_k
@@ -136,7 +138,7 @@ def core(
 
 
 def _order(keys: NDArray[Any], n_keys: int) -> NDArray[Any]:
-    """Stable ascending order of keys in 0..n_keys-1, in linear time.
+    """Stable argsort of keys in 0..n_keys-1, in linear time.
 
     Transposing the matrix with a single entry (r, keys[r]) in each row r is a counting sort.
     """
@@ -165,7 +167,7 @@ def _merge(
 
 
 def _rounded(values: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
-    """Values in ``dtype``; too large ones become infinite, which the caller refuses by name."""
+    """Values in ``dtype``; too large ones become infinite, and the caller raises on them."""
     with np.errstate(over="ignore"):
         return values.astype(dtype, copy=False)
 

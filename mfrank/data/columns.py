@@ -1,4 +1,4 @@
-"""Which column is the user, the item, the value, the timestamp; and timestamps as numbers."""
+"""Roles of columns (user, item, value, timestamp), and conversion of timestamps to int64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = ["ROLES", "BadRow", "assign", "epoch_seconds", "frame_columns", "guess"]
 
 ROLES = ("user", "item", "value", "timestamp")
-"""What a column can be, in the order they have in a file without a header."""
+"""The roles of columns, in their order in a file without a header."""
 
 _NAMES: Mapping[str, str] = {
     "user": "user uid visitor customer client member account person reader viewer listener",
@@ -25,7 +25,7 @@ _NAMES: Mapping[str, str] = {
 
 
 class BadRow(ValueError):
-    """Something in one row that cannot be; ``row`` counts from 0."""
+    """An invalid value in one row; ``row`` counts from 0."""
 
     def __init__(self, what: str, row: int) -> None:
         super().__init__(f"{what} in row {row}")
@@ -33,10 +33,10 @@ class BadRow(ValueError):
 
 
 def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
-    """Columns whose names say that they may be in ``role``.
+    """Columns whose names fit ``role``.
 
-    Case and punctuation do not matter, nor does an ending "id": ``userId``, ``USER_ID`` and
-    ``user`` are the same.
+    Case, punctuation and a final "id" do not matter: ``userId``, ``USER_ID`` and ``user`` are the
+    same.
     """
     names = set(_NAMES[role].split())
     return [column for column in columns if not names.isdisjoint(_spellings(column))]
@@ -45,26 +45,26 @@ def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
 def assign(
     columns: Sequence[Hashable], chosen: Mapping[str, Hashable | None]
 ) -> dict[str, Hashable]:
-    """Role -> column: those chosen, the others by their names.
+    """Role -> column: the chosen columns, and for other roles columns recognized by name.
 
     Parameters
     ----------
     columns : sequence
         Names of all columns.
     chosen : mapping of role -> column or None
-        None has the column guessed by :func:`guess`.
+        For None the column is recognized by :func:`guess`.
 
     Raises
     ------
     ValueError
-        If a chosen column is not there, no column is recognised as the user or the item, or
-        several are recognised for one role.
+        If a chosen column is missing, repeated or chosen for two roles, no column is recognized as
+        the user or the item, or several are recognized for one role.
     """
     taken = [column for column in chosen.values() if column is not None]
     for column in taken:
         if columns.count(column) != 1 or taken.count(column) != 1:
             raise ValueError(
-                f"column {column!r} must be there once, and in one role; {_listing(columns)}"
+                f"column {column!r} must exist once, and have one role; {_listing(columns)}"
             )
     free = [column for column in columns if column not in taken]
     roles: dict[str, Hashable] = {}
@@ -84,21 +84,23 @@ def assign(
 
 
 def frame_columns(frame: Any, chosen: Mapping[str, Hashable | None]) -> dict[str, NDArray[Any]]:
-    """Role -> values, from a pandas DataFrame."""
+    """Role -> values, from a pandas DataFrame; roles as in :func:`assign`."""
     roles = assign(list(frame.columns), chosen)
     return {role: _values(frame[column]) for role, column in roles.items()}
 
 
 def epoch_seconds(timestamps: ArrayLike) -> NDArray[np.int64]:
-    """Timestamps as int64: whole numbers as they are, dates as seconds since 1970 (UTC).
+    """Convert timestamps to int64: integers unchanged, dates to seconds since 1970 (UTC).
 
-    Whole numbers may count anything that grows with time. Fractions are cut off. Dates are
-    numpy or Python datetimes or ISO 8601 text; without a time zone they are taken as UTC.
+    Integers may have any unit. Fractions are rounded down. Dates are numpy or Python datetimes or
+    ISO 8601 text; without a time zone they are taken as UTC.
 
     Raises
     ------
     BadRow
-        If a timestamp is missing, infinite, beyond int64 or no date.
+        If a timestamp is missing, infinite, beyond int64 or not a date.
+    TypeError
+        If they are neither numbers nor dates, such as booleans.
     """
     times = np.asarray(timestamps)
     kind = times.dtype.kind

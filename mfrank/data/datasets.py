@@ -1,4 +1,4 @@
-"""Readers of public data sets as they are distributed; nothing is downloaded."""
+"""Readers of public data sets in their distributed formats; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["from_npz", "movielens", "published_split"]
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How a release of MovieLens writes a line of user, item, rating, timestamp."""
+    """Format of a line of user, item, rating, timestamp in some releases of MovieLens."""
 
     releases: str
     file: str
@@ -33,31 +33,31 @@ class _Layout:
 
 _LAYOUTS = (
     _Layout("100K", "u.data", "\t"),
-    # numpy takes one character: "1::2::5::0" has empty fields between single colons.
+    # numpy splits at one character, so "1::2::5::0" has empty fields between single colons.
     _Layout("1M, 10M", "ratings.dat", ":", columns=(0, 2, 4, 6)),
     _Layout("20M, 25M, 32M", "ratings.csv", ",", header="userId,movieId,rating,timestamp"),
 )
 _WHERE = (
-    "MovieLens is at grouplens.org/datasets/movielens; give its zip file, the folder, or one of "
+    "MovieLens is at grouplens.org/datasets/movielens; pass its zip file, its folder, or one of "
     + ", ".join(f"{layout.file} ({layout.releases})" for layout in _LAYOUTS)
 )
 _RATING = np.dtype(
     [("user", np.int32), ("item", np.int32), ("rating", np.float32), ("timestamp", np.int64)]
 )
-_PARTS = (0, 1, 2)  # codes of train, valid and test in a column of splits
+_PARTS = (0, 1, 2)  # codes of train, valid and test in a split array
 
 
 def movielens(path: str | Path, *, min_rating: float | None = None) -> Interactions:
-    """Read a MovieLens release: 100K, 1M, 10M, 20M, 25M or 32M, told apart by their files.
+    """Read a MovieLens release: 100K, 1M, 10M, 20M, 25M or 32M, recognized by its files.
 
     Parameters
     ----------
     path : str or Path
-        The zip file as distributed, the folder it unpacks to (or the one that holds it), or the
-        file of ratings: ``u.data``, ``ratings.dat`` or ``ratings.csv``.
+        The zip file as distributed, the folder it unpacks to (or its parent), or the file of
+        ratings: ``u.data``, ``ratings.dat`` or ``ratings.csv``.
     min_rating : float or None, default None
-        Keep ratings at or above it; users and items left without any are not in the result. A
-        common protocol for implicit feedback keeps 4 and above. None keeps all.
+        Keep only ratings of at least this, and users and items that have one. A common protocol
+        for implicit feedback uses 4. None keeps all.
 
     Returns
     -------
@@ -84,18 +84,18 @@ def movielens(path: str | Path, *, min_rating: float | None = None) -> Interacti
 
 
 def from_npz(path: str | Path) -> Interactions:
-    """Read the arrays ``user``, ``item`` and, if there, ``rating`` and ``timestamp``.
+    """Read the arrays ``user``, ``item`` and, if present, ``rating`` and ``timestamp``.
 
     Parameters
     ----------
     path : str or Path
-        The ``.npz`` file, or the folder of an ``interactions.npz``. ``user`` and ``item`` are row
+        The ``.npz`` file, or a folder with an ``interactions.npz``. ``user`` and ``item`` are row
         numbers from 0.
 
     Returns
     -------
     Interactions
-        Values are the ratings, or 1; rows of the same user and item are added up.
+        Values are the ratings, or 1; values of the same user and item are summed.
 
     Raises
     ------
@@ -114,16 +114,16 @@ def published_split(path: str | Path, *, column: str = "split") -> Split:
     Parameters
     ----------
     path : str or Path
-        As in :func:`from_npz`. All rows together make the shape, so that the parts share it.
+        As in :func:`from_npz`. All parts have the shape that all rows together need.
     column : str, default "split"
-        The array that tells the parts.
+        Name of the array of parts.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If an array is missing, or the column holds other codes.
+        If an array is missing, or the column contains other codes.
     """
     columns = _columns(path)
     if column not in columns:
@@ -140,7 +140,7 @@ def published_split(path: str | Path, *, column: str = "split") -> Split:
 
 @contextmanager
 def _ratings_file(path: Path) -> Iterator[tuple[_Layout, io.TextIOBase]]:
-    """Layout and lines of the file of ratings at, in, or zipped in ``path``."""
+    """Layout and lines of the file of ratings: ``path`` itself, or in this folder or zip file."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             layout, name = _find(archive.namelist(), path)
@@ -161,7 +161,7 @@ def _find(names: list[str], path: Path) -> tuple[_Layout, str]:
     if not found:
         raise FileNotFoundError(f"no file of MovieLens ratings in {path}. {_WHERE}")
     if len(found) > 1:
-        raise ValueError(f"{path} holds {', '.join(sorted(found))}: give one of them")
+        raise ValueError(f"{path} holds {', '.join(sorted(found))}: pass one of them")
     return layouts[PurePosixPath(found[0]).name], found[0]
 
 
@@ -169,14 +169,14 @@ def _read(layout: _Layout, lines: io.TextIOBase, path: str | Path) -> NDArray[An
     try:
         if layout.header and lines.readline().strip() != layout.header:
             raise ValueError(f"its first line is not {layout.header}")
-        with warnings.catch_warnings():  # of no lines; the caller tells
+        with warnings.catch_warnings():  # about an empty file; the caller raises
             warnings.filterwarnings("ignore", "loadtxt: input contained no data")
             return np.loadtxt(
                 lines, _RATING, delimiter=layout.delimiter, usecols=layout.columns, ndmin=1
             )
     except ValueError as error:
         raise ValueError(
-            f"{path} has no {layout.file} as MovieLens {layout.releases} writes it: {error}"
+            f"{path}: {layout.file} is not in the format of MovieLens {layout.releases}: {error}"
         ) from error
 
 
@@ -195,7 +195,7 @@ def _columns(path: str | Path) -> dict[str, NDArray[Any]]:
 def _interactions(
     columns: dict[str, NDArray[Any]], rows: slice | NDArray[np.bool_]
 ) -> Interactions:
-    """The chosen rows, in the shape that all of them have."""
+    """Interactions of the chosen rows, with the shape of all rows."""
     users, items = columns["user"], columns["item"]
     values, timestamps = (
         columns[name][rows] if name in columns else None for name in ("rating", "timestamp")

@@ -1,7 +1,7 @@
-"""Delimited text: the columns that play a role, and on which line something is wrong.
+"""Reader of delimited text: the columns that have a role, with line numbers in errors.
 
-The standard library's reader says what a file means. pandas, where it is installed, reads sooner
-what holds no surprises (:mod:`mfrank.data.by_pandas`); what does is left to the former.
+The standard library's csv module defines the meaning of a file. If pandas is installed, it reads
+ordinary files faster (:mod:`mfrank.data.by_pandas`); all others are read by the csv module.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def read(
     chosen: Mapping[str, str | None],
     ids: IdsAs,
 ) -> dict[str, NDArray[Any]]:
-    """Role -> values of the text that ``lines`` opens; see :func:`.read_columns`."""
+    """Role -> values of the text that ``lines`` opens; see :mod:`mfrank.data.table_files`."""
     with lines() as text:
         layout = layout_of(text, separator, chosen)
     columns = by_pandas.read(lines, layout, ids) if find_spec("pandas") else None
@@ -36,7 +36,7 @@ def read(
 
 
 def _read(lines: Callable[[], IO[str]], layout: Layout, ids: IdsAs) -> dict[str, NDArray[Any]]:
-    """By the standard library; ValueError for the first line that cannot be, by its number."""
+    """Read with the csv module; the ValueError for a bad line names its number."""
     columns: dict[str, list[str]] = {role: [] for role in layout.fields}
     begins = array("q")
     with lines() as text:

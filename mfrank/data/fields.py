@@ -1,9 +1,9 @@
-"""Fields of a text file as what their column is: ids, values, timestamps.
+"""Conversion of the fields of a text file by the role of their column: ids, values, timestamps.
 
-A text file does not say whether an id is a number or text, so a column of ids is read as whole
-numbers only where nothing is lost by it: where every field is spelled as Python prints an int64.
-One that is not (``007``, ``+7``, ``-0``, ``1.0``, ``1e5``, ``1_000``, more digits than fit) keeps
-the whole column text, as it was written.
+A text file does not say whether an id is a number or text, so a column of ids is read as integers
+only if this loses nothing: every field is spelled as Python prints an int64. A single field that
+is not (``007``, ``+7``, ``-0``, ``1.0``, ``1e5``, ``1_000``, too many digits) makes the whole
+column text, as written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mfrank.data.layouts import NUMBER
 __all__ = ["IdsAs", "as_text", "parsed", "spelled_like", "whole_number"]
 
 IdsAs = Literal["auto", "text"]
-"""What columns of ids become: whole numbers where all of them are spelled so, or text always."""
+"""Type of columns of ids: int64 if every field is spelled as one, or always text."""
 
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -32,7 +32,7 @@ _TRUTHS = {"true": 1.0, "false": 0.0}  # as pandas writes and reads a column of 
 
 
 def parsed(role: str, fields: Sequence[str], ids: IdsAs) -> NDArray[Any]:
-    """The fields of a column by its role, none of them empty.
+    """Convert the fields of a column, none of them empty, by its role.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def parsed(role: str, fields: Sequence[str], ids: IdsAs) -> NDArray[Any]:
     Raises
     ------
     BadRow
-        If a value is no finite number, or a timestamp no time.
+        If a value is not a finite number, or a timestamp is not a time.
     """
     if role == "value":
         return _values(fields)
@@ -52,12 +52,12 @@ def parsed(role: str, fields: Sequence[str], ids: IdsAs) -> NDArray[Any]:
 
 
 def as_text(labels: NDArray[Any]) -> NDArray[Any]:
-    """Ids as text: whole numbers by their digits, other ids as they are."""
+    """Ids as text: integers by their digits, other ids unchanged."""
     return objects(map(str, labels.tolist())) if labels.dtype == np.int64 else labels
 
 
 def spelled_like(labels: NDArray[Any], ids: Ids | None) -> NDArray[Any]:
-    """Ids from a text file in the type of those that are known, whole numbers or text."""
+    """Convert ids from a text file to the type of the known ``ids``, integers or text."""
     if ids is None or ids.labels.dtype == labels.dtype == np.int64:
         return labels
     if ids.labels.dtype == np.int64:
@@ -68,13 +68,13 @@ def spelled_like(labels: NDArray[Any], ids: Ids | None) -> NDArray[Any]:
 
 
 def whole_number(field: str) -> int | str:
-    """One field as a number if it is spelled as Python prints an int64, else as it is."""
+    """One field as an int if it is spelled as Python prints an int64, else unchanged."""
     numbers = _whole_numbers([field])
     return field if numbers is None else int(numbers[0])
 
 
 def _whole_numbers(fields: Sequence[str]) -> NDArray[np.int64] | None:
-    """The fields as int64, or None where one is not spelled as Python prints an int64."""
+    """The fields as int64, or None if one is not spelled as Python prints an int64."""
     if not all(map(_CANONICAL.fullmatch, fields)):
         return None
     try:
@@ -101,7 +101,7 @@ def _timestamps(fields: Sequence[str]) -> NDArray[np.int64]:
     try:
         return epoch_seconds(objects(stripped))
     except BadRow as first:
-        # Where most are dates a number is wrong too, but what is neither is so in any column.
+        # Among dates a number is wrong too; but report a field that is neither, if there is one.
         odd = (row for row, field in enumerate(stripped) if not _is_time(field))
         row = next(odd, first.row)
         raise BadRow(
@@ -120,7 +120,7 @@ def _is_time(field: str) -> bool:
 
 
 def _number(field: str) -> float:
-    """The number that a field is, NaN where it is none."""
+    """The field as a number, NaN if it is not one."""
     try:
         return float(field)
     except ValueError:

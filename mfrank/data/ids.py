@@ -1,4 +1,4 @@
-"""Raw ids (what users call their users and items) and row numbers, each way."""
+"""Conversion between raw ids (the caller's names of users and items) and row numbers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.distinct import distinct
+from mfrank.arrays.lazy import lazy
 from mfrank.data.labels import RawIds, canonical, number, objects
-from mfrank.distinct import distinct
-from mfrank.lazy import lazy
-from mfrank.pickles import MadeOfFields
+from mfrank.data.pickling import MadeOfFields
 
 __all__ = ["Ids", "RawIds"]
 
@@ -22,16 +22,16 @@ _SHOWN = 5  # ids named in an error
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ids(MadeOfFields):
-    """The ids of n rows; immutable. Made by :meth:`numbered`, :meth:`of` or :meth:`factorize`.
+    """The ids of n rows; immutable. Create with :meth:`numbered`, :meth:`of`, :meth:`factorize`.
 
-    What can be an id is said in :mod:`mfrank.data.labels`.
+    :mod:`mfrank.data.labels` defines which ids are valid.
 
     Attributes
     ----------
     size : int
         Number of rows.
     table : int64 or object, shape (size,), or None
-        The id of each row; None when the row numbers themselves are the ids. Not to be written.
+        The id of each row; None if the row numbers are the ids. Do not write to it.
     """
 
     size: int
@@ -39,21 +39,21 @@ class Ids(MadeOfFields):
 
     @classmethod
     def numbered(cls, n: int) -> Ids:
-        """Make the row numbers 0..n-1 themselves the ids; nothing is stored."""
+        """Use the row numbers 0..n-1 as ids; nothing is stored."""
         if n < 0:
             raise ValueError(f"n must not be negative, got {n}")
         return cls(int(n), None)
 
     @classmethod
     def of(cls, labels: RawIds) -> Ids:
-        """Ids in row order.
+        """Build from ids in row order.
 
         Raises
         ------
         ValueError
             If an id occurs twice or is missing, or a number does not fit int64.
         TypeError
-            If ``labels`` is a single id, booleans, or holds what cannot be hashed.
+            If ``labels`` is a single id, booleans, or contains unhashable objects.
         """
         table = canonical(labels)
         different = distinct(table) if table.dtype == np.int64 else set(table)
@@ -67,16 +67,16 @@ class Ids(MadeOfFields):
 
     @classmethod
     def factorize(cls, raw: RawIds) -> tuple[Ids, NDArray[np.int64]]:
-        """Number the distinct ids: ``ids, rows`` with ``ids.raw(rows)`` equal to ``raw``.
+        """Number the distinct ids; return ``ids, rows`` such that ``ids.raw(rows)`` equals ``raw``.
 
-        Numbers and strings are numbered in sorted order, whatever the order of ``raw``, so that
-        shuffled data give the same model; other hashables in order of first appearance.
-        Raises as :meth:`of`, but ids may repeat.
+        Integers and strings are numbered in sorted order, so that shuffled data give the same
+        model, other hashables in order of first appearance. Raises the errors of :meth:`of`, but
+        ids may repeat.
         """
         labels = canonical(raw)
         if labels.dtype == np.int64:
-            distinct, rows = number(labels)
-            return cls._trusted(distinct), rows
+            unique, rows = number(labels)
+            return cls._trusted(unique), rows
         seen = list(dict.fromkeys(labels))
         if all(isinstance(label, str) for label in seen):
             seen.sort()
@@ -85,7 +85,7 @@ class Ids(MadeOfFields):
 
     @classmethod
     def _trusted(cls, table: NDArray[Any]) -> Ids:
-        """Ids of a canonical table without duplicates."""
+        """Build from a canonical table without duplicates."""
         n = len(table)
         if table.dtype == np.int64 and np.array_equal(table, np.arange(n)):
             return cls(n, None)
@@ -97,7 +97,7 @@ class Ids(MadeOfFields):
     def __contains__(self, label: object) -> bool:
         try:
             return bool(self.rows([label], missing=-1)[0] >= 0)
-        except (TypeError, ValueError):  # no id at all
+        except (TypeError, ValueError):  # not a valid id
             return False
 
     def __eq__(self, other: object) -> bool:
@@ -114,23 +114,28 @@ class Ids(MadeOfFields):
         return f"Ids.of([{shown}{', ...' if self.size > _SHOWN else ''}], {self.size} rows)"
 
     @property
+    def summary(self) -> str:
+        """How many ids there are and the first of them, such as ``"943, like 'a', 'b', 'c'"``."""
+        return f"{self.size:,}, like {self._examples}" if self.size else "0"
+
+    @property
     def labels(self) -> NDArray[Any]:
-        """The id of each row, int64 or object, shape (size,). Not to be written."""
+        """The id of each row, int64 or object, shape (size,). Do not write to it."""
         return np.arange(self.size) if self.table is None else self.table
 
     def rows(self, raw: RawIds, *, missing: int | None = None) -> NDArray[np.int64]:
-        """Row numbers of raw ids, int64, one for each.
+        """Row numbers of raw ids, int64, shape (n,).
 
         Parameters
         ----------
         raw : array-like of ids, shape (n,)
         missing : int, optional
-            Stands for ids that have no row; by default they are an error.
+            Row number to return for unknown ids; by default they are an error.
 
         Raises
         ------
         ValueError
-            If ids have no row and ``missing`` is not given.
+            If an id is unknown and ``missing`` is not given.
         """
         labels = canonical(raw)
         rows = self._find(labels)
@@ -145,14 +150,16 @@ class Ids(MadeOfFields):
     def raw(self, rows: ArrayLike) -> NDArray[Any]:
         """Raw ids of row numbers, in the shape of ``rows``.
 
-        Row -1 is padding (fewer recommendations than asked for). Ids that are whole numbers come
-        in an int64 array, padding as -1; other ids, and whole numbers among which -1 is an id, in
-        an object array, padding as None. So the dtype is that of the ids, padding or not.
+        Row -1 is padding (fewer recommendations than requested). Integer ids are returned as
+        int64, with -1 for padding. Other ids, and integer ids if -1 is one of them, are returned
+        as objects, with None for padding. So the dtype does not depend on whether there is padding.
 
         Raises
         ------
         IndexError
             If a row number is below -1 or beyond the last row.
+        TypeError
+            If ``rows`` are not integers.
         """
         numbers = np.asarray(rows)
         if numbers.size == 0:
@@ -171,22 +178,22 @@ class Ids(MadeOfFields):
         return labels
 
     def take(self, rows: NDArray[Any]) -> Ids:
-        """Ids of the given, distinct, rows in their order: rows are renumbered, ids stay."""
+        """Ids of the given rows, which must be distinct, in their order."""
         return Ids._trusted(self.labels[rows])
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that hold these ids, for a file that pickles nothing.
+        """Convert to arrays that can be saved without pickling.
 
         Returns
         -------
         dict
-            ``labels``, int64 of shape (size,); or, for strings, ``utf8``, their bytes one after
-            the other as uint8, and ``offsets``, int64 of shape (size + 1,).
+            ``labels``, int64 of shape (size,); or, for strings, ``utf8``, their concatenated bytes
+            as uint8, and ``offsets``, int64 of shape (size + 1,).
 
         Raises
         ------
         ValueError
-            If an id is neither a whole number nor a string.
+            If an id is neither an integer nor a string.
         """
         labels = self.labels
         if labels.dtype == np.int64:
@@ -204,7 +211,7 @@ class Ids(MadeOfFields):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Ids:
-        """Ids from what :meth:`to_arrays` returned; checked like any other labels."""
+        """Build from the arrays of :meth:`to_arrays`, checked like any other labels."""
         if "labels" in arrays:
             return cls.of(arrays["labels"])
         content, offsets = arrays["utf8"].tobytes(), arrays["offsets"].tolist()
@@ -215,7 +222,7 @@ class Ids(MadeOfFields):
 
     @lazy
     def _minus_one_is_padding(self) -> bool:
-        """Whether -1 can stand for no id: all ids are numbers, none of them this."""
+        """Whether -1 can mark padding: all ids are integers, none of them -1."""
         return self.labels.dtype == np.int64 and not (self.labels == -1).any()
 
     @lazy
@@ -229,7 +236,7 @@ class Ids(MadeOfFields):
         return {label: row for row, label in enumerate(self.labels)}
 
     def _find(self, labels: NDArray[Any]) -> NDArray[np.int64]:
-        """Rows of canonical ids, -1 for those that have none."""
+        """Rows of canonical ids, -1 for unknown ones."""
         numeric = labels.dtype == np.int64
         if numeric and self.table is None:
             return np.where((labels >= 0) & (labels < self.size), labels, -1)
@@ -242,15 +249,19 @@ class Ids(MadeOfFields):
         return np.fromiter(found, dtype=np.int64, count=len(labels))
 
     def _unknown(self, labels: NDArray[Any]) -> str:
-        distinct = list(dict.fromkeys(labels.tolist()))
-        shown = ", ".join(repr(label) for label in distinct[:_SHOWN])
-        more = f" and {len(distinct) - _SHOWN} more" if len(distinct) > _SHOWN else ""
-        known = ", ".join(repr(label) for label in self.labels[:3].tolist())
-        return f"unknown ids: {shown}{more}; the {self.size} known ids are like {known or 'none'}"
+        unique = list(dict.fromkeys(labels.tolist()))
+        shown = ", ".join(repr(label) for label in unique[:_SHOWN])
+        more = f" and {len(unique) - _SHOWN} more" if len(unique) > _SHOWN else ""
+        known = self._examples or "none"
+        return f"unknown ids: {shown}{more}; the {self.size} known ids are like {known}"
+
+    @property
+    def _examples(self) -> str:
+        return ", ".join(repr(label) for label in self.labels[:3].tolist())
 
 
 def _first_duplicate(table: NDArray[Any]) -> tuple[int, int]:
-    """The two rows of the first label that repeats; one does."""
+    """The first two rows of a label that repeats; there must be one."""
     labels, first = table.tolist(), dict[Hashable, int]()
     second = next(row for row, label in enumerate(labels) if first.setdefault(label, row) != row)
     return first[labels[second]], second

@@ -1,4 +1,4 @@
-"""Who interacted with what: the data that every fit, split and evaluation starts from."""
+"""Interactions of users with items: the input of every fit, split and evaluation."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from mfrank.csr import CSR
-from mfrank.data import cells, intake, tables
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.interop import sparse_to_host
+from mfrank.arrays.lazy import lazy
+from mfrank.arrays.notebook import table
+from mfrank.arrays.read_only import read_only, read_only_rows
+from mfrank.data import cells, table_files, validation
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import frame_columns
+from mfrank.data.counts import Counts
 from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.ids import Ids, RawIds
-from mfrank.data.intake import IdsLike
-from mfrank.foreign import sparse_to_host
-from mfrank.lazy import lazy
-from mfrank.pickles import MadeOfFields
-from mfrank.quadratic import Counts
-from mfrank.read_only import read_only, read_only_rows
+from mfrank.data.pickling import MadeOfFields
+from mfrank.data.validation import IdsLike
 
 __all__ = ["Interactions"]
 
@@ -35,32 +36,31 @@ _log = logging.getLogger("mfrank")
 class Interactions(MadeOfFields):
     """Observed cells of the users x items matrix, with the ids of its rows and columns.
 
-    Made by :meth:`from_arrays`, :meth:`from_sparse`, :meth:`from_pandas`, :meth:`from_file` or
-    :meth:`of`, which keep these rules; immutable: its arrays are read-only, and it shares none with
-    what it is made from, which is never modified.
+    Create with :meth:`from_arrays`, :meth:`from_sparse`, :meth:`from_pandas`, :meth:`from_file` or
+    :meth:`of`, which apply the rules below. Immutable: its arrays are read-only, the input is never
+    modified, and only read-only arrays of the input may be shared.
 
-    - A cell given more than once is merged by ``duplicates``: "sum" (the default; in float64),
-      "max", or "last", the value with the latest timestamp if there are timestamps (of equal
-      ones, and without timestamps, the last in the order given). A merged cell has the latest
-      of its timestamps.
-    - Zeros are dropped, also those that come out of a merge (+1 and -1), and their number is
-      logged ("mfrank", INFO): a cell that says nothing is not observed. Negative values are
-      kept; the objective decides what they mean.
+    - Repeated cells are merged by ``duplicates``: "sum" (the default; in float64), "max", or
+      "last", the value with the latest timestamp (among equal timestamps, and without timestamps,
+      the last in the order given). A merged cell gets its latest timestamp.
+    - Zeros are dropped, also those that result from a merge (+1 and -1), and their number is
+      logged ("mfrank", INFO): a zero is not an observation. Negative values are kept; the
+      objective decides what they mean.
     - NaN and infinite values, also sums beyond the range of float32, are refused.
     - Values become float32; only a float64 sparse matrix stays float64. Integers above 2^24 are
       rounded.
-    - Users and items without entries stay, when ``shape``, ids or a matrix say they are there.
-      There may be fewer than 2^31 of each, and any number of entries.
+    - Users and items without entries are kept if ``shape``, ids or a matrix include them. There
+      may be fewer than 2^31 of each, and any number of entries.
 
     Attributes
     ----------
     user_items : scipy.sparse.csr_array, shape (n_users, n_items)
         float32 or float64; columns ascending within a row, no duplicates, no zeros. Read-only:
-        :meth:`to_scipy` gives a copy to work on.
+        :meth:`to_scipy` returns a writable copy.
     user_ids, item_ids : Ids
         Raw ids of rows and columns.
     timestamps : int64, shape (nnz,), or None
-        Aligned with ``user_items.data``; in whatever unit they were given, dates in seconds.
+        Aligned with ``user_items.data``; in the unit given, dates in seconds since 1970 (UTC).
     """
 
     user_items: sp.csr_array
@@ -95,23 +95,24 @@ class Interactions(MadeOfFields):
         user_ids: IdsLike | None = None,
         item_ids: IdsLike | None = None,
     ) -> Interactions:
-        """Interactions from one array for each column, all of shape (n,).
+        """Build interactions from one array per column, all of shape (n,).
 
-        What lies on a GPU is copied: ids are numbered and entries sorted on the host.
+        Arrays on a GPU are copied to the host, where ids are numbered and entries sorted.
 
         Parameters
         ----------
         users, items : array-like
-            Raw ids: row numbers are looked up in ``user_ids`` and ``item_ids``, or given in
-            sorted order. With ``shape`` they are the row numbers themselves.
+            Raw ids. Their row numbers are looked up in ``user_ids`` and ``item_ids``; without
+            these, the distinct ids are numbered (:meth:`mfrank.data.ids.Ids.factorize`). With
+            ``shape`` they are row numbers themselves.
         values : array-like of numbers, optional
-            1 where left out, so that a pair given three times counts 3 by default.
+            1 by default, so that a pair given three times sums to 3.
         timestamps : array-like, optional
-            Whole numbers, datetimes or ISO 8601 text (:func:`mfrank.data.columns.epoch_seconds`).
+            Integers, datetimes or ISO 8601 text (:func:`mfrank.data.columns.epoch_seconds`).
         shape : (n_users, n_items), optional
-        duplicates : {"sum", "max", "last"}
+        duplicates : {"sum", "max", "last"}, default "sum"
         user_ids, item_ids : Ids or ids in row order, optional
-            E.g. those of the training data, so that rows mean the same.
+            For example those of the training data, so that row numbers mean the same.
 
         Raises
         ------
@@ -120,7 +121,7 @@ class Interactions(MadeOfFields):
             values are not finite; the message names the row.
         """
         return cls(
-            *intake.from_arrays(
+            *validation.from_arrays(
                 users,
                 items,
                 values,
@@ -141,21 +142,23 @@ class Interactions(MadeOfFields):
         item_ids: IdsLike | None = None,
         duplicates: Duplicates = "sum",
     ) -> Interactions:
-        """Interactions from a scipy (or CuPy) sparse matrix (users x items) in any format.
+        """Build interactions from a scipy or CuPy sparse matrix (users x items) in any format.
 
-        Ids are given in row order; left out, the row numbers are the ids. The matrix is copied, but
-        for arrays of a canonical CSR that cannot be written to (``flags.writeable`` is False, such
-        as those of ``numpy.memmap(mode="r")``), which are shared. CuPy's are copied to be checked,
-        and to plan fits with; of a canonical CSR without zeros that you keep, ``backend="cuda"``
-        then reads the rows where they lie: do not write to these.
+        Ids are in row order; by default they are the row numbers. The matrix is copied, except for
+        read-only arrays of a canonical CSR (``flags.writeable`` is False, as in
+        ``numpy.memmap(mode="r")``), which are shared. A CuPy matrix is copied to the host for
+        checks and planning; if it is a canonical CSR without zeros and you keep it,
+        ``backend="cuda"`` reads its arrays in place: do not write to them.
 
         Raises
         ------
         ValueError, TypeError
-            If its values are not finite real numbers, or the ids are not as many as its rows.
+            If its values are not finite real numbers, or the numbers of ids do not fit its shape.
         """
         return cls(
-            *intake.from_sparse(matrix, duplicates=duplicates, user_ids=user_ids, item_ids=item_ids)
+            *validation.from_sparse(
+                matrix, duplicates=duplicates, user_ids=user_ids, item_ids=item_ids
+            )
         )
 
     @classmethod
@@ -171,11 +174,11 @@ class Interactions(MadeOfFields):
         user_ids: IdsLike | None = None,
         item_ids: IdsLike | None = None,
     ) -> Interactions:
-        """Interactions from a DataFrame with a row for each.
+        """Build interactions from a DataFrame with one row per interaction.
 
-        ``user``, ``item``, ``value`` and ``timestamp`` name its columns. Those left out are
-        guessed by their names (:mod:`mfrank.data.columns`); of these value and timestamp may be
-        absent. The rest is as in :meth:`from_arrays`.
+        ``user``, ``item``, ``value`` and ``timestamp`` are names of its columns. By default columns
+        are recognized by name (:func:`mfrank.data.columns.guess`); value and timestamp may be
+        absent. The other parameters are those of :meth:`from_arrays`.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         return cls._from_columns(frame_columns(frame, chosen), duplicates, user_ids, item_ids)
@@ -194,30 +197,33 @@ class Interactions(MadeOfFields):
         user_ids: IdsLike | None = None,
         item_ids: IdsLike | None = None,
     ) -> Interactions:
-        """Interactions from a file: .csv, .tsv or .txt, also with .gz, or .parquet.
+        """Build interactions from a file: .csv, .tsv or .txt, also with .gz, or .parquet.
 
-        Columns are named or guessed as in :meth:`from_pandas`; for files without a header and for
-        the errors see :func:`mfrank.data.tables.read_columns`.
+        Columns are named or recognized as in :meth:`from_pandas`; for files without a header and
+        for errors see :func:`mfrank.data.table_files.read_columns`.
 
         Parameters
         ----------
         ids : {"auto", "text"}, default "auto"
-            A text file does not tell numbers from text: ``"auto"`` makes a column of ids whole
-            numbers where every field is spelled as one, and leaves it text as written where one
-            is not (``007``, ``1.0``); ``"text"`` makes ids text in any case. Where ``user_ids``
-            or ``item_ids`` are given, a text file's ids are read as these are.
+            A text file does not distinguish numbers from text: ``"auto"`` reads a column of ids as
+            integers if every field is spelled as one, and else as text (``007``, ``1.0``);
+            ``"text"`` always reads text. Ids of a text file are then converted to the type of
+            ``user_ids`` or ``item_ids``, if given.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        columns = tables.read_columns(path, chosen, ids)
-        user_ids, item_ids = intake.known("users", user_ids), intake.known("items", item_ids)
-        if tables.is_text(path):
+        columns = table_files.read_columns(path, chosen, ids)
+        user_ids, item_ids = (
+            validation.known("users", user_ids),
+            validation.known("items", item_ids),
+        )
+        if table_files.is_text(path):
             columns["user"] = spelled_like(columns["user"], user_ids)
             columns["item"] = spelled_like(columns["item"], item_ids)
         return cls._from_columns(columns, duplicates, user_ids, item_ids)
 
     @classmethod
     def of(cls, data: Any) -> Interactions:
-        """Interactions from whatever is one: itself, a sparse matrix (CuPy's too), or a DataFrame.
+        """Convert Interactions (unchanged), a scipy or CuPy sparse matrix, or a DataFrame.
 
         Raises
         ------
@@ -257,31 +263,31 @@ class Interactions(MadeOfFields):
 
     @lazy
     def item_users(self) -> sp.csr_array:
-        """The other orientation, shape (n_items, n_users); built once."""
+        """The transposed matrix as CSR, shape (n_items, n_users); built once."""
         return read_only_rows(self.user_items.T.tocsr(), "item_users")
 
     @lazy
     def counts(self) -> Counts:
-        """Observed items of each user, and users of each item."""
+        """Numbers of observed items of each user and of users of each item."""
         items = np.bincount(self.user_items.indices, minlength=self.n_items)
         users = np.diff(self.user_items.indptr)
         return Counts(*(read_only(each.astype(np.int64)) for each in (users, items)))
 
     @property
     def entry_users(self) -> NDArray[np.int32]:
-        """User row of every entry, int32, aligned with ``user_items.indices``."""
+        """User row of every entry, int32, shape (nnz,), aligned with ``user_items.indices``."""
         return cells.entry_rows(self.user_items)
 
     def user_rows(self, dtype: DTypeLike | None = np.float32) -> CSR:
-        """Users' rows as kernels read them, kept; ``dtype=None`` leaves the values out."""
+        """The users' rows for the kernels, cached; ``dtype=None`` drops the values."""
         return self._view("user_items", dtype)
 
     def item_rows(self, dtype: DTypeLike | None = np.float32) -> CSR:
-        """Items' rows as kernels read them, kept; ``dtype=None`` leaves the values out."""
+        """The items' rows for the kernels, cached; ``dtype=None`` drops the values."""
         return self._view("item_users", dtype)
 
     def take(self, mask: ArrayLike) -> Interactions:
-        """Only the entries where ``mask`` is true; users, items and ids stay.
+        """Keep only the entries where ``mask`` is true; shape and ids stay.
 
         ``mask`` is bool of shape (nnz,), aligned with ``user_items.data``.
         """
@@ -297,9 +303,9 @@ class Interactions(MadeOfFields):
         )
 
     def at_least(self, threshold: float, *, binary: bool = False) -> Interactions:
-        """Only the entries with values >= ``threshold``: implicit feedback from ratings.
+        """Keep only the entries with values >= ``threshold``: implicit feedback from ratings.
 
-        With ``binary`` the values kept become 1.
+        With ``binary`` their values become 1.
         """
         if not np.isfinite(threshold):
             raise ValueError(f"threshold must be finite, got {threshold}")
@@ -313,10 +319,10 @@ class Interactions(MadeOfFields):
     def k_core(
         self, k: int, *, user_k: int | None = None, item_k: int | None = None
     ) -> Interactions:
-        """The largest part in which users have ``user_k`` entries or more and items ``item_k``.
+        """The largest part in which users have at least ``user_k`` entries and items ``item_k``.
 
-        Users and items with fewer are dropped until there are none; ids follow. Both bounds are
-        ``k`` unless given; 0 drops none. Nothing may remain, which is logged as a warning.
+        Users and items with fewer are dropped repeatedly, with their ids, until there are none.
+        Both bounds are ``k`` by default; 0 drops none. An empty result is logged as a warning.
         """
         least = k if user_k is None else user_k, k if item_k is None else item_k
         for bound in least:
@@ -332,9 +338,9 @@ class Interactions(MadeOfFields):
         )
 
     def to_scipy(self) -> sp.csr_matrix:
-        """The matrix users x items for other libraries: a copy of its own, to be written to.
+        """A writable copy of the users x items matrix for other libraries.
 
-        Of scipy's older class, as implicit reads no other: ``model.fit(data.to_scipy())``.
+        It is a ``csr_matrix``, because implicit reads nothing else: ``model.fit(data.to_scipy())``.
         """
         matrix: sp.csr_matrix = sp.csr_matrix(self.user_items, copy=True)
         return matrix
@@ -363,12 +369,29 @@ class Interactions(MadeOfFields):
         return pandas.DataFrame(columns)
 
     def __repr__(self) -> str:
-        cells_in_all = self.n_users * self.n_items
-        density = f", density {self.nnz / cells_in_all:.3%}" if cells_in_all else ""
+        density = f", density {self._density}" if self._density else ""
         return (
             f"Interactions({self.n_users:,} users x {self.n_items:,} items, "
             f"{self.nnz:,} entries{density}{'' if self.timestamps is None else ', timestamps'})"
         )
+
+    def _repr_html_(self) -> str:
+        values, times = self.user_items.data, self.timestamps
+        rows = [
+            ("users", self.user_ids.summary),
+            ("items", self.item_ids.summary),
+            ("entries", f"{self.nnz:,}"),
+            ("density", self._density or "none"),
+            ("values", "ones" if (values == 1).all() else _range(values)),
+            ("timestamps", "none" if times is None else _range(times)),
+        ]
+        return table("Interactions", rows)
+
+    @property
+    def _density(self) -> str:
+        """Fraction of the cells that are observed, as text; empty if there are no cells."""
+        cells_in_all = self.n_users * self.n_items
+        return f"{self.nnz / cells_in_all:.3%}" if cells_in_all else ""
 
     @classmethod
     def _from_columns(
@@ -394,3 +417,7 @@ class Interactions(MadeOfFields):
             across = None if side == "user_items" else self.user_rows(dtype)
             self._views[key] = CSR.from_scipy(getattr(self, side), dtype, across)
         return self._views[key]
+
+
+def _range(numbers: NDArray[Any]) -> str:
+    return f"{numbers.min()} to {numbers.max()}" if numbers.size else "none"

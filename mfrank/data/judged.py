@@ -1,4 +1,4 @@
-"""Documents judged for queries: what learning to rank starts from."""
+"""Documents judged for queries: the training data of learning to rank."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.amounts import share
+from mfrank.arrays.checks import share
+from mfrank.arrays.notebook import table
+from mfrank.arrays.random import Seed, generator
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.svmlight import read_svmlight
-from mfrank.seeds import Seed, generator
 
 __all__ = ["Judged", "feature_matrix"]
 
@@ -21,29 +22,31 @@ _SHOWN = 3  # documents named in an error
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Judged:
-    """Documents with features, each judged for one query; immutable.
+    """Documents with features, each judged for one query.
+
+    Its arrays are read-only, but may share memory with the given ones: do not write to those.
 
     Parameters
     ----------
     features : array-like, shape (n_documents, n_features)
-        Finite numbers; float32 and float64 are kept, others become float64.
+        Finite numbers; float32 and float64 keep their dtype, others become float64.
     relevance : array-like, shape (n_documents,)
-        Finite and >= 0; 0 is not relevant. Grades are small whole numbers as a rule, which the
-        papers turn into gains 2^relevance - 1. Kept as float64.
+        Finite and >= 0; 0 means not relevant. Usually small integer grades, which the papers turn
+        into gains 2^relevance - 1. Stored as float64.
     queries : ids, shape (n_documents,)
-        The query of each document. Documents of a query need not stand together.
+        The query of each document. Documents of a query need not be adjacent.
 
     Attributes
     ----------
     query_ids : Ids
-        Each query once.
+        The distinct queries.
     query_rows : int64, shape (n_documents,)
-        Row of each document's query among ``query_ids``.
+        Row of each document's query in ``query_ids``.
 
     Raises
     ------
     TypeError, ValueError
-        No documents, lengths that differ, or values that are not as above.
+        There are no documents, lengths differ, or values are not as above.
 
     Examples
     --------
@@ -80,19 +83,19 @@ class Judged:
     def from_svmlight(
         cls, path: str | os.PathLike[str], *, n_features: int | None = None
     ) -> Judged:
-        """Read LETOR's text: lines ``relevance qid:query 1:value 2:value ... # comment``.
+        """Read LETOR text: lines ``relevance qid:query 1:value 2:value ... # comment``.
 
         Parameters
         ----------
         path : path
         n_features : int, optional
-            Width of the features, where the file may lack the last ones; by default the largest
+            Number of features, if the file may lack the last ones; by default the largest feature
             number in it.
 
         Raises
         ------
         ValueError
-            The message names the file and the line.
+            If the file is malformed; the message names the file and the line.
         """
         return cls(*read_svmlight(path, n_features))
 
@@ -101,6 +104,16 @@ class Judged:
             f"Judged({self.n_documents} documents of {self.n_queries} queries, "
             f"{self.n_features} features, {np.count_nonzero(self.relevance)} relevant)"
         )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("documents", f"{self.n_documents:,}"),
+            ("relevant", f"{np.count_nonzero(self.relevance):,}"),
+            ("relevance", f"{self.relevance.min():g} to {self.relevance.max():g}"),
+            ("queries", self.query_ids.summary),
+            ("features", f"{self.n_features:,}"),
+        ]
+        return table("Judged", rows)
 
     @property
     def n_documents(self) -> int:
@@ -118,18 +131,18 @@ class Judged:
         return len(self.query_ids)
 
     def hold_out(self, part: float = 0.2, random_state: Seed = None) -> tuple[Judged, Judged]:
-        """The documents of most queries, and those of a random share of them, to validate on.
+        """Split by queries, at random, into a training part and a part to validate on.
 
         Parameters
         ----------
         part : float, default 0.2
-            Share of the queries that is held out, in (0, 1); at least one and not all.
+            Fraction of the queries to hold out, in (0, 1); at least one query and not all.
         random_state : int, numpy.random.Generator or None
 
         Raises
         ------
         ValueError
-            There is one query only.
+            There is only one query, or ``part`` is not in (0, 1).
         """
         share("part", part)
         if self.n_queries < 2:
@@ -146,7 +159,7 @@ class Judged:
 
 
 def feature_matrix(features: ArrayLike) -> NDArray[Any]:
-    """Features of documents, finite float32 or float64 of shape (n_documents, n_features)."""
+    """Check features of documents; float32 or float64, shape (n_documents, n_features)."""
     try:
         matrix = np.asarray(features)
         if matrix.dtype not in (np.float32, np.float64):
@@ -183,7 +196,7 @@ def _relevance(given: ArrayLike, n_documents: int) -> NDArray[np.float64]:
         shown = ", ".join(f"{grades[row]:g} (document {row})" for row in bad[:_SHOWN])
         raise ValueError(
             f"relevance must be finite and >= 0, got {shown}; drop documents that were not "
-            "judged, and let the worst grade be 0"
+            "judged, and make 0 the lowest grade"
         )
     return grades
 

@@ -1,9 +1,9 @@
-"""What can be an id: whole numbers, strings, other hashables.
+"""Valid ids: integers, strings and other hashables.
 
-Whole numbers of any width become int64; floats that are whole count, for a column of integers
-that once had missing values has become one. Strings and other hashables stay what they are, in
-an object array, kinds mixed if so given: 1 and "1" are two ids. Missing values (None, NaN, NA,
-NaT) and booleans are no ids. Text files have rules of their own (:mod:`mfrank.data.fields`).
+Integers of any width become int64. So do floats with integer values, because pandas turns a column
+of integers with missing values into floats. Strings and other hashables are stored unchanged in an
+object array, which may mix types: 1 and "1" are two ids. Missing values (None, NaN, NA, NaT) and
+booleans are not ids. Text files have their own rules (:mod:`mfrank.data.fields`).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.distinct import distinct
-from mfrank.foreign import to_host
+from mfrank.arrays.distinct import distinct
+from mfrank.arrays.interop import to_host
 
 __all__ = ["RawIds", "canonical", "number", "objects"]
 
 RawIds = ArrayLike | Iterable[Hashable]
-"""What is taken as ids: an array, a column of a data frame, or any iterable of hashables."""
+"""Accepted as ids: an array, a column of a data frame, or any iterable of hashables."""
 
-_EXACT = 2**53  # whole numbers up to here survive a float64
+_EXACT = 2**53  # float64 is exact for integers up to this
 
 
 def canonical(raw: RawIds) -> NDArray[Any]:
-    """Ids as int64, or as objects that are all strings, or as other hashables; see the module."""
+    """Check ids and convert them to an int64 or object array; see the module."""
     labels = _one_dimensional(raw)
     kind = labels.dtype.kind
     if kind == "i":
@@ -43,7 +43,7 @@ def canonical(raw: RawIds) -> NDArray[Any]:
 
 
 def number(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Distinct labels in ascending order, and the position of every label among them."""
+    """The distinct labels in ascending order, and the position of every label in them."""
     if len(labels) and (span := int(labels.max()) - int(labels.min()) + 1) <= 4 * len(labels):
         # Dense labels, the usual case, are counted rather than sorted.
         offsets = labels - labels.min()
@@ -66,7 +66,7 @@ def _one_dimensional(raw: RawIds) -> NDArray[Any]:
 
 
 def objects(items: Iterable[Any]) -> NDArray[Any]:
-    """One-dimensional object array, whatever the items are (tuples stay tuples)."""
+    """A one-dimensional object array of any items (tuples stay tuples)."""
     return np.fromiter(items, dtype=object)
 
 
@@ -127,4 +127,4 @@ def _is_missing(label: Any) -> bool:
 
 
 def _missing(label: Any, row: int) -> str:
-    return f"ids must not be missing, got {label!r} in row {row}; drop that row or name it"
+    return f"ids must not be missing, got {label!r} in row {row}; drop that row or give it an id"

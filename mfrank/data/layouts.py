@@ -1,4 +1,4 @@
-"""Delimited text: its rows with their lines, where its header is, and which column is what."""
+"""Layout of delimited text: rows with line numbers, the header, and the roles of columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = logging.getLogger("mfrank")
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file is to be read: fields of a row, whether the first names them, role -> field."""
+    """How to read a file: separator, fields per row, whether it has a header, role -> field."""
 
     separator: str
     width: int
@@ -30,7 +30,7 @@ class Layout:
 
 
 def layout_of(text: IO[str], separator: str | None, chosen: Mapping[str, str | None]) -> Layout:
-    """Layout of a file, from its first two rows; without a separator also that, from the first."""
+    """Detect the layout of a file from its first two rows, and the separator if it is None."""
     start = list[str]()
     for line in text:
         start.append(line)
@@ -46,8 +46,8 @@ def layout_of(text: IO[str], separator: str | None, chosen: Mapping[str, str | N
         return Layout(separator, len(names), True, fields)
     if not 2 <= len(names) <= len(ROLES):
         raise ValueError(
-            f"no header, and {len(names)} columns, which may be anything; put a header with the "
-            "names user, item, value, timestamp on top"
+            f"no header, and {len(names)} columns, whose roles are unknown; add a header with the "
+            "names user, item, value, timestamp"
         )
     roles = ROLES[: len(names)]
     _log.info("no header found; columns taken as %s", ", ".join(roles))
@@ -55,14 +55,14 @@ def layout_of(text: IO[str], separator: str | None, chosen: Mapping[str, str | N
 
 
 def rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Each row that is not blank, and the line it begins on, from 1.
+    """Yield each row that is not blank, with the line it begins on, counted from 1.
 
     Raises
     ------
     ValueError
-        A quote is opened and never closed, or a field is longer than the csv module takes.
+        A quote is opened and never closed, or a field is longer than the csv module accepts.
     """
-    # A blank line more is a row of no fields, unless a quote is still open.
+    # An extra blank line is an empty row at the end, unless a quote is still open.
     closed = itertools.chain(lines, ["\n"])
     reader = csv.reader(closed, delimiter=separator, skipinitialspace=True)
     line, begin, row = 1, 1, list[str]()

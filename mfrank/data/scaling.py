@@ -1,4 +1,4 @@
-"""Features brought to one scale by the statistics of a training set."""
+"""Standardization of features by the statistics of a training set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 __all__ = ["Scaling"]
 
 _CONSTANT = 1e-12
-"""Deviation, as a part of the largest value, from which on a feature is taken for constant."""
+"""A feature is constant if its standard deviation is at most this times its largest magnitude."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,18 +28,18 @@ class Scaling:
 
     @classmethod
     def of(cls, features: NDArray[Any]) -> Scaling:
-        """To mean 0 and deviation 1; a constant feature, which ranks nothing, to 0."""
+        """Scale to mean 0 and standard deviation 1; constant features, which rank nothing, to 0."""
         largest = np.abs(features).max(axis=0).astype(np.float64)
         unit = np.where(largest > 0, largest, 1)
-        shares = features / unit
-        deviations = shares.std(axis=0)
+        relative = features / unit
+        deviations = relative.std(axis=0)
         varies = deviations > _CONSTANT
         factors = np.where(varies, 1 / np.where(varies, deviations, 1) / unit, 0)
-        return cls(shares.mean(axis=0) * unit, factors)
+        return cls(relative.mean(axis=0) * unit, factors)
 
     @classmethod
     def none(cls, n_features: int) -> Scaling:
-        """Features as they are."""
+        """Leave features unchanged."""
         return cls(np.zeros(n_features), np.ones(n_features))
 
     def apply(self, features: NDArray[Any]) -> NDArray[np.float64]:

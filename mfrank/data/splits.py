@@ -1,7 +1,7 @@
 """Splits of interactions into training, validation and test parts.
 
-Every split is an exact partition: each entry of the input is in one part, with its value and its
-timestamp, and all parts keep the input's shape and ids, so that row numbers mean the same in each.
+Every split is an exact partition: each entry of the input is in one part, with its value and
+timestamp, and all parts have the input's shape and ids, so row numbers mean the same in each.
 The same ``random_state`` gives the same split.
 """
 
@@ -12,27 +12,51 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.amounts import check_count, check_shares, is_count, share
+from mfrank.arrays.checks import check_count, check_fractions, is_count, share
+from mfrank.arrays.notebook import table
+from mfrank.arrays.random import Seed, generator
 from mfrank.data.interactions import Interactions
-from mfrank.data.portions import rank_in_rows, round_at_random
-from mfrank.seeds import Seed, generator
+from mfrank.data.row_portions import rank_in_rows, round_at_random
 
 __all__ = ["Split", "by_ratio", "by_time", "leave_k_out", "leave_last"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Split:
     """Training, validation and test entries of the same users and items.
 
     Attributes
     ----------
     train, valid, test : Interactions
-        Disjoint parts. ``valid`` has no entries where none were asked for.
+        Disjoint parts. ``valid`` is empty unless it was requested.
     """
 
     train: Interactions
     valid: Interactions
     test: Interactions
+
+    def __repr__(self) -> str:
+        entries = ", ".join(f"{part.nnz:,} {name}" for name, part in self._parts().items())
+        users, items = self.train.n_users, self.train.n_items
+        return f"Split({users:,} users x {items:,} items, entries: {entries})"
+
+    def _repr_html_(self) -> str:
+        in_all = sum(part.nnz for part in self._parts().values())
+        rows = [
+            (
+                name,
+                f"{part.nnz:,}",
+                f"{part.nnz / max(in_all, 1):.1%}",
+                f"{np.count_nonzero(part.counts.users):,}",
+                f"{np.count_nonzero(part.counts.items):,}",
+            )
+            for name, part in self._parts().items()
+        ]
+        header = ("part", "entries", "fraction", "users with entries", "items with entries")
+        return table("Split", rows, header)
+
+    def _parts(self) -> dict[str, Interactions]:
+        return {"train": self.train, "valid": self.valid, "test": self.test}
 
 
 def by_ratio(
@@ -45,25 +69,25 @@ def by_ratio(
 ) -> Split:
     """Split each user's entries at random in the ratio train : valid : test.
 
-    Of a user's n entries a part gets n x ratio, rounded up or down at random such that its
-    expectation is exactly n x ratio: a user of 5 entries has a test entry in every other split.
-    Only a user whose entries would all leave the training part keeps one there.
+    A part gets n x ratio of a user's n entries, rounded up or down at random so that its expected
+    number is exactly n x ratio: a user with 5 entries has a test entry in every other split. Only
+    a user whose training part would be empty keeps one entry there.
 
     Parameters
     ----------
     interactions : Interactions
-        What to split.
+        Interactions to split.
     train, valid, test : float, default 0.8, 0.1, 0.1
-        Shares, summing to 1; ``train`` > 0. The defaults are those of the RG paper (appendix B.1).
+        Fractions that sum to 1; ``train`` > 0. The defaults are the RG paper's (appendix B.1).
     random_state : int, Generator or None, default 0
         Seed.
 
     Raises
     ------
     ValueError
-        If the shares are not shares.
+        If a fraction is negative, ``train`` is 0, or they do not sum to 1.
     """
-    check_shares(train=train, valid=valid, test=test)
+    check_fractions(train=train, valid=valid, test=test)
     rng = generator(random_state)
     counts = interactions.counts.users
     offset = rng.random(len(counts))
@@ -76,19 +100,19 @@ def by_ratio(
 def leave_last(
     interactions: Interactions, k: int = 1, *, valid_k: int = 0, random_state: Seed = 0
 ) -> Split:
-    """Hold out each user's last ``k`` entries for test, the ``valid_k`` before them for validation.
+    """Hold out each user's last ``k`` entries for test and the ``valid_k`` before for validation.
 
     A user with no more than ``k + valid_k`` entries keeps all of them in the training part. Entries
-    of equal timestamp are put in random order: by their row numbers would favour some items.
+    with equal timestamps are ordered at random, because item row numbers would favor some items.
 
     Parameters
     ----------
     interactions : Interactions
-        What to split, with timestamps.
+        Interactions to split, with timestamps.
     k, valid_k : int, default 1 and 0
         Entries of a user to hold out; ``k`` >= 1, ``valid_k`` >= 0.
     random_state : int, Generator or None, default 0
-        Seed of the order of equal timestamps.
+        Seed for the order of entries with equal timestamps.
 
     Raises
     ------
@@ -110,7 +134,7 @@ def leave_k_out(
     Parameters
     ----------
     interactions : Interactions
-        What to split.
+        Interactions to split.
     k, valid_k : int, default 1 and 0
         Entries of a user to hold out; ``k`` >= 1, ``valid_k`` >= 0.
     random_state : int, Generator or None, default 0
@@ -128,23 +152,25 @@ def leave_k_out(
 def by_time(interactions: Interactions, *, test: float, valid: float | None = None) -> Split:
     """Split at points in time, the same for all users: train before valid before test.
 
-    As in use, the test part then has users and items that the training part has not seen.
+    As in production, the test part then has users and items without entries in the training part.
 
     Parameters
     ----------
     interactions : Interactions
-        What to split, with timestamps.
+        Interactions to split, with timestamps.
     test : int or float
-        An int is a timestamp: entries at or after it are test. A float in (0, 1) is a share of all
-        entries, the latest; entries of one timestamp stay together, so the part may be larger.
+        An int is a timestamp: entries at or after it are test. A float in (0, 1) is a fraction of
+        all entries: the latest ones are test. Entries with equal timestamps stay together, so the
+        part may be larger.
     valid : int, float or None, default None
-        Likewise, for what comes before the test part; None for no validation part.
+        The same for validation, among the entries before the test part; a float is a fraction of
+        all entries. None for no validation part.
 
     Raises
     ------
     ValueError
-        If there are no timestamps, a share is not in (0, 1), ``valid`` begins after ``test``, or
-        nothing is left to train on.
+        If there are no timestamps, a fraction is not in (0, 1), ``valid`` begins after ``test``, or
+        no entry is left to train on.
     TypeError
         If ``test`` or ``valid`` is not a number.
     """
@@ -160,7 +186,7 @@ def by_time(interactions: Interactions, *, test: float, valid: float | None = No
     if len(ordered) and ordered[0] >= train_to:
         raise ValueError(
             f"no entry is left to train on: timestamps go from {ordered[0]} to {ordered[-1]}; "
-            f"got test={test!r}, valid={valid!r}. Give later timestamps or smaller shares"
+            f"got test={test!r}, valid={valid!r}. Use later timestamps or smaller fractions"
         )
     return _parts(interactions, timestamps < train_to, timestamps >= test_from)
 
@@ -196,14 +222,14 @@ def _parts(interactions: Interactions, train: NDArray[np.bool_], test: NDArray[n
 def _timestamps(interactions: Interactions, split: str, instead: str) -> NDArray[np.int64]:
     if interactions.timestamps is None:
         raise ValueError(
-            f"{split} needs timestamps and these interactions have none; give them to the "
-            f"constructor of Interactions, or use {instead}"
+            f"{split} needs timestamps and these interactions have none; pass them to "
+            f"Interactions.from_arrays, or use {instead}"
         )
     return interactions.timestamps
 
 
 def _cutoff(ordered: NDArray[np.int64], amount: float, n_entries: int, name: str) -> int:
-    """Timestamp that ``amount`` means: itself, or where a share of n_entries begins in ordered."""
+    """First timestamp of a part: ``amount``, or where that fraction of n_entries begins."""
     if is_count(amount):
         return int(amount)
     wanted = max(1, round(n_entries * share(name, amount, "a timestamp (int) or ")))

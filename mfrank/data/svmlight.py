@@ -1,4 +1,4 @@
-"""The text of LETOR and SVMlight: ``relevance qid:query 1:value 2:value ... # comment``."""
+"""Reader of LETOR and SVMlight text: ``relevance qid:query 1:value 2:value ... # comment``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.amounts import check_count
+from mfrank.arrays.checks import check_count
 from mfrank.data.fields import whole_number
 
 __all__ = ["read_svmlight"]
 
 
-_LARGEST = 2**31 - 1  # number of a feature
-_LARGE = 2**27  # numbers, 1 GiB
-_MOST_EMPTY = 1000  # numbers of a large table for each that is given
+_LARGEST = 2**31 - 1  # largest feature number
+_LARGE = 2**27  # elements, 1 GiB
+_MOST_EMPTY = 1000  # most elements of a large table per value in the file
 
 
 class _Document(NamedTuple):
@@ -34,8 +34,8 @@ def read_svmlight(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[int | str]]:
     """Read features (n_documents, n_features), relevance and query of each document.
 
-    Features are numbered from 1; those that a line leaves out are 0. Queries that are spelled as
-    int64 are printed become numbers, others stay text: 007 is not 7.
+    Features are numbered from 1; a feature missing from a line is 0. A query spelled as Python
+    prints an int64 becomes an int, others stay text: 007 is not 7.
     """
     if n_features is not None:
         check_count("n_features", n_features, 1)
@@ -60,7 +60,7 @@ def read_svmlight(
         raise ValueError(f"{path} has no document with a feature")
     shape = len(queries), n_features or max(numbers)
     try:
-        _check_room(shape, len(numbers))
+        _check_table(shape, len(numbers))
         features = np.zeros(shape)
     except (MemoryError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
@@ -72,7 +72,9 @@ def _document(text: str, n_features: int | None) -> _Document:
     grade, *fields = text.split()
     relevance = _number(grade)
     if relevance < 0:
-        raise ValueError(f"relevance must be >= 0, got {grade}; drop what was not judged")
+        raise ValueError(
+            f"relevance must be >= 0, got {grade}; drop documents that were not judged"
+        )
     if not fields or not fields[0].startswith("qid:") or fields[0] == "qid:":
         raise ValueError(f"expected qid:query after the relevance, got {' '.join(fields[:1])!r}")
     query = fields[0][4:]
@@ -91,16 +93,16 @@ def _check_text(line: str) -> None:
     try:
         line.encode()
     except UnicodeEncodeError:
-        raise ValueError("it is no text in UTF-8") from None
+        raise ValueError("it is not UTF-8 text") from None
 
 
-def _check_room(shape: tuple[int, int], n_values: int) -> None:
-    """Refuse a table that is large and all but empty, as a damaged number makes it."""
+def _check_table(shape: tuple[int, int], n_values: int) -> None:
+    """Refuse a table that is large and nearly empty, as a damaged feature number makes it."""
     documents, width = shape
     if documents * width > max(_LARGE, _MOST_EMPTY * n_values):
         raise ValueError(
-            f"a table of {documents} documents x {width} features would be all but empty, for the "
-            f"file has {n_values} numbers; number features without gaps"
+            f"a table of {documents} documents x {width} features would be nearly empty: the "
+            f"file has {n_values} values; number features without gaps"
         )
 
 
@@ -112,7 +114,7 @@ def _check_numbers(numbers: list[int], n_features: int | None) -> None:
     if n_features is not None and max(numbers) > n_features:
         raise ValueError(f"feature {max(numbers)} is beyond n_features={n_features}")
     if max(numbers) > _LARGEST:
-        raise ValueError(f"feature {max(numbers)} is beyond {_LARGEST}; number them from 1 on")
+        raise ValueError(f"feature {max(numbers)} is beyond {_LARGEST}; number features from 1")
     if len(set(numbers)) < len(numbers):
         twice = next(number for number in numbers if numbers.count(number) > 1)
         raise ValueError(f"feature {twice} is given twice")

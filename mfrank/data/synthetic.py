@@ -1,4 +1,4 @@
-"""Synthetic interactions with the features of real ones: long tails, tastes, sessions, drift."""
+"""Synthetic interactions with properties of real ones: long tails, tastes, sessions, drift."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.amounts import check_count
+from mfrank.arrays.checks import check_count
+from mfrank.arrays.random import Seed, generator
 from mfrank.data.interactions import Interactions
-from mfrank.data.tastes import GENRES, ItemLine, Tastes, choose
-from mfrank.seeds import Seed, generator
+from mfrank.data.synthetic_choices import GENRES, ItemLine, Tastes, choose
 
 __all__ = ["synthetic"]
 
 _ACTIVITY_TAIL = 3.0  # Pareto shape
-_LEAST_ACTIVITY, _MOST_ACTIVITY = 0.2, 0.4  # of the mean, of the catalogue
+_LEAST_ACTIVITY, _MOST_ACTIVITY = 0.2, 0.4  # as fractions of the mean and of the catalog
 _BLOCK = 1 << 20  # interactions drawn at once, about
 _START, _SPAN = 1_577_836_800, 4 * 365 * 86_400  # from 2020, four years, in seconds
-_SESSION = 12  # mean entries
-_SESSION_SECONDS = 1_800.0  # mean time of an entry into its session
+_SESSION = 12  # mean entries per session
+_SESSION_SECONDS = 1_800.0  # mean time from a session's start to its entries
 
 
 def synthetic(
@@ -37,10 +37,10 @@ def synthetic(
     n_users, n_items : int, default 2000 and 1000
         Shape of the result.
     interactions : int, default 100000
-        Distinct pairs drawn, exactly; every user has at least one.
+        Exact number of distinct pairs to draw; every user has at least one.
     names : bool, default False
-        Give the ids names: users ``user-00042``, items their genre, as ``western-0007``, so that
-        recommendations can be judged by eye. Otherwise ids are row numbers.
+        Use names as ids, ``user-00042`` for users and the genre for items, ``western-0007``, so
+        that recommendations can be judged by eye. Otherwise ids are row numbers.
     random_state : int, Generator or None, default 0
         The same seed gives the same data.
 
@@ -94,17 +94,17 @@ def _activity(
     weights = rng.pareto(_ACTIVITY_TAIL, n_users)
     counts = np.full(n_users, least)
     while left := interactions - int(counts.sum()):
-        room = np.flatnonzero(counts < most)
-        portion = weights[room] / weights[room].sum() * left
+        below = np.flatnonzero(counts < most)
+        portion = weights[below] / weights[below].sum() * left
         more = np.floor(portion).astype(np.int64)
-        if not more.any():  # fewer are left than users have room: one each to the first portions
+        if not more.any():  # fewer entries are left than users: one each to the largest portions
             more[np.argsort(-portion, kind="stable")[:left]] = 1
-        counts[room] = np.minimum(counts[room] + more, most)
+        counts[below] = np.minimum(counts[below] + more, most)
     return counts
 
 
 def _blocks(counts: NDArray[np.int64]) -> Iterator[tuple[int, int, int, int]]:
-    """Stretches of users and of their entries, of about _BLOCK entries each."""
+    """Ranges of users and of their entries, with about _BLOCK entries each."""
     ends = np.cumsum(counts)
     cuts = np.searchsorted(ends, np.arange(_BLOCK, ends[-1], _BLOCK))
     users = np.unique([0, *cuts, len(counts)])
@@ -113,7 +113,7 @@ def _blocks(counts: NDArray[np.int64]) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _times(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Seconds since the start of each entry: sessions, most of them soon after the user joins."""
+    """Seconds from _START to each entry; most sessions are soon after the user joins."""
     n_sessions = -(-counts // _SESSION)
     joined = np.repeat(rng.random(len(counts)), n_sessions)
     begins = (joined + (1 - joined) * rng.random(len(joined)) ** 2) * _SPAN
@@ -124,7 +124,7 @@ def _times(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.in
 
 
 def _item_names(genres: NDArray[np.int64]) -> list[str]:
-    """Genre and number within it, from 1."""
+    """Names made of the genre and the item's number within it, from 1."""
     number = np.empty(len(genres), np.int64)
     order = np.argsort(genres, kind="stable")
     sizes = np.bincount(genres)

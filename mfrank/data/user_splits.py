@@ -1,4 +1,4 @@
-"""A split by users: what a model does for users that it was not trained on."""
+"""A split by users, to evaluate a model on users it was not trained on."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.amounts import check_count, is_count, share
+from mfrank.arrays.checks import check_count, is_count, share
+from mfrank.arrays.random import Seed, generator
 from mfrank.data.interactions import Interactions
-from mfrank.data.portions import rank_in_rows, round_at_random
-from mfrank.seeds import Seed, generator
+from mfrank.data.row_portions import rank_in_rows, round_at_random
 
 __all__ = ["HeldOut", "HeldOutSplit", "held_out_users"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOut:
-    """Entries of users whom the training part does not know.
+    """Entries of users who have none in the training part.
 
     Attributes
     ----------
     users : int64, shape (n,)
-        Rows of these users, ascending.
+        Row numbers of these users, ascending.
     fold_in : Interactions
-        What a model is told about them: it folds them in from these entries.
+        Entries from which a model folds these users in.
     target : Interactions
-        What it has to predict.
+        Entries that it has to predict.
     """
 
     users: NDArray[np.int64]
@@ -36,14 +36,14 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOutSplit:
-    """A split by users: ``train`` holds all entries of the users that are not held out.
+    """A split by users: ``train`` contains all entries of the users who are not held out.
 
     Attributes
     ----------
     train : Interactions
         Entries of the training users.
     valid, test : HeldOut
-        The held-out users' entries; ``valid`` has no users where none were asked for.
+        Entries of the held-out users; ``valid`` is empty unless it was requested.
     """
 
     train: Interactions
@@ -62,26 +62,26 @@ def held_out_users(
     """Split by users, the strong generalization of Liang et al. (2018).
 
     The entries of held-out users are divided at random into a fold-in and a target part, rounded as
-    in :func:`mfrank.by_ratio`; a user of one entry has no target. Unlike Liang et al. no
-    target entry is dropped because its item was never trained on: any model misses such items
-    alike, and the parts stay a partition.
+    in :func:`mfrank.by_ratio`; a user with one entry has no target. Unlike in Liang et al., target
+    entries of items without training entries are kept: every model misses them, and the parts stay
+    a partition.
 
     Parameters
     ----------
     interactions : Interactions
-        What to split.
+        Interactions to split.
     test, valid : int or float
-        Users to hold out: an int is their number, a float in (0, 1) a share of the users that
-        have entries, rounded. They are drawn among these. ``valid`` is 0 by default.
+        Users to hold out, drawn from the users with entries: an int is their number, a float in
+        (0, 1) a fraction of these users, rounded. ``valid`` is 0 by default.
     fold_in : float, default 0.8
-        Share of a held-out user's entries given to fold the user in, in (0, 1); Liang et al.'s.
+        Fraction of a held-out user's entries to fold in, in (0, 1). The default is Liang et al.'s.
     random_state : int, Generator or None, default 0
         Seed.
 
     Raises
     ------
     ValueError
-        If a number or share is out of range, or no user is left to train on.
+        If a number or fraction is out of range, or no user is left to train on.
     """
     share("fold_in", fold_in)
     rng = generator(random_state)
@@ -96,7 +96,7 @@ def held_out_users(
         )
     n_fold_in = np.maximum(round_at_random(counts * fold_in, rng.random(len(counts))), 1)
     rank = rank_in_rows(interactions.user_items.indptr, rng.random(interactions.nnz))
-    told = rank < np.repeat(n_fold_in, counts)
+    in_fold_in = rank < np.repeat(n_fold_in, counts)
 
     def entries_of(users: NDArray[np.int64]) -> NDArray[np.bool_]:
         chosen = np.zeros(len(counts), bool)
@@ -104,12 +104,14 @@ def held_out_users(
         return np.repeat(chosen, counts)
 
     def held_out(users: NDArray[np.int64]) -> HeldOut:
-        theirs = entries_of(users)
-        known, unknown = interactions.take(theirs & told), interactions.take(theirs & ~told)
-        return HeldOut(np.sort(users), known, unknown)
+        own = entries_of(users)
+        given, target = interactions.take(own & in_fold_in), interactions.take(own & ~in_fold_in)
+        return HeldOut(np.sort(users), given, target)
 
-    test_users, valid_users, others = np.split(rng.permutation(active), [n_test, n_test + n_valid])
-    train = interactions.take(entries_of(others))
+    test_users, valid_users, train_users = np.split(
+        rng.permutation(active), [n_test, n_test + n_valid]
+    )
+    train = interactions.take(entries_of(train_users))
     return HeldOutSplit(train, held_out(valid_users), held_out(test_users))
 
 

@@ -1,1 +1,1 @@
-"""How good rankings are: metrics as values, full-ranking evaluation, paired comparisons."""
+"""Ranking evaluation: metrics as values, full-ranking evaluation, paired comparisons."""

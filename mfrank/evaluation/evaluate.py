@@ -1,4 +1,4 @@
-"""Full-ranking evaluation: every item a user has not got competes, for every user."""
+"""Full-ranking evaluation: each user's list is ranked from all items not seen in training."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.amounts import check_count
-from mfrank.arrays import beside, on_host
+from mfrank.arrays.checks import check_count
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.csr_checks import checked_rows
+from mfrank.arrays.distinct import distinct
+from mfrank.arrays.interop import sparse_to_host
+from mfrank.arrays.placement import beside, on_host
+from mfrank.arrays.threads import check_threads
 from mfrank.backends import choose
-from mfrank.cores import check_threads
-from mfrank.csr import CSR
-from mfrank.csr_checks import checked_rows
 from mfrank.data.interactions import Interactions
-from mfrank.distinct import distinct
 from mfrank.evaluation.judgements import find, judge, keys, stand
-from mfrank.evaluation.kinds import CatalogueMetric, ListMetric, Metric, RankingMetric
+from mfrank.evaluation.kinds import CatalogMetric, ListMetric, Metric, RankingMetric
 from mfrank.evaluation.metrics import MRR, NDCG, Recall
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.rankers import Ranker, ranker_of
 from mfrank.evaluation.report import Evaluation, Score
-from mfrank.foreign import sparse_to_host
-from mfrank.retrieval.asked import check_rows
 from mfrank.retrieval.candidates import HasUserItems
+from mfrank.retrieval.queries import check_rows
 from mfrank.retrieval.seen import Seen
 
 __all__ = ["DEFAULT_METRICS", "evaluate"]
@@ -50,91 +50,97 @@ def evaluate(
     backend: str = "auto",
     n_threads: int = 0,
 ) -> Evaluation:
-    """Rank all items for each user and score the rankings by what ``test`` holds.
+    """Rank the whole catalog for each user and score the rankings against ``test``.
 
-    An item is relevant to a user where its test value is above 0; that value is its relevance to
-    graded metrics. What a user had in the fit (every entry stored in ``train``) is not ranked
-    again, as ``recommend`` does not list it; a test entry that train holds too is no longer
-    relevant, and is counted. Users without a relevant item are left out, and counted. Metrics of
-    the first ranks break ties by lower item row; AUC and AUPRC treat items whose scores are equal
-    as tied.
+    An item is relevant to a user if its test value is above 0; graded metrics use that value as
+    the relevance. Items that a user had in training (all entries stored in ``train``) are excluded
+    from the ranking, as in ``recommend``, so test entries that are also in ``train`` are dropped
+    and counted. Users without a relevant item are skipped and counted. Metrics of the top ranks
+    break ties by lower item row; AUC and AUPRC treat items with equal scores as tied.
 
-    Where the lists lie on a GPU, as of factors with ``backend="cuda"`` or where a recommender's
-    arrays do, metrics are computed there, and only the users' values come back. What is relevant is
-    found out on the host. ``train`` goes up once: that of Interactions stays there, a CSR of CuPy's
-    is read where it lies.
+    If the lists are on a GPU (factors with ``backend="cuda"``, or a recommender that returns CuPy
+    arrays), the metrics are computed there and only the per-user values are copied back. Relevance
+    is determined on the host. ``train`` is uploaded once: Interactions keep the device copy, and a
+    CuPy CSR is read in place.
 
     Parameters
     ----------
     model
-        Anything with ``user_factors``, ``item_factors`` and perhaps ``item_biases`` (an estimator,
-        a FactorStore, another library's model): these are ranked. Or anything with
-        ``recommend(users, user_items, N=) -> (ids, scores)``, or such a function itself, of row
-        numbers; one that has the argument ``by_row``, as a Reranker's, is called with True.
-    test : Interactions, or sparse of scipy's or CuPy's, shape (n_users, n_items)
-        What the users chose.
-    train : Interactions, or sparse of scipy's or CuPy's, shape (n_users, n_items), optional
-        What not to rank: what the model was fitted to. None takes what it knows of that, as a
-        fitted or loaded model of mfrank's does; factors, functions and other libraries' models do
-        not.
+        An object with ``user_factors``, ``item_factors`` and optionally ``item_biases`` (an
+        estimator, a FactorStore, another library's model), which is ranked by these. Or an object
+        with ``recommend(users, user_items, N=) -> (ids, scores)``, or such a function itself, with
+        row numbers as users and ids; a function with an argument ``by_row``, such as a Reranker's,
+        is called with ``by_row=True``.
+    test : Interactions or sparse (scipy or CuPy), shape (n_users, n_items)
+        Held-out interactions.
+    train : Interactions or sparse (scipy or CuPy), shape (n_users, n_items), optional
+        Interactions to exclude from the ranking: those that the model was fitted to. None uses
+        those kept by a fitted or loaded mfrank model; factors, functions and other libraries'
+        models keep none.
     filter_already_liked_items : bool, default True
-        False ranks every item, also what users had; ``train`` is then to be left out.
-    metrics : Metric or str, or several
-        What to compute, in one pass (``mfrank.evaluation.metrics``).
+        False ranks every item, including those in the training data; ``train`` must then be None.
+    metrics : Metric or str, or an iterable of them, default NDCG, Recall and MRR at 10
+        Metrics to compute in one pass (``mfrank.evaluation.metrics``).
     users : array of int, optional
-        Rows to evaluate, each once; default all.
+        Rows to evaluate, duplicates once; default all.
     batch_size : int, optional
-        Users ranked at once; default as many as keep a block near 4 million cells.
+        Users ranked at a time; the default gives blocks of about 4 million cells.
     backend : str, default "auto"
-        Where top-K lists of factors, and the metrics of them, are computed.
+        Where top-K lists of factors, and their metrics, are computed.
     n_threads : int, default 0
-        For them; 0 takes every core this process may use.
+        Threads of the backend; 0 takes every core this process may use.
+
+    Returns
+    -------
+    Evaluation
 
     Raises
     ------
     TypeError, ValueError
-        Shapes do not fit, values are not finite, a metric is not known or lacks its cutoff; or
-        ``train`` is needed, as it is not known what the model was fitted to.
+        Shapes do not match, values are not finite, a metric is unknown or lacks its cutoff; or
+        ``train`` is needed because the model does not keep its training data.
     """
     check_threads(n_threads)
     relevance = _matrix(test, "test")
     n_users, n_items = relevance.shape
     tally = _Tally(_read_metrics(metrics), n_items)
-    seen, rows_seen = _not_ranked(model, train, filter_already_liked_items, relevance.shape)
+    seen, rows_seen = _excluded(model, train, filter_already_liked_items, relevance.shape)
     ranker = ranker_of(model, seen, rows_seen, choose(backend), n_threads)
-    asked = np.arange(n_users) if users is None else distinct(check_rows(users, n_users, "users"))
+    requested = (
+        np.arange(n_users) if users is None else distinct(check_rows(users, n_users, "users"))
+    )
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
 
     relevant, in_train = _relevant(relevance, rows_seen)
-    evaluated = asked[np.diff(relevant.indptr)[asked] > 0]
+    evaluated = requested[np.diff(relevant.indptr)[requested] > 0]
     for block in _blocks(evaluated, batch_size or max(1, _CELLS_AT_ONCE // max(1, tally.width))):
         tally.add(ranker, block, relevant[block])
     return Evaluation(
         scores=tally.scores(),
         users=evaluated,
-        n_without_test_items=len(asked) - len(evaluated),
-        n_in_train=int(in_train[asked].sum()),
+        n_without_test_items=len(requested) - len(evaluated),
+        n_in_train=int(in_train[requested].sum()),
     )
 
 
 class _Tally:
-    """Gathers the values of block after block of users, in numpy; counts lie where lists do."""
+    """Collects per-user values by block, on the host; item counts stay where the lists are."""
 
     def __init__(self, metrics: tuple[Metric, ...], n_items: int) -> None:
         self.metrics = metrics
         self.on_lists = [m for m in metrics if isinstance(m, ListMetric)]
         self.on_ranking = [m for m in metrics if isinstance(m, RankingMetric)]
-        self.on_catalogue = [m for m in metrics if isinstance(m, CatalogueMetric)]
-        of_lists = (*self.on_lists, *self.on_catalogue)
-        self.list_length = max((m.depth(n_items) for m in of_lists), default=0)
+        self.on_catalog = [m for m in metrics if isinstance(m, CatalogMetric)]
+        from_lists = (*self.on_lists, *self.on_catalog)
+        self.list_length = max((m.depth(n_items) for m in from_lists), default=0)
         self.width = n_items if self.on_ranking else self.list_length
         self.values: dict[Metric, list[Floats]] = {m: [np.empty(0)] for m in metrics}
         self.weights: dict[Metric, list[Floats]] = {m: [np.empty(0)] for m in metrics}
-        self.counts = {m: np.zeros(n_items, dtype=np.int64) for m in self.on_catalogue}
+        self.counts = {m: np.zeros(n_items, dtype=np.int64) for m in self.on_catalog}
 
     def add(self, ranker: Ranker, users: NDArray[np.int64], relevant: sp.csr_array) -> None:
-        """Rank for a block of users and score it; the matrix holds the rows of these users."""
+        """Rank and score a block of users; ``relevant`` has one row for each of them."""
         judgements = CSR.from_scipy(relevant, np.float64)
         if self.list_length:
             ids = ranker.lists(users, self.list_length)
@@ -142,7 +148,7 @@ class _Tally:
             for m in self.on_lists:
                 self.values[m].append(on_host(m.per_user(lists)))
                 self.weights[m].append(on_host(m.weights(lists)))
-            for c in self.on_catalogue:
+            for c in self.on_catalog:
                 shown = ids[:, : c.cutoff]
                 counts = beside(self.counts[c], shown)
                 self.counts[c] = counts + np.bincount(shown[shown >= 0], minlength=len(counts))
@@ -153,11 +159,11 @@ class _Tally:
                 self.weights[r].append(np.ones(len(users)))
 
     def scores(self) -> dict[Metric, Score]:
-        """All metrics, in the order they were asked for."""
-        catalogue = {m: Score(m.of(on_host(self.counts[m]))) for m in self.on_catalogue}
+        """Scores of all metrics, in the order they were passed."""
+        catalog = {m: Score(m.of(on_host(self.counts[m]))) for m in self.on_catalog}
         return {
-            m: catalogue[m]
-            if isinstance(m, CatalogueMetric)
+            m: catalog[m]
+            if isinstance(m, CatalogMetric)
             else Score.of_users(np.concatenate(self.values[m]), np.concatenate(self.weights[m]))
             for m in self.metrics
         }
@@ -188,21 +194,22 @@ def _matrix(rows: UserItems, name: str) -> sp.csr_array:
     return canonical
 
 
-def _not_ranked(
+def _excluded(
     model: Any, train: UserItems | None, filters: bool, shape: tuple[int, int]
 ) -> tuple[sp.csr_array, CSR]:
-    """What users had: the matrix, and its rows as kernels read them."""
+    """Entries to exclude from the ranking: the matrix, and its rows for the kernels."""
     if not filters:
         if train is not None:
-            raise ValueError("train is what not to rank: leave it out to rank every item")
+            raise ValueError("train is excluded from the ranking: leave it out to rank every item")
         nothing = sp.csr_array(shape)
         return nothing, CSR.from_scipy(nothing, None)
     known: Seen | None = getattr(model, "seen", None)
     if train is None:
         if not isinstance(known, Seen):
             raise ValueError(
-                "train is needed: what the model was fitted to, which is not ranked again. Pass "
-                "it, or filter_already_liked_items=False to rank every item"
+                "train is needed: the interactions that the model was fitted to, which are "
+                "excluded from the ranking. Pass them, or filter_already_liked_items=False to rank "
+                "every item"
             )
         seen, rows = known.matrix, known.rows_of("user")
     elif isinstance(train, Interactions):
@@ -217,7 +224,7 @@ def _not_ranked(
 
 
 def _relevant(test: sp.csr_array, seen: CSR) -> tuple[sp.csr_array, NDArray[np.int64]]:
-    """Test entries above 0 that train does not hold; and how many it holds, for each user."""
+    """Test entries above 0 that are not in ``seen``, and the number of those that are, per user."""
     cells = CSR.from_scipy(test, np.float64)
     values = np.asarray(cells.data)
     places = keys(cells)

@@ -1,6 +1,6 @@
-"""Rankings joined to what the users chose: all that a metric reads.
+"""Rankings joined with the users' relevant items: the input of every metric.
 
-It lies where the rankings do, on the host or on a GPU; what the users chose comes there.
+The arrays are where the rankings are, on the host or on a GPU; relevance is copied there.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import beside, sums_at
-from mfrank.csr import CSR
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.placement import beside, sums_at
 
 __all__ = ["JudgedLists", "Standings", "find", "judge", "keys", "stand"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_FEW = 32  # to sort a row costs as much as to compare it with some 40 numbers
+_FEW = 32  # sorting a row costs as much as comparing it with about 40 numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedLists:
-    """The first ranks of a block of U users, each of whom has at least one relevant item.
+    """The top ranks of a block of U users, each with at least one relevant item.
 
     Attributes
     ----------
@@ -33,12 +33,12 @@ class JudgedLists:
         Relevance of the item at each rank, best rank first; 0 where the item is not relevant or
         the list has ended.
     ideal : float64, shape (U, I)
-        Relevance of the user's relevant items, descending, padded with 0: the best list there is.
-        Ranks beyond the longest cutoff are left out.
+        Relevance of the user's relevant items, descending, padded with 0: the ideal list, up to
+        the longest cutoff.
     n_relevant : int64, shape (U,)
-        Relevant items of each user, at least 1.
+        Number of relevant items of each user, at least 1.
     n_items : int
-        Size of the catalogue.
+        Size of the catalog.
     """
 
     relevance: Floats
@@ -47,31 +47,31 @@ class JudgedLists:
     n_items: int
 
     def hits(self, cutoff: int | None) -> NDArray[np.bool_]:
-        """Whether each rank up to the cutoff holds a relevant item, shape (U, at most cutoff)."""
+        """Whether the item at each rank up to the cutoff is relevant, shape (U, at most cutoff)."""
         return self.relevance[:, :cutoff] > 0
 
     def n_hits(self, cutoff: int | None) -> Ints:
-        """Relevant items among the ranks up to the cutoff, shape (U,)."""
+        """Number of relevant items up to the cutoff, shape (U,)."""
         counts: Ints = np.count_nonzero(self.relevance[:, :cutoff], axis=1)
         return counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standings:
-    """Where each relevant item of U users stands among all its user's candidates.
+    """Rank of each relevant item of U users among all candidates of its user.
 
-    The E entries are grouped by user. Two items tie where their computed scores are equal.
+    The E entries are grouped by user. Two items tie if their computed scores are equal.
 
     Attributes
     ----------
     users : int64, shape (E,)
         User of each entry; every user has at least one.
     above, tied : int64, shape (E,)
-        Candidates with a higher score, and with the same score, the item itself included.
+        Number of candidates with a higher score, and with the same score, including the item.
     relevant_above, relevant_tied : int64, shape (E,)
-        The same counts over the user's relevant items alone.
+        The same counts among the user's relevant items only.
     n_relevant, n_candidates : int64, shape (U,)
-        Relevant items, and all items ranked, of each user.
+        Number of relevant items and of all ranked items of each user.
     """
 
     users: Ints
@@ -83,7 +83,7 @@ class Standings:
     n_candidates: Ints
 
     def per_entry(self, per_user: Ints) -> Ints:
-        """Repeat each user's number for each entry of that user."""
+        """Repeat a per-user value for each entry of that user, shape (E,)."""
         return per_user[self.users]
 
     def mean(self, per_entry: Floats) -> Floats:
@@ -94,9 +94,9 @@ class Standings:
 
 
 def judge(ids: NDArray[np.int32], relevant: CSR, width: int) -> JudgedLists:
-    """Look the ranked ids (U, at most ``width``; -1 where a list has ended) up in ``relevant``.
+    """Look up the ranked ids, shape (U, at most ``width``), -1 after a list's end, in ``relevant``.
 
-    ``relevant`` holds the users' relevant items with relevance above 0, one row a user, none empty.
+    ``relevant`` has one row per user, none empty: the relevant items, with relevance above 0.
     """
     users = np.arange(relevant.n_rows, like=ids)
     wanted = users[:, None] * relevant.n_columns + ids
@@ -111,9 +111,9 @@ def judge(ids: NDArray[np.int32], relevant: CSR, width: int) -> JudgedLists:
 
 
 def stand(scores: NDArray[Any], relevant: CSR) -> Standings:
-    """Count for each relevant item what scores higher than it and what scores the same.
+    """Count the candidates that score higher than, and the same as, each relevant item.
 
-    ``scores`` (U, N) are NaN where an item is no candidate; relevant items are all candidates.
+    ``scores``, shape (U, N), are NaN for items that are not candidates; relevant items all are.
     """
     n_candidates = scores.shape[1] - np.isnan(scores).sum(axis=1)
     counts = np.empty((4, len(relevant.indices)), dtype=np.int64, like=scores)
@@ -136,12 +136,12 @@ def stand(scores: NDArray[Any], relevant: CSR) -> Standings:
 
 
 def keys(rows: CSR) -> Ints:
-    """One number a stored cell, ``row * n_columns + column``; ascending, as the cells are."""
+    """Key of each stored cell, ``row * n_columns + column``; ascending, because the cells are."""
     return np.repeat(np.arange(rows.n_rows), rows.counts) * rows.n_columns + rows.indices
 
 
 def find(ascending: Ints, wanted: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-    """Place of each wanted number among the ascending ones (any place if absent), and if it is."""
+    """Index of each wanted number in ``ascending`` (any if absent), and whether it is there."""
     if not len(ascending):
         return np.zeros_like(wanted), np.zeros_like(wanted, dtype=np.bool_)
     place = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
@@ -159,7 +159,7 @@ def _descending(relevant: CSR, values: Floats, width: int) -> Floats:
 
 
 def _above_and_tied(scores: NDArray[Any], own: NDArray[Any]) -> tuple[Ints, Ints]:
-    """How many scores are above each of one's own, and how many equal it; NaN is neither."""
+    """For each of ``own``, the number of scores above it and equal to it; NaN is neither."""
     if len(own) <= _FEW:
         above: Ints = np.count_nonzero(scores > own[:, None], axis=1)
         return above, np.count_nonzero(scores == own[:, None], axis=1)

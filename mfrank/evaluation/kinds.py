@@ -1,4 +1,4 @@
-"""What a metric is: a frozen value with a cutoff and options, of one of three kinds."""
+"""Base classes of metrics: frozen values with a cutoff and options, of three kinds."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 from mfrank.evaluation.judgements import JudgedLists, Standings
 
-__all__ = ["CatalogueMetric", "ListMetric", "Metric", "RankingMetric"]
+__all__ = ["CatalogMetric", "ListMetric", "Metric", "RankingMetric"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """What all metrics share: a name, options, and a cutoff.
+    """Base of all metrics: a name, options, and a cutoff.
 
     Attributes
     ----------
     cutoff : int or None
-        Number of ranks that count; None counts all.
+        Number of top ranks that count; None counts all.
     """
 
     name: ClassVar[str]
@@ -31,13 +31,13 @@ class Metric:
 
     @property
     def k(self) -> int:
-        """The cutoff, of a metric that needs one; ValueError where it was not given."""
+        """The cutoff of a metric that needs one; raises ValueError if it is missing."""
         if self.cutoff is None:
             raise ValueError(f"{self.name} needs a cutoff, as in {self.name} @ 10")
         return self.cutoff
 
     def depth(self, n_items: int) -> int:
-        """Ranks that the metric reads, of a catalogue of ``n_items``."""
+        """Number of ranks that the metric reads, given a catalog of ``n_items``."""
         if self.cutoff is None and self.cutoff_rule == "optional":
             return n_items
         return min(self.k, n_items)
@@ -46,20 +46,20 @@ class Metric:
         if self.cutoff_rule == "none":
             raise ValueError(f"{self.name} reads the whole ranking and takes no cutoff")
         if isinstance(cutoff, bool) or not isinstance(cutoff, int | np.integer):
-            raise TypeError(f"a cutoff is an integer, as in {self.name} @ 10; got {cutoff!r}")
+            raise TypeError(f"a cutoff must be an integer, as in {self.name} @ 10; got {cutoff!r}")
         if cutoff < 1:
-            raise ValueError(f"a cutoff is at least 1; got {self.name} @ {cutoff}")
+            raise ValueError(f"a cutoff must be at least 1; got {self.name} @ {cutoff}")
         return replace(self, cutoff=int(cutoff))
 
     def __call__(self, **options: bool | str) -> Self:
-        """Return this metric with other options; they are listed where each metric is defined."""
+        """Return this metric with other options, which the metric's class documents."""
         known = {field.name for field in fields(self)} - {"cutoff"}
         if unknown := set(options) - known:
             offer = f"it has {', '.join(sorted(known))}" if known else "it has none"
             raise TypeError(f"{self.name} has no option {', '.join(sorted(unknown))}; {offer}")
         for option, value in options.items():
             if isinstance(getattr(self, option), bool) and not isinstance(value, bool):
-                raise TypeError(f"{self.name}'s {option} is True or False; got {value!r}")
+                raise TypeError(f"{self.name}'s {option} must be True or False; got {value!r}")
         return replace(self, **options)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Metric:
 
 
 class ListMetric(Metric):
-    """A number for each user, from the first ranks of the user's list."""
+    """One value per user, from the top ranks of the user's list."""
 
     def per_user(self, lists: JudgedLists) -> Floats:
         """Values, float64, shape (U,)."""
@@ -90,7 +90,7 @@ class ListMetric(Metric):
 
 
 class RankingMetric(Metric):
-    """A number for each user, from the scores of all the user's candidates; ties are exact."""
+    """One value per user, from the scores of all candidates; ties are treated exactly."""
 
     cutoff_rule = "none"
 
@@ -99,11 +99,11 @@ class RankingMetric(Metric):
         raise NotImplementedError
 
 
-class CatalogueMetric(Metric):
-    """One number from how often each item stands in the lists, wanted there or not."""
+class CatalogMetric(Metric):
+    """One value for all users, from how often each item is listed, relevant or not."""
 
     cutoff_rule = "needed"
 
     def of(self, counts: NDArray[np.int64]) -> float:
-        """Value from the number of lists that hold each item, shape (N,)."""
+        """Value, given the number of lists that contain each item, shape (N,)."""
         raise NotImplementedError

@@ -1,8 +1,8 @@
-"""A metric is a value: ``NDCG @ 10``, ``Recall(capped=True) @ 20``.
+"""Ranking metrics as values: ``NDCG @ 10``, ``Recall(capped=True) @ 20``.
 
-Each name is a metric without a cutoff, over the whole ranking. ``@`` gives it a cutoff, a call
-gives it options. Metrics are frozen, hashable, and equal where they mean the same. The formulas
-use k, the cutoff, and n, the number of the user's relevant items.
+``@`` sets the cutoff, a call sets options. Without a cutoff, MRR, MAP and NDCG cover the whole
+ranking; AUC and AUPRC take none, all others need one. Metrics are frozen, hashable, and equal if
+they mean the same. In the formulas, k is the cutoff and n the number of the user's relevant items.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.evaluation.judgements import JudgedLists, Standings
-from mfrank.evaluation.kinds import CatalogueMetric, Floats, ListMetric, Metric, RankingMetric
+from mfrank.evaluation.kinds import CatalogMetric, Floats, ListMetric, Metric, RankingMetric
 
 __all__ = [
     "ALL",
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Precision(ListMetric):
-    """Hits / k, also where a list or the catalogue is shorter than k (trec_eval's P)."""
+    """Hits / k, even if a list or the catalog is shorter than k (trec_eval's P)."""
 
     name = "Precision"
     cutoff_rule = "needed"
@@ -45,11 +45,11 @@ class _Precision(ListMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Recall(ListMetric):
-    """Hits / n, with n the user's relevant items (trec_eval's recall).
+    """Hits / n (trec_eval's recall).
 
-    ``capped`` divides by min(k, n) instead, so that 1 can be reached; ``micro`` weighs users by
-    that denominator: sum of hits / sum of denominators. Capped and micro is what ``implicit``
-    calls precision.
+    ``capped`` divides by min(k, n) instead, so that 1 can be reached; ``micro`` weights users by
+    the denominator: sum of hits / sum of denominators. ``implicit`` calls capped micro recall
+    "precision".
     """
 
     name = "Recall"
@@ -92,7 +92,7 @@ class _MRR(ListMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _MAP(ListMetric):
-    """Sum over the hits' ranks i <= k of hits among the first i / i, over n (trec_eval's map_cut).
+    """Sum over hits at ranks i <= k of (hits up to i) / i, divided by n (trec_eval's map_cut).
 
     ``capped`` divides by min(k, n) instead of n, as ``implicit`` and Kaggle do.
     """
@@ -108,10 +108,10 @@ class _MAP(ListMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _NDCG(ListMetric):
-    """Sum over ranks i <= k of gain_i / log2(i + 1), over the same sum of the best list there is.
+    """Sum over ranks i <= k of gain_i / log2(i + 1), divided by that of the ideal list.
 
-    ``gain`` of relevance r: "binary" 1 if r > 0; "linear" r (trec_eval's ndcg_cut);
-    "exponential" 2^r - 1 (Burges et al. 2005).
+    ``gain`` of an item of relevance r: "binary" is 1 if r > 0; "linear" is r (trec_eval's
+    ndcg_cut); "exponential" is 2^r - 1 (Burges et al. 2005).
     """
 
     name = "NDCG"
@@ -127,7 +127,7 @@ class _NDCG(ListMetric):
 
     def _dcg(self, relevance: Floats, highest: Floats) -> Floats:
         first = relevance[:, : self.cutoff]
-        if self.gain == "exponential":  # over 2^highest, which cancels and cannot overflow
+        if self.gain == "exponential":  # times 2^-highest: it cancels, and prevents overflow
             gains = np.exp2(first - highest) - np.exp2(-highest)
         else:
             gains = first if self.gain == "linear" else (first > 0).astype(np.float64)
@@ -137,10 +137,10 @@ class _NDCG(ListMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _LimitedAUC(ListMetric):
-    """AUC where the order beyond rank k is not known: the rest counts as randomly mixed.
+    """AUC as if the items beyond rank k were in random order.
 
-    As ``implicit`` computes it: every item that is not relevant is a negative, the filtered train
-    items too. A user whose every item is relevant gets 1.
+    As in ``implicit``, every item that is not relevant is a negative, including the filtered train
+    items. The value is 1 if all items are relevant.
     """
 
     name = "LimitedAUC"
@@ -159,25 +159,28 @@ class _LimitedAUC(ListMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _AUC(RankingMetric):
-    """Share of (relevant, other) candidate pairs ranked rightly, ties half; 1 if no other is."""
+    """Fraction of (relevant, negative) candidate pairs in the right order; ties count half.
+
+    The value is 1 if all candidates are relevant.
+    """
 
     name = "AUC"
 
     def per_user(self, standings: Standings) -> Floats:
         above = standings.above - standings.relevant_above
         tied = standings.tied - standings.relevant_tied
-        others = standings.per_entry(standings.n_candidates - standings.n_relevant)
-        below = others - above - tied
-        share = np.where(others > 0, (below + tied / 2) / np.maximum(others, 1), 1.0)
-        return standings.mean(share)
+        negatives = standings.per_entry(standings.n_candidates - standings.n_relevant)
+        below = negatives - above - tied
+        fraction = np.where(negatives > 0, (below + tied / 2) / np.maximum(negatives, 1), 1.0)
+        return standings.mean(fraction)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _AUPRC(RankingMetric):
-    """Area under precision-recall: sum over thresholds t of (recall_t - recall before) precision_t.
+    """Area under the precision-recall curve: sum over thresholds t of (R_t - R_{t-1}) P_t.
 
-    Each distinct score is one threshold, so tied items enter together, whatever their order
-    (scikit-learn's average_precision_score). Without ties it is ``MAP``.
+    Each distinct score is one threshold, so tied items enter together (scikit-learn's
+    average_precision_score). Without ties it equals ``MAP``.
     """
 
     name = "AUPRC"
@@ -188,8 +191,8 @@ class _AUPRC(RankingMetric):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Coverage(CatalogueMetric):
-    """Share of the catalogue that stands in somebody's first k; NaN if all lists are empty."""
+class _Coverage(CatalogMetric):
+    """Fraction of the catalog that is in some user's first k; NaN if all lists are empty."""
 
     name = "Coverage"
 
@@ -198,10 +201,10 @@ class _Coverage(CatalogueMetric):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Gini(CatalogueMetric):
-    """Gini index of how often each item stands in a list: 0 all alike, (N - 1) / N one item only.
+class _Gini(CatalogMetric):
+    """Gini index of how often each item is listed: 0 if equally, (N - 1) / N if only one is.
 
-    Items that nobody is shown count with 0. NaN if all lists are empty.
+    Items that are never listed count with 0. NaN if all lists are empty.
     """
 
     name = "Gini"

@@ -1,4 +1,4 @@
-"""Metrics by name: read from text, and the sets that papers and libraries publish."""
+"""Metrics parsed from text, and the definitions used by papers and libraries."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ __all__ = ["definitions", "metric"]
 
 
 def metric(text: str) -> Metric:
-    """Read a metric as it prints: "NDCG@10", "recall(capped=True)@20"; case does not matter.
+    """Parse a metric as it is printed: "NDCG@10", "recall(capped=True)@20"; case is ignored.
 
     Raises
     ------
     ValueError
-        The text names no metric, or an option or cutoff that the metric does not take.
+        The text names no metric, or an option or cutoff that the metric does not have.
     """
     parts = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*(?:@\s*(\d+))?\s*", text)
     named = {known.name.lower(): known for known in ALL}
     if parts is None or parts[1].lower() not in named:
         names = ", ".join(known.name for known in ALL)
-        raise ValueError(f"{text!r} is no metric; write one of {names}, as in ndcg@10")
+        raise ValueError(f"{text!r} is not a metric; write one of {names}, as in ndcg@10")
     try:
         chosen = named[parts[1].lower()](**_options(parts[2] or ""))
         return chosen if parts[3] is None else chosen @ int(parts[3])
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{text!r} is no metric: {error}") from error
+        raise ValueError(f"{text!r} is not a metric: {error}") from error
 
 
 def _options(text: str) -> dict[str, bool | str]:
@@ -37,7 +37,7 @@ def _options(text: str) -> dict[str, bool | str]:
 
 
 def definitions(name: str, cutoff: int | None = None) -> tuple[Metric, ...]:
-    """Metrics exactly as a source defines them, so that its published numbers can be compared.
+    """Metrics exactly as a source defines them, for comparison with its published numbers.
 
     Parameters
     ----------
@@ -45,15 +45,15 @@ def definitions(name: str, cutoff: int | None = None) -> tuple[Metric, ...]:
         ``rg``: MRR, NDCG, MAP of the RG losses paper (its Definitions 1 and 2 with top 10; MAP
         divides by n). ``lightgcn``: Recall, NDCG at 20 as in the code of LightGCN and UltraGCN.
         ``implicit``: precision, map, ndcg, auc of ``implicit.evaluation.ranking_metrics_at_k``, in
-        its order; its precision is a micro-averaged capped recall. ``trec``: P, recall, success,
-        map_cut, ndcg_cut, and the uncut recip_rank and map of trec_eval.
+        this order; its precision is a micro-averaged capped recall. ``trec``: P, recall, success,
+        map_cut, ndcg_cut, and recip_rank and map without cutoff, of trec_eval.
     cutoff : int, optional
-        Defaults to what the source publishes: 20 for lightgcn, else 10.
+        Default: the source's own, 20 for lightgcn, else 10.
 
     Raises
     ------
     ValueError
-        No such source.
+        The source is unknown.
     """
     published = 20 if name == "lightgcn" else 10
     k = published if cutoff is None else cutoff
@@ -68,5 +68,5 @@ def definitions(name: str, cutoff: int | None = None) -> tuple[Metric, ...]:
         ),
     }  # fmt: skip
     if name not in sources:
-        raise ValueError(f"definitions are known of {', '.join(sources)}; got {name!r}")
+        raise ValueError(f"name must be one of {', '.join(sources)}; got {name!r}")
     return sources[name]

@@ -1,4 +1,4 @@
-"""Evaluation of scored documents query by query: learning to rank, of any model's scores."""
+"""Learning-to-rank evaluation: any model's scores of documents, query by query."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.amounts import is_number
+from mfrank.arrays.checks import is_number
+from mfrank.arrays.interop import to_host
 from mfrank.data.judged import Judged
 from mfrank.evaluation.judgements import JudgedLists
 from mfrank.evaluation.kinds import ListMetric, Metric
 from mfrank.evaluation.metrics import NDCG, LimitedAUC
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.report import Evaluation, Score
-from mfrank.foreign import to_host
 
 __all__ = ["GRADED", "evaluate_queries"]
 
@@ -31,38 +31,36 @@ def evaluate_queries(
     *,
     empty: float | None = 0.0,
 ) -> Evaluation:
-    """Order each query's documents by their scores and compare with their relevance.
+    """Rank each query's documents by their scores and evaluate against their relevance.
 
     Parameters
     ----------
     judged : Judged
     scores : float, shape (n_documents,)
-        Any model's; the highest first, ties by the documents' order.
-    metrics : Metric or str, or several
-        Of the first ranks (``mfrank.NDCG(gain="exponential") @ 10``); a document is relevant where
-        its relevance is above 0.
+        From any model, higher is better; ties keep the documents' order.
+    metrics : Metric or str, or an iterable of them, default NDCG(gain="exponential") at 5 and 10
+        List metrics except LimitedAUC. A document is relevant if its relevance is above 0.
     empty : float or None, default 0.0
-        What a query with nothing relevant counts, for which no metric is defined. Tools differ, and
-        where such queries are many so do their numbers: 0 here, 1 in LightGBM; None leaves them
-        out, and the result says how many.
+        Value of queries without a relevant document, for which no metric is defined. Tools differ
+        in it (LightGBM uses 1), and with many such queries their results differ too. None leaves
+        these queries out, and the result counts them.
 
     Returns
     -------
     Evaluation
-        Its users are rows of ``judged.query_ids``.
+        Its ``users`` are rows of ``judged.query_ids``.
 
     Raises
     ------
     TypeError, ValueError
-        Scores that are not finite or not one for each document; a metric of something else than
-        the first ranks.
+        Scores are not finite or not one per document, a metric is not of the top ranks, or
+        ``empty`` is not a number.
     """
     wanted = _list_metrics(metrics)
     found = np.asarray(to_host(scores, "scores"), dtype=np.float64)
     if found.shape != (judged.n_documents,):
         raise ValueError(
-            f"scores must be one for each of the {judged.n_documents} documents, got shape "
-            f"{found.shape}"
+            f"scores must have shape ({judged.n_documents},), one per document, got {found.shape}"
         )
     if not np.isfinite(found).all():
         row = int(np.argmin(np.isfinite(found)))
@@ -90,18 +88,18 @@ def _list_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[ListM
         metric = read_metric(given) if isinstance(given, str) else given
         if not isinstance(metric, ListMetric) or isinstance(metric, type(LimitedAUC)):
             raise TypeError(
-                f"metrics must be of the first ranks, such as mfrank.NDCG @ 10; got {metric!r}"
+                f"metrics must be of the top ranks, such as mfrank.NDCG @ 10; got {metric!r}"
             )
         wanted.append(metric)
     if not wanted:
-        raise ValueError("metrics must name at least one, such as mfrank.NDCG @ 10")
+        raise ValueError("metrics must contain at least one metric, such as mfrank.NDCG @ 10")
     return tuple(dict.fromkeys(wanted))
 
 
 def _judge(
     judged: Judged, scores: Floats, sizes: Ints, width: int
 ) -> tuple[JudgedLists, NDArray[np.bool_]]:
-    """Lists of the queries with something relevant, and which these are."""
+    """Lists of the queries with a relevant document, and the mask of these queries."""
     n_relevant = np.bincount(
         judged.query_rows, judged.relevance > 0, minlength=judged.n_queries
     ).astype(np.int64)
@@ -113,8 +111,8 @@ def _judge(
 
 
 def _first_ranks(judged: Judged, by: Floats, sizes: Ints, width: int) -> Floats:
-    """Relevance of each query's documents in falling order, shape (n_queries, width)."""
-    order = np.lexsort((-by, judged.query_rows))  # stable: ties stay in the documents' order
+    """Relevance of each query's documents in descending order of ``by``, (n_queries, width)."""
+    order = np.lexsort((-by, judged.query_rows))  # stable: ties keep the documents' order
     rows = judged.query_rows[order]
     places = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[rows]
     kept = places < width

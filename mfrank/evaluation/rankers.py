@@ -1,4 +1,4 @@
-"""What can be evaluated: factors, or anything that recommends, behind one surface."""
+"""One interface to everything that can be evaluated: factors, or a ``recommend`` function."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays import beside, reachable
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.interop import as_array
+from mfrank.arrays.placement import beside, reachable
+from mfrank.arrays.row_lists import Picked
 from mfrank.backends import Backend, Factors
-from mfrank.csr import CSR
-from mfrank.foreign import as_array
-from mfrank.picked import Picked
 from mfrank.retrieval.candidates import Candidates
-from mfrank.retrieval.recommend import recommend
 from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.top_k import recommend
 
 __all__ = ["Ranker", "ranker_of"]
 
@@ -28,18 +28,18 @@ Recommend = Callable[..., tuple[NDArray[Any], NDArray[Any]]]
 
 
 class Ranker(Protocol):
-    """Ranks the whole catalogue for users, without the items that they have in ``seen``."""
+    """Ranks the whole catalog for users, except the items that they have already seen."""
 
     def lists(self, users: Users, k: int) -> NDArray[np.int32]:
-        """Best k items, distinct, shape (U, at most k); id -1 where a list has ended."""
+        """Best k items, distinct, shape (U, at most k); id -1 after a list's end."""
 
     def scores(self, users: Users) -> NDArray[Any]:
-        """Score of every item, shape (U, N); NaN where it is left out."""
+        """Score of every item, shape (U, N); NaN if it is excluded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FactorRanker:
-    """Scores p_u . q_i + b_i, items and biases where the backend keeps them."""
+    """Scores p_u . q_i + b_i, with item factors and biases on the backend's device."""
 
     user_factors: NDArray[Any]
     item_factors: NDArray[Any]
@@ -61,7 +61,7 @@ class _FactorRanker:
         return ids
 
     def scores(self, users: Users) -> NDArray[Any]:
-        # Equal factors must score equally wherever BLAS puts them: sum in float64, then round.
+        # BLAS may sum equal rows in different orders; rounding float64 sums keeps them tied.
         wide = self._queries(users).astype(np.float64) @ self.item_factors.T.astype(np.float64)
         if self.item_biases is not None:
             wide += self.item_biases
@@ -81,11 +81,11 @@ class _RecommendRanker:
     seen: sp.csr_array
 
     def lists(self, users: Users, k: int) -> NDArray[np.int32]:
-        return self._ask(users, k)[0]
+        return self._call(users, k)[0]
 
     def scores(self, users: Users) -> NDArray[Any]:
         n_items = self.seen.shape[1]
-        ids, listed = self._ask(users, n_items)
+        ids, listed = self._call(users, n_items)
         scores = np.empty((len(users), n_items), dtype=np.float64, like=ids)
         scores[:] = -np.inf
         there = (ids >= 0) & ~np.isnan(listed)
@@ -93,10 +93,10 @@ class _RecommendRanker:
         scores[_cells(CSR.from_scipy(self.seen[users], None), scores)] = np.nan
         return scores
 
-    def _ask(self, users: Users, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        # csr_matrix, because other libraries' recommenders do not read csr_array
-        answer = self.recommend(users, sp.csr_matrix(self.seen[users]), N=k)
-        ids, scores = (as_array(each, "what recommend returns") for each in answer[:2])
+    def _call(self, users: Users, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        # csr_matrix, because other libraries do not accept csr_array
+        returned = self.recommend(users, sp.csr_matrix(self.seen[users]), N=k)
+        ids, scores = (as_array(each, "the result of recommend") for each in returned[:2])
         if ids.ndim != 2 or len(ids) != len(users) or ids.shape[1] > k or scores.shape != ids.shape:
             raise ValueError(
                 f"recommend must return ids and scores of shape ({len(users)}, at most {k}) for "
@@ -105,8 +105,7 @@ class _RecommendRanker:
         n_items = self.seen.shape[1]
         if not (ids.dtype.kind in "iu" and bool(((ids >= -1) & (ids < n_items)).all())):
             raise ValueError(
-                f"recommend must return integer item rows below {n_items}, or -1 where a list "
-                "has ended"
+                f"recommend must return integer item rows below {n_items}, or -1 after a list's end"
             )
         return _without_repeats(ids.astype(np.int32)), beside(scores, ids)
 
@@ -114,36 +113,36 @@ class _RecommendRanker:
 def ranker_of(
     model: Any, seen: sp.csr_array, rows_seen: CSR, backend: Backend, n_threads: int
 ) -> Ranker:
-    """Read a model: its factors where it ranks by them, else its ``recommend``, else call it.
+    """Wrap a model: use its factors if it ranks by them, else its ``recommend``, else call it.
 
-    The stored entries of ``seen``, shape (users, items), are not ranked; ``rows_seen`` are its rows
-    as kernels read them.
+    The stored entries of ``seen``, shape (users, items), are excluded; ``rows_seen`` are its rows
+    for the kernels.
 
     Raises
     ------
     TypeError
-        It has neither factors nor ``recommend`` and cannot be called.
+        The model has neither factors nor ``recommend`` and is not callable.
     ValueError
-        The factors do not fit together, to the shape of ``seen``, or are not finite.
+        Factors or biases do not match each other or the shape of ``seen``, or are not finite.
     """
-    # An estimator's FactorStore has its biases too.
-    held = model.placed if isinstance(model, Recommender) else getattr(model, "store", model)
-    sides = getattr(held, "user_factors", None), getattr(held, "item_factors", None)
+    # Read an estimator's FactorStore, because only the store has the biases.
+    source = model.placed if isinstance(model, Recommender) else getattr(model, "store", model)
+    sides = getattr(source, "user_factors", None), getattr(source, "item_factors", None)
     if sides[0] is not None and sides[1] is not None and not _ranks_otherwise(model):
         users, items = (
             _floats(side, name) for side, name in zip(sides, ("user", "item"), strict=True)
         )
         _check_shapes(users, items, seen.shape)
         users, items = reachable(users, backend.place), backend.place(items)
-        biases = getattr(held, "item_biases", None)
+        biases = getattr(source, "item_biases", None)
         if biases is not None:
             biases = beside(as_array(biases, "item_biases"), items, items.dtype)
             if biases.shape != (len(items),) or not np.isfinite(biases).all():
                 raise ValueError(f"item_biases must be finite, of shape ({len(items)},)")
         return _FactorRanker(users, items, biases, rows_seen, backend, n_threads)
-    ask = getattr(model, "recommend", model)
-    if callable(ask):
-        return _RecommendRanker(_of_rows(ask), seen)
+    function = getattr(model, "recommend", model)
+    if callable(function):
+        return _RecommendRanker(_by_row(function), seen)
     raise TypeError(
         "model must have user_factors and item_factors, or a method recommend(users, user_items, "
         f"N=), or be such a function; got {type(model).__name__}"
@@ -151,17 +150,17 @@ def ranker_of(
 
 
 def _ranks_otherwise(model: Any) -> bool:
-    """Whether it is a recommender of ours whose lists are not those of its factors: a walk."""
+    """Whether this is an mfrank recommender that does not rank by its factors, such as a walk."""
     return isinstance(model, Recommender) and type(model).recommend is not Recommender.recommend
 
 
-def _of_rows(ask: Recommend) -> Recommend:
-    """The function, asked by row numbers where it would else take raw ids, as mfrank's own do."""
+def _by_row(function: Recommend) -> Recommend:
+    """Bind ``by_row=True`` if the function has that argument, so that it takes row numbers."""
     try:
-        known = signature(ask).parameters
-    except (TypeError, ValueError):  # compiled functions may have none
-        return ask
-    return partial(ask, by_row=True) if "by_row" in known else ask
+        known = signature(function).parameters
+    except (TypeError, ValueError):  # compiled functions may have no signature
+        return function
+    return partial(function, by_row=True) if "by_row" in known else function
 
 
 def _floats(factors: Any, side: str) -> NDArray[Any]:
@@ -179,24 +178,24 @@ def _floats(factors: Any, side: str) -> NDArray[Any]:
 def _check_shapes(users: NDArray[Any], items: NDArray[Any], shape: tuple[int, int]) -> None:
     if users.shape[1] != items.shape[1]:
         raise ValueError(
-            f"user_factors and item_factors must have equally many columns, "
+            f"user_factors and item_factors must have the same number of columns, "
             f"got {users.shape[1]} and {items.shape[1]}"
         )
     if (len(users), len(items)) != shape:
         raise ValueError(
-            f"test is of {shape[0]} users and {shape[1]} items, the factors are of {len(users)} "
-            f"and {len(items)}; give test the shape and ids of what the model was fitted to"
+            f"test has {shape[0]} users and {shape[1]} items, the factors have {len(users)} and "
+            f"{len(items)}; build test with the shape and ids of the model's training data"
         )
 
 
 def _cells(rows: CSR, scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rows and columns of the stored entries, beside the scores."""
+    """Rows and columns of the stored entries, on the device of ``scores``."""
     users = np.repeat(np.arange(rows.n_rows), rows.counts)
     return beside(users, scores), beside(rows.indices, scores)
 
 
 def _without_repeats(ids: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Keep an item's first place only: some recommenders pad short lists with a repeated item."""
+    """Keep only an item's first rank: some recommenders pad short lists with a repeated item."""
     order = np.argsort(ids, axis=1, kind="stable")
     ascending = np.take_along_axis(ids, order, axis=1)
     ascending[:, 1:][ascending[:, 1:] == ascending[:, :-1]] = -1

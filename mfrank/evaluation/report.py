@@ -1,4 +1,4 @@
-"""The result of an evaluation: per-user values, means with standard errors, paired differences."""
+"""The result of an evaluation: per-user values, means, standard errors, paired differences."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.notebook import paragraphs, table
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.names import metric as read_metric
 
@@ -25,13 +26,13 @@ class Score:
     Attributes
     ----------
     value : float
-        Mean over the evaluated users, or the value of a catalogue metric; NaN without users.
+        Mean over the evaluated users, or the value of a catalog metric; NaN without users.
     standard_error : float
-        Of the mean; NaN with fewer than two users and for catalogue metrics.
+        Standard error of the mean; NaN with fewer than two users and for catalog metrics.
     per_user : float64, shape (n_users,), or None
-        Each user's value, in the order of ``Evaluation.users``; None for catalogue metrics.
+        Each user's value, in the order of ``Evaluation.users``; None for catalog metrics.
     weights : float64, shape (n_users,), or None
-        Each user's weight in the mean: all 1 but for micro-averages.
+        Each user's weight in the mean: all 1 except for micro-averages.
     """
 
     value: float
@@ -47,20 +48,20 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much better one evaluation is than another on the same users.
+    """Paired difference of two evaluations on the same users.
 
     Attributes
     ----------
     metric : Metric
-        What was compared.
+        The metric compared.
     mean, standard_error : float
-        Mean over users of (one - other) and its standard error.
+        Mean over users of (self - other) in :meth:`Evaluation.compare`, and its standard error.
     low, high : float
-        95 % interval of the mean difference, by Student's t.
+        95 % confidence interval of the mean difference, from Student's t.
     p_value : float
-        Two-sided paired t-test that the mean difference is 0 (``scipy.stats.ttest_rel``).
+        Two-sided paired t-test of a mean difference of 0 (``scipy.stats.ttest_rel``).
     n_users : int
-        Users compared.
+        Number of users compared.
     """
 
     metric: Metric
@@ -80,18 +81,18 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """Scores of one model on one test set; ``evaluation["ndcg@10"].value`` is a mean.
+    """Scores of one model on one test set; ``evaluation["ndcg@10"]`` is a :class:`Score`.
 
     Attributes
     ----------
     scores : mapping of Metric to Score
-        In the order they were asked for.
+        In the order the metrics were passed.
     users : int64, shape (n_users,)
         Rows of the evaluated users, ascending.
     n_without_test_items : int
-        Users asked for but left out, because they have no relevant item.
+        Number of requested users left out because they have no relevant item.
     n_in_train : int
-        Test entries left out, because train has them too and so they are never recommended.
+        Number of test entries left out because they are also in train and thus never ranked.
     """
 
     scores: Mapping[Metric, Score]
@@ -107,21 +108,19 @@ class Evaluation:
     def __getitem__(self, metric: Metric | str) -> Score:
         wanted = read_metric(metric) if isinstance(metric, str) else metric
         if wanted not in self.scores:
-            raise KeyError(
-                f"{wanted} was not evaluated; there are {', '.join(map(str, self.scores))}"
-            )
+            raise KeyError(f"{wanted} was not evaluated, only {', '.join(map(str, self.scores))}")
         return self.scores[wanted]
 
     def compare(self, other: Evaluation, metric: Metric | str) -> Difference:
-        """Paired comparison of ``self - other``, user by user.
+        """Compare ``self - other`` user by user, with a paired t-test.
 
         Raises
         ------
         ValueError
-            The two were not evaluated on the same users and test items, or the metric has no
-            values of users.
+            The evaluations differ in their users or test items, or the metric has no per-user
+            values.
         KeyError
-            The metric was not evaluated in both.
+            One of the evaluations lacks the metric.
         """
         mine, theirs = self[metric], other[metric]
         if mine.per_user is None or mine.weights is None or theirs.per_user is None:
@@ -129,7 +128,7 @@ class Evaluation:
         same_users = np.array_equal(self.users, other.users)
         if not same_users or not np.array_equal(mine.weights, np.asarray(theirs.weights)):
             raise ValueError(
-                "evaluations must be of the same users and test items to be compared; "
+                "evaluations to compare must have the same users and test items; "
                 f"got {self.n_users} and {other.n_users} users"
             )
         mean, error = _mean_and_error(mine.per_user - theirs.per_user, mine.weights)
@@ -138,7 +137,7 @@ class Evaluation:
         return Difference(chosen, mean, error, mean - reach, mean + reach, p_value, self.n_users)
 
     def to_dict(self) -> dict[str, Any]:
-        """Means, standard errors and counts, ready for JSON (what is not finite is None)."""
+        """Means, standard errors and counts, ready for JSON: NaN and infinity become None."""
         return {
             "metrics": {
                 str(m): {"value": _json(s.value), "standard_error": _json(s.standard_error)}
@@ -150,25 +149,35 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        width = max(len(str(m)) for m in self.scores)
+        width = max((len(str(m)) for m in self.scores), default=len("metric"))
         rows = [f"{'metric':<{width}}    value  std. error"]
         for m, s in self.scores.items():
             error = "" if s.per_user is None else f"{s.standard_error:12.5f}"
             rows.append(f"{m!s:<{width}}  {s.value:7.5f}{error}")
-        rows.append(
-            f"{self.n_users:,} users; {self.n_without_test_items:,} without test items left out"
-        )
-        if self.n_in_train:
-            rows.append(f"{self.n_in_train:,} test entries that train has too left out")
-        return "\n".join(rows)
+        return "\n".join([*rows, *self._counts()])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(m), f"{s.value:.5f}", "" if s.per_user is None else f"{s.standard_error:.5f}")
+            for m, s in self.scores.items()
+        ]
+        shown = table("Evaluation", rows, ("metric", "value", "standard error"))
+        return shown + paragraphs(self._counts())
+
+    def _counts(self) -> list[str]:
+        """Lines with the numbers of users and test entries evaluated and left out."""
+        users = f"{self.n_users:,} users; {self.n_without_test_items:,} without test items left out"
+        if not self.n_in_train:
+            return [users]
+        return [users, f"{self.n_in_train:,} test entries left out, which train has too"]
 
 
 def _mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
     """Weighted mean m, and sqrt(n / (n - 1) sum w^2 (v - m)^2) / sum w.
 
-    The latter is the linearised error of a ratio of sums; s / sqrt(n) where all weights are 1.
+    The second is the linearized error of a ratio of sums, s / sqrt(n) if all weights are 1.
     """
     n = len(values)
     if n == 0:

@@ -1,4 +1,4 @@
-"""When to stop a fit: at the epoch that ranks held-out interactions best."""
+"""Early stopping of a fit at the epoch that ranks held-out interactions best."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import scipy.sparse as sp
 
-from mfrank.amounts import check_count
-from mfrank.csr_checks import checked_rows
+from mfrank.arrays.checks import check_count
+from mfrank.arrays.csr_checks import checked_rows
+from mfrank.arrays.interop import sparse_to_host
 from mfrank.evaluation.evaluate import UserItems, evaluate
-from mfrank.evaluation.kinds import CatalogueMetric, Metric
+from mfrank.evaluation.kinds import CatalogMetric, Metric
 from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.names import metric as read_metric
-from mfrank.foreign import sparse_to_host
 from mfrank.retrieval.candidates import HasUserItems
 
 __all__ = ["EarlyStopping"]
@@ -22,25 +22,26 @@ __all__ = ["EarlyStopping"]
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """Stop where a metric of held-out interactions has not risen for some epochs; keep the best.
+    """Stop when a metric of held-out interactions has not improved for some epochs; keep the best.
 
-    The objective of a fit falls from epoch to epoch, its ranking is often best after a few: pass
-    ``fit(train, stopping=EarlyStopping(valid))``. Every epoch then ranks all items for the users
-    of ``valid``, without what the fit's own data hold, and its value joins the history.
+    The objective of a fit falls with every epoch, but its ranking is often best after a few: pass
+    ``fit(train, stopping=EarlyStopping(valid))``. After each epoch, all items that are not in the
+    fit's data are ranked for the users of ``valid``, and the value is added to the history.
 
     Parameters
     ----------
-    valid : Interactions or scipy sparse, shape (n_users, n_items) of the fit's data
-        Interactions that the fit does not see, such as ``by_ratio(data).valid``.
+    valid : Interactions or sparse (scipy or CuPy), shape (n_users, n_items)
+        Interactions that the fit does not see, such as ``by_ratio(data).valid``; of the same shape
+        as the fit's data.
     metric : Metric or str, default NDCG @ 10
-        What is to rise, such as ``mfrank.Recall @ 20``.
+        Metric to maximize, such as ``mfrank.Recall @ 20``.
     patience : int, default 2
         Epochs without a new best after which the fit stops.
 
     Raises
     ------
     TypeError, ValueError
-        ``patience`` is no int >= 1, ``metric`` is none of a user's ranking.
+        ``patience`` is not an int >= 1, or ``metric`` has no per-user values.
     """
 
     valid: UserItems
@@ -50,12 +51,12 @@ class EarlyStopping:
     def __post_init__(self) -> None:
         check_count("patience", self.patience, 1)
         metric = read_metric(self.metric) if isinstance(self.metric, str) else self.metric
-        if not isinstance(metric, Metric) or isinstance(metric, CatalogueMetric):
-            raise ValueError(f"metric must rate users' rankings, such as NDCG @ 10; got {metric!r}")
+        if not isinstance(metric, Metric) or isinstance(metric, CatalogMetric):
+            raise ValueError(f"metric must have per-user values, such as NDCG @ 10; got {metric!r}")
         object.__setattr__(self, "metric", metric)
 
     def check(self, train: sp.csr_array) -> None:
-        """Raise where a fit to these interactions leaves nothing of ``valid`` to find."""
+        """Raise if ``valid`` has no positive entry outside these training interactions."""
         given = self.valid
         valid: Any = given.user_items if isinstance(given, HasUserItems) else sparse_to_host(given)
         if not sp.issparse(valid):
@@ -64,16 +65,16 @@ class EarlyStopping:
             )
         if (found := cast(Any, valid).shape) != train.shape:
             raise ValueError(f"valid must have the data's shape {train.shape}, got {found}")
-        likes = checked_rows(valid, "valid") > 0
-        if likes.nnz == likes.multiply(train.astype(bool)).nnz:
-            raise ValueError("valid has no interaction that the fit's data do not have")
+        positive = checked_rows(valid, "valid") > 0
+        if positive.nnz == positive.multiply(train.astype(bool)).nnz:
+            raise ValueError("valid has no interaction that is not in the fit's data too")
 
     def is_over(self, values: Sequence[float]) -> bool:
-        """Whether the last ``patience`` of the epochs' values bring no new best."""
+        """Whether the last ``patience`` values brought no new best."""
         return len(values) - 1 - values.index(max(values)) >= self.patience
 
     def value(self, factors: Any, train: UserItems, backend: str, n_threads: int) -> float:
-        """Return the metric of anything with ``user_factors`` and ``item_factors``."""
+        """Evaluate an object with ``user_factors`` and ``item_factors`` on ``valid``."""
         result = evaluate(
             factors,
             self.valid,

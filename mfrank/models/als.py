@@ -7,36 +7,37 @@ from typing import Any, Self, get_args
 
 from numpy.typing import DTypeLike
 
-from mfrank.als import HalfSteps, als, refuse_dislikes
-from mfrank.amounts import check_count, share
-from mfrank.backends import SolveOptions, Solver, choose
-from mfrank.closed_form import ClosedForm
-from mfrank.cores import check_threads
+from mfrank.als.engine import HalfSteps, als, refuse_dislikes
+from mfrank.als.objectives import RG2
+from mfrank.als.quadratic import QuadraticObjective
+from mfrank.als.starts import first_factors
+from mfrank.arrays.checks import check_count, share
+from mfrank.arrays.random import Seed, generator
+from mfrank.arrays.threads import check_threads
+from mfrank.backends import choose
+from mfrank.backends.solve_options import SolveOptions, Solver
 from mfrank.data.interactions import Interactions
-from mfrank.evaluation.stopping import EarlyStopping
+from mfrank.models.batch_memory import check_width
+from mfrank.models.closed_form import ClosedForm
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
-from mfrank.models.options import (
+from mfrank.models.option_checks import (
     check_backend,
     check_dtype,
     check_gathers,
     gather_dtype,
     warn_if_slow,
 )
-from mfrank.models.room import check_width
-from mfrank.objectives import RG2
-from mfrank.quadratic import QuadraticObjective
+from mfrank.models.stopping import Stopping
 from mfrank.retrieval.recommender import Recommender
-from mfrank.seeds import Seed, generator
-from mfrank.starts import first_factors
 from mfrank.store.factors import FactorStore
 
 __all__ = ["ALS"]
 
 _DEFAULT_OBJECTIVE = RG2()
-_MOST_STEPS = 10_000  # far beyond those after which rows of usual widths are solved
+_MOST_STEPS = 10_000  # rows of usual widths converge in far fewer
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ALS(FactorModel, ClosedForm):
     """Matrix factorization by exact alternating least squares, under any quadratic objective.
 
@@ -45,45 +46,45 @@ class ALS(FactorModel, ClosedForm):
     objective : QuadraticObjective, default RG2()
         ``WRMF``, ``IALS``, ``EALS``, ``RG2``, ``RGX``, ``RG2Sampled`` or ``RGXPrinted``.
     factors : int, default 64
-        Width of the factors, >= 1.
+        Number of latent factors, >= 1.
     iterations : int, default 15
         Epochs of a fit, >= 1 (implicit's default).
     solver : {"auto", "cholesky", "cg"}, default "auto"
-        ``"cholesky"`` solves every row exactly. ``"cg"`` takes ``cg_steps`` of conjugate
-        gradients from the row's last factors. ``"auto"`` takes them only for rows so long that
-        their exact solution would cost more, and solves the others exactly.
+        ``"cholesky"`` solves every row exactly. ``"cg"`` runs conjugate gradients from the row's
+        previous factors. ``"auto"`` uses ``"cg"`` only for rows whose exact solution would cost
+        more, and ``"cholesky"`` for the others.
     cg_steps : int, default 3
-        Conjugate gradient steps a row takes (implicit's default), up to 10,000: fewer only where
-        its residual is rounding in the dtype, so that no step could bring it nearer.
+        Conjugate gradient steps per row (implicit's default), 1 to 10,000. A row stops earlier
+        only when its residual is down to rounding error in the dtype.
     cg_tolerance : float or None, default None
-        In (0, 1): rows take as many steps as bring them this near to their exact solution,
-        relative and in the norm of their system; those that would need too many are solved
-        exactly. None takes ``cg_steps`` and is content.
+        In (0, 1). If given, it replaces ``cg_steps``: each row iterates until its relative error,
+        in the norm of its linear system, is below the tolerance; rows that would need too many
+        steps are solved exactly.
     dtype : {"float32", "float64"}, default "float32"
-        Of the factors.
+        Dtype of the factors.
     gather_dtype : {"float16"} or None, default None
-        What a half-step on a GPU reads the other side's factors from: ``"float16"`` is a copy
-        rounded to 11 bits, half the bytes of float32; None is the factors themselves. All sums and
-        solutions keep their dtypes, and what rows share is not rounded; the tracked objective is
-        that of the rounded factors. Only with ``backend="cuda"``, and with ``"reference"``, which
-        says what it means.
+        Dtype in which a half-step reads the other side's factors. ``"float16"`` reads a copy
+        rounded to 11 bits, half the bytes of float32; None reads the factors themselves. Sums and
+        solutions keep their dtypes, and the Gram matrices are not rounded; the tracked objective
+        is that of the rounded factors. Only for the backends ``"cuda"`` and ``"reference"``.
     random_state : int, numpy.random.Generator or None, default None
-        Seed of the first factors. The same seed gives the same bits, whatever ``n_threads``.
+        Seed of the initial factors. The same seed gives the same bits, whatever ``n_threads``.
     n_threads : int, default 0
-        Up to 1024; 0 takes every core this process may use.
+        Up to 1024; 0 uses every core this process may use.
     backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
-        Where to compute; a GPU (``pip install mfrank[cuda12]`` or ``[cuda13]``) only by its name.
+        Where to compute. ``"auto"`` never picks a GPU; ``"cuda"`` needs
+        ``pip install mfrank[cuda12]`` or ``[cuda13]``.
     track_objective : bool, default False
-        Whether the history has the objective after every epoch: the sum that ``objective`` prints,
-        over all users and items and with the ridge, no mean. The half-steps give it as they go,
-        without a further pass over the data.
+        Whether the history has the objective after every epoch: the formula in the docstring of
+        ``objective``, summed (not averaged) over all users and items, with the ridge. The
+        half-steps return it, so it costs no extra pass over the data.
 
     Attributes
     ----------
     user_factors, item_factors : shape (n_users, factors), (n_items, factors)
-        The fitted arrays. Empty users have zero factors.
+        The fitted factors, in ``dtype``. Users without interactions have zero factors.
     store : FactorStore
-        The same with ids, counts and history.
+        The factors with ids, counts and history.
 
     Examples
     --------
@@ -116,7 +117,7 @@ class ALS(FactorModel, ClosedForm):
             )
         for name in ("factors", "iterations"):
             check_count(name, getattr(self, name), 1)
-        remedy = "with cg_tolerance rows take as many as they need"
+        remedy = "with cg_tolerance each row takes as many steps as it needs"
         check_count("cg_steps", self.cg_steps, 1, _MOST_STEPS, remedy)
         check_threads(self.n_threads)
         if not (isinstance(self.solver, str) and self.solver in get_args(Solver)):
@@ -133,28 +134,28 @@ class ALS(FactorModel, ClosedForm):
         user_items: Any,
         *,
         start: Recommender | FactorStore | None = None,
-        stopping: EarlyStopping | None = None,
+        stopping: Stopping | None = None,
         callback: Callback | None = None,
         show_progress: bool = False,
     ) -> Self:
-        """Fit to interactions, from their leading directions unless ``start`` is given.
+        """Fit to interactions, starting from spectral item factors unless ``start`` is given.
 
         Parameters
         ----------
-        user_items : Interactions, sparse (users x items) of scipy's or CuPy's, or DataFrame
+        user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
         start : model or FactorStore, optional
-            Warm start: go on from its factors. Its width must be ``factors``; users and items are
-            matched by their ids, new ones start at random. Where row numbers are the ids, the data
-            may have more rows than ``start``, not fewer.
+            Warm start: continue from its factors. Its width must be ``factors``. Users and items
+            are matched by id; new ones get random factors. If the ids are row numbers, the data
+            may have more rows than ``start``, but not fewer.
         stopping : EarlyStopping, optional
-            Stop where held-out interactions are no longer ranked better, and keep the best epoch;
-            ``iterations`` is then the most that there will be.
+            Stop when the ranking of held-out interactions no longer improves, and keep the best
+            epoch; ``iterations`` is then the maximum.
         callback : function, optional
-            Called after every epoch with its number from 0, its seconds, and the objective or
-            None. This model already holds the epoch's factors. A true result stops the fit. An
-            exception, Ctrl-C too, leaves it with the last complete epoch.
+            Called after every epoch with its number (from 0), its seconds, and the objective or
+            None. The model already has the epoch's factors. Returning true stops the fit. After an
+            exception, including Ctrl-C, the model has the last complete epoch.
         show_progress : bool, default False
-            Show epochs and time left on stderr.
+            Show epochs and the remaining time on stderr.
 
         Returns
         -------
@@ -163,27 +164,27 @@ class ALS(FactorModel, ClosedForm):
         Raises
         ------
         ValueError, TypeError
-            Before any work: data without a positive entry or that the objective cannot use, a start
-            or held-out interactions that do not fit, or a ``gather_dtype`` that the backend does
-            not have. A fit that diverges (the message says so) leaves the last complete epoch.
+            Before any work: the data have no positive entry or values that the objective cannot
+            use, ``start`` or ``stopping`` do not match the data, or the backend lacks the
+            ``gather_dtype``. Also if the fit diverges; the model then has the last complete epoch.
         MemoryError
-            Before any work: factors so wide that the machine has no memory for the fit.
+            Before any work: the fit would need more memory than the machine has.
         """
         self.__post_init__()
-        check_gathers(self.gather_dtype, self.backend)
+        backend, width = choose(self.backend), int(self.factors)
+        check_gathers(self.gather_dtype, self.backend, backend)
         data = Interactions.of(user_items)
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
         refuse_dislikes(self.objective, data.user_items.data)
         refuse_no_likes(data)
         store = start.store if isinstance(start, Recommender) else start
-        backend, width = choose(self.backend), int(self.factors)
         check_width(
             data.n_users + data.n_items,
             width,
             self.dtype,
             backend,
-            tables=2,  # of an epoch and of the one before
-            matrices=6,  # a Gram matrix, centred; eigenvectors, and what LAPACK needs for them
+            tables=2,  # this epoch's factors and the previous epoch's
+            matrices=6,  # a Gram matrix, the centered one, eigenvectors, LAPACK's workspace
         )
         warn_if_slow(self.backend)
         options = SolveOptions(
@@ -197,7 +198,7 @@ class ALS(FactorModel, ClosedForm):
             data.user_rows(self.dtype),
             data.item_rows(self.dtype),
             HalfSteps(self.objective, data.counts, backend, options),
-            *first_factors(  # not kept here: the fit takes them over
+            *first_factors(  # no reference is kept here, so the fit can free them
                 data, width, self.dtype, self.random_state, store, backend, self.n_threads
             ),
             iterations=self.iterations,

@@ -1,4 +1,4 @@
-"""A descent's state on disk: it goes on with the bits it would have had without an interruption."""
+"""A descent's state on disk: a resumed fit gives the same bits as one never interrupted."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mfrank.arrays import beside, on_host
+from mfrank.arrays.placement import Array, beside, on_host
 from mfrank.data.interactions import Interactions
-from mfrank.lists import Array
+from mfrank.descent.factor_tables import Tables
+from mfrank.losses import Memory
 from mfrank.store.factors import FORMAT, FactorStore
 from mfrank.store.folder import metadata_of
-from mfrank.tables import Tables
-from mfrank.trainers import Memory
 
 __all__ = ["Checkpoint", "State", "fingerprint"]
 
@@ -25,7 +24,7 @@ _MAY_CHANGE = {"iterations", "n_threads", "backend", "random_state"}
 
 
 class State(NamedTuple):
-    """What a descent's next epoch depends on; tables and memory are written to as it goes on."""
+    """Everything the next epoch depends on; the fit updates tables and memory in place."""
 
     seed: int
     tables: Tables
@@ -33,7 +32,7 @@ class State(NamedTuple):
 
 
 def fingerprint(data: Interactions) -> Array:
-    """Checksum of the interactions, uint8, shape (32,)."""
+    """SHA-256 of the shape and the positive cells of the interactions, uint8, shape (32,)."""
     matrix = data.user_items
     digest = hashlib.sha256(np.array(matrix.shape, dtype=np.int64).tobytes())
     for array, dtype in ((matrix.indptr, np.int64), (matrix.indices, np.int64)):
@@ -44,7 +43,7 @@ def fingerprint(data: Interactions) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """Where the state after each epoch is kept, as a :class:`FactorStore` with more arrays.
+    """A folder that keeps the state after each epoch, as a :class:`FactorStore` with extras.
 
     Attributes
     ----------
@@ -58,11 +57,11 @@ class Checkpoint:
 
     @classmethod
     def of(cls, folder: str | os.PathLike[str], data: Interactions) -> Checkpoint:
-        """Checkpoints of a fit to these interactions."""
+        """Return the checkpoint of a fit to these interactions."""
         return cls(Path(folder), fingerprint(data))
 
     def save(self, store: FactorStore, state: State) -> None:
-        """Replace what the folder holds by the state after the store's epoch."""
+        """Replace the folder's content by the state after the store's epoch."""
         seed, tables, memory = state
         arrays = {"checkpoint_data": self.data, "checkpoint_seed": np.array([seed], np.uint64)}
         arrays |= _named(tables, memory)
@@ -70,13 +69,13 @@ class Checkpoint:
         replace(store, extras=here).save(self.folder)
 
     def load(self, fitter: Mapping[str, Any]) -> FactorStore | None:
-        """The state of an interrupted fit by the same options, None where there is none.
+        """Return the saved state of a fit with the same options; None if the folder has none.
 
         Raises
         ------
         ValueError
-            The folder holds something else: no checkpoint, or one of other options or data, or a
-            damaged one.
+            The folder contains something other than a checkpoint, a checkpoint of other options or
+            data, or a damaged one.
         """
         if metadata_of(self.folder, FORMAT) is None:
             return None
@@ -90,14 +89,17 @@ class Checkpoint:
         return store
 
     def resume(self, store: FactorStore, tables: Tables, memory: Memory) -> int:
-        """Put a checkpoint's state into fresh tables (whose optimiser has begun) and memory.
+        """Copy a checkpoint's state into fresh tables (after ``begin``) and memory.
 
-        Returns the seed.
+        Returns
+        -------
+        int
+            The seed.
 
         Raises
         ------
         ValueError
-            The state is not all there.
+            An array is missing or has another shape or dtype.
         """
         kept = {**store.extras, "users": store.user_factors, "items": store.item_factors}
         arrays = {"checkpoint_seed": np.empty(1, np.uint64), **_named(tables, memory)}
@@ -105,17 +107,20 @@ class Checkpoint:
         for name, array in arrays.items():
             saved = kept.get(name)
             if saved is None or (saved.shape, saved.dtype) != (array.shape, array.dtype):
-                raise ValueError(f"checkpoint is damaged: its {name} are none{self._remedy}")
+                raise ValueError(
+                    f"checkpoint is damaged: its {name} are missing or have another shape or "
+                    f"dtype{self._remedy}"
+                )
             array[:] = beside(saved, array)
         return int(arrays["checkpoint_seed"][0])
 
     @property
     def _remedy(self) -> str:
-        return f"; name another folder than {self.folder}, or remove it to begin anew"
+        return f"; name another folder than {self.folder}, or remove it to start over"
 
 
 def _named(tables: Tables, memory: Memory) -> dict[str, Array]:
-    """What a descent goes on from, beside the factors, by the names it is kept under."""
+    """Arrays of the state, except the factors, by the names they are saved under."""
     named = {f"memory_{name}": array for name, array in memory.items()}
     for table, state in tables.kept.items():
         named |= {f"{table}_{name}": array for name, array in state.items()}
@@ -125,7 +130,7 @@ def _named(tables: Tables, memory: Memory) -> dict[str, Array]:
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
-    """Options in which two fits differ and which change what comes out."""
+    """Options that differ between two fits and change the result."""
     if before["name"] != now["name"]:
         return {"estimator"}
     old, new = before["options"], now["options"]

@@ -10,120 +10,123 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank import native
-from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
-from mfrank.backends import Factors, choose
-from mfrank.choices import check_choice
-from mfrank.cores import check_threads
-from mfrank.csr import CSR
+from mfrank.als.spectral import random_factors, spectral_factors
+from mfrank.als.starts import first_biases, first_factors
+from mfrank.arrays.checks import check_above_zero, check_at_least_zero, check_choice, check_count
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.random import Seed, generator
+from mfrank.arrays.threads import check_threads
+from mfrank.backends import Backend, Factors, choose
 from mfrank.data.interactions import Interactions
-from mfrank.descent import Batches, Course, descend
-from mfrank.evaluation.stopping import EarlyStopping
+from mfrank.descent.engine import Batches, DescentPlan, descend
+from mfrank.descent.factor_tables import Tables
+from mfrank.descent.optimizers import Adam, Optimizer
+from mfrank.descent.sampler import ListDrawer, NegativeSampling, Sampling
+from mfrank.descent.schedules import CosineDecay, Schedule
+from mfrank.descent.scoring import SCORINGS, Rows
+from mfrank.losses import Loss, Scores, Sizes
+from mfrank.losses.softmax import SampledSoftmax
+from mfrank.models.batch_memory import check_batch_memory, check_width
 from mfrank.models.checkpoint import Checkpoint, State
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
-from mfrank.models.options import check_backend, check_dtype, check_kind, warn_if_slow
-from mfrank.models.room import check_room, check_width
-from mfrank.optimisers import Adam, Optimiser
-from mfrank.options import describe
+from mfrank.models.option_checks import check_backend, check_dtype, check_kind, warn_if_slow
+from mfrank.models.parameters import describe
+from mfrank.models.stopping import Stopping
 from mfrank.retrieval.recommender import Recommender
-from mfrank.sampling import ListDrawer, Negatives, Sampling
-from mfrank.schedules import CosineDecay, Schedule
-from mfrank.scoring import SCORINGS, Rows, Scores
-from mfrank.seeds import Seed, generator
-from mfrank.spectral import random_factors, spectral_factors
-from mfrank.starts import first_biases, first_factors
-from mfrank.steps import Record
 from mfrank.store.factors import FactorStore
-from mfrank.tables import Tables
-from mfrank.trainers import Loss, Sizes
-from mfrank.trainers.softmax import SampledSoftmax
+from mfrank.store.step import Record
 
 __all__ = ["Descent"]
 
-_COLD = 0.1  # near the best of bench/trainers_quality.py on ml-1m and gowalla
+_COSINE_TEMPERATURE = 0.1  # near the best of bench/trainers_quality.py on ml-1m and gowalla
 
-_DEFAULT_LOSS, _DEFAULT_OPTIMISER = SampledSoftmax(), Adam(0.01)
+_DEFAULT_LOSS, _DEFAULT_OPTIMIZER = SampledSoftmax(), Adam(0.01)
 _DEFAULT_SCHEDULE = CosineDecay()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Descent(FactorModel):
     """Matrix factorization by stochastic descent of a ranking loss.
 
-    An epoch visits each user once (or each observed cell, ``batches="positives"``): of every user
-    it draws a few liked and some other items, and moves their factors down the loss. Every value
-    r > 0 counts as one like; dislikes, r < 0, are refused.
+    An epoch visits each user once (each observed cell with ``batches="positives"``). For each user
+    it samples positives and negatives and moves the factors of the user and the sampled items
+    against the gradient of the loss. Every value r > 0 is one positive; dislikes, r < 0, are
+    refused.
 
-    Ranking losses are not convex: they do best from factors that already rank. A fit begins with
-    the leading singular directions of the likes; it may go on from an :class:`ALS`, passed as
-    ``start`` of :meth:`fit`, from which dot products want a tenth of the default learning rate. On
-    large catalogues thousands of shared others rank better, and take longer
-    (``bench/trainers_quality.py`` searches around it).
+    Ranking losses are not convex and work best from factors that already rank. A fit starts from
+    the leading singular directions of the data, or from an :class:`ALS` passed to :meth:`fit` as
+    ``start``; with dot products, use a tenth of the default learning rate from there. On large
+    catalogs, thousands of shared negatives rank better but take longer (searched in
+    ``bench/trainers_quality.py``).
 
     Parameters
     ----------
     loss : Loss, default SampledSoftmax()
-        Of ``mfrank.trainers``; the default ranked best of them on ml-1m and gowalla
+        A loss of ``mfrank.losses``, or your own. The default ranked best on ml-1m and gowalla
         (``bench/trainers_quality.py``).
     factors : int, default 64
-        Width of the factors, >= 1.
+        Number of latent factors, >= 1.
     iterations : int, default 20
         Epochs of a fit, >= 1.
-    optimiser : Optimiser, default Adam(0.01)
+    optimizer : Optimizer, default Adam(0.01)
         ``Adam``, ``Adagrad``, ``SGD`` (with heavy-ball momentum) or ``Langevin``.
     schedule : Schedule, default CosineDecay()
-        Of the learning rate: ``Constant``, ``StepDecay`` or ``CosineDecay``.
+        Learning-rate multiplier over the fit: ``Constant``, ``StepDecay`` or ``CosineDecay``.
     batches : {"users", "positives"}, default "users"
-        What an epoch visits: users, with up to ``likes`` of their likes, or likes one by one.
+        What an epoch visits: users, with up to ``positives`` of their items each, or every
+        positive once, as a list of its own.
     batch_size : int, default 256
-        Users or likes of a batch, over whose losses is averaged (the SONG paper's).
-    likes : int or None, default 10
-        Most likes of a user's list, drawn without replacement (the SONG paper's); None takes all.
-    others : int or None, default 300
-        Other items of a list, drawn with replacement among those that the user does not like (the
-        SONG paper's); None takes all: the whole list.
-    negatives : {"uniform", "popularity", "in-batch"}, default "uniform"
-        How others are drawn: alike, by their number of users to the ``popularity_power``, or from
-        the likes of other users of the batch. ``SampledSoftmax`` corrects for it; to all other
-        losses the sample stands for the list as if it had been drawn alike.
+        Users (or positives) per batch; the batch loss is their mean (default of the SONG paper).
+    positives : int or None, default 10
+        Maximum number of positives per list, drawn without replacement (default of the SONG
+        paper); None uses all of the user's positives.
+    negatives : int or None, default 300
+        Number of negatives per list, drawn with replacement from the items that are not the user's
+        positives (default of the SONG paper); None uses all of these items.
+    negative_sampling : {"uniform", "popularity", "in-batch"}, default "uniform"
+        Distribution of the negatives: uniform, proportional to the item's number of users to the
+        power ``popularity_power``, or drawn from the positives of other users in the batch.
+        ``SampledSoftmax`` corrects for it; all other losses treat the sample as uniform.
     popularity_power : float, default 0.75
-        >= 0 (word2vec's).
-    shared_others : bool, default False
-        Whether the lists of a batch share one sample of others, from which each leaves out its own
-        likes. Scores are then products of matrices, so that a user can meet thousands of others,
-        but an item meets them less often: it takes a higher learning rate.
+        >= 0; the default is word2vec's.
+    shared_negatives : bool, default False
+        Whether all lists of a batch share one sample of negatives; each list leaves out its own
+        positives. Scores are then matrix products, so a user can be scored against thousands of
+        negatives. But an item is sampled less often, so it needs a higher learning rate.
     scores : {"dot", "cosine", "distance"} or None, default None
-        Dot products; dot products of factors that are kept at length 1; or squared distances,
-        negative, of factors that are kept in the unit ball (Hsieh et al. 2017). None is what suits
-        the loss: cosines for SOPRC and SampledSoftmax, distances for SML, dot products for the
-        others. The store of distances has half of them, as p . q with biases -|p|^2 / 2 and
-        -|q|^2 / 2.
+        Dot products, dot products of factors normalized to length 1, or negative squared distances
+        of factors kept in the unit ball (Hsieh et al. 2017). None uses the default of the loss:
+        cosine for SOPRC and SampledSoftmax, distance for SML, dot for the others. For distances
+        the store has p . q with biases -|p|^2 / 2 and -|q|^2 / 2, which is half the score.
     temperature : float or None, default None
-        > 0, what these are divided by in the loss; None is 0.1 for cosines, 1 for the others.
+        > 0. The loss sees scores divided by it. None is 0.1 for cosines and 1 otherwise.
     item_biases : bool or None, default None
-        Whether items have biases too, added to the scores; None is with cosines, which cannot tell
-        how popular an item is.
+        Whether the scores include item biases. None is True for cosines, which cannot represent
+        item popularity, and False otherwise.
     init : {"spectral", "random"}, default "spectral"
-        First factors, without a start: the leading singular directions of the normalised likes, as
-        in :class:`ALS`; or normal random numbers, as papers begin, which take many more epochs.
+        Initial factors of a fit without ``start``: the leading singular directions of the
+        normalized data, as in :class:`ALS`, or normal random numbers, which need many more epochs.
     weight_decay : float, default 0.0
-        >= 0, times the factors added to the slopes of those that a batch touches.
+        >= 0. This times the parameters is added to their gradients, for the rows of a batch only.
     clip : float or None, default None
-        > 0, what no slope of a weight is larger than, before weight decay (LibAUC's SONG: 1).
+        > 0. Each component of a gradient is clipped to [-clip, clip], before weight decay
+        (LibAUC's SONG uses 1).
     dtype : {"float32", "float64"}, default "float32"
+        Dtype of the factors.
     random_state : int, numpy.random.Generator or None, default None
-        Seed of the first factors and of what is drawn. The same seed gives the same bits, whatever
-        ``n_threads``.
+        Seed of the initial factors and of all sampling. The same seed gives the same bits,
+        whatever ``n_threads``.
     n_threads : int, default 0
-        Up to 1024; 0 takes every core this process may use.
+        Up to 1024; 0 uses every core this process may use.
     backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
-        As for :class:`ALS`.
+        Where to compute, as for :class:`ALS`.
 
     Attributes
     ----------
     user_factors, item_factors : shape (n_users, factors), (n_items, factors)
+        The fitted factors, in ``dtype``.
     store : FactorStore
-        The same with biases, ids, counts and history; an epoch's ``objective`` is its mean loss.
+        The factors with biases, ids, counts and history; an epoch's ``objective`` is its mean loss.
 
     Examples
     --------
@@ -139,15 +142,15 @@ class Descent(FactorModel):
     loss: Loss = _DEFAULT_LOSS
     factors: int = 64
     iterations: int = 20
-    optimiser: Optimiser = _DEFAULT_OPTIMISER
+    optimizer: Optimizer = _DEFAULT_OPTIMIZER
     schedule: Schedule = _DEFAULT_SCHEDULE
     batches: Literal["users", "positives"] = "users"
     batch_size: int = 256
-    likes: int | None = 10
-    others: int | None = 300
-    negatives: Negatives = "uniform"
+    positives: int | None = 10
+    negatives: int | None = 300
+    negative_sampling: NegativeSampling = "uniform"
     popularity_power: float = 0.75
-    shared_others: bool = False
+    shared_negatives: bool = False
     scores: Scores | None = None
     temperature: float | None = None
     item_biases: bool | None = None
@@ -161,7 +164,7 @@ class Descent(FactorModel):
 
     def __post_init__(self) -> None:
         check_kind("loss", self.loss, Loss, "mfrank.SONG()")
-        check_kind("optimiser", self.optimiser, Optimiser, "mfrank.Adam(0.001)")
+        check_kind("optimizer", self.optimizer, Optimizer, "mfrank.Adam(0.001)")
         check_kind("schedule", self.schedule, Schedule, "mfrank.StepDecay()")
         for name in ("factors", "iterations", "batch_size"):
             check_count(name, getattr(self, name), 1)
@@ -172,10 +175,10 @@ class Descent(FactorModel):
         check_choice("init", self.init, ("spectral", "random"))
         if self.batches == "positives" and self.loss.remembers_users:
             raise ValueError(
-                f"{type(self.loss).__name__} remembers something of each user, who may stand in a "
-                'batch of positives more than once; use batches="users"'
+                f"{type(self.loss).__name__} keeps a state per user, and a batch of positives can "
+                'contain a user more than once; use batches="users"'
             )
-        _ = self._sampling  # which checks what is drawn
+        _ = self._sampling  # its constructor checks the sampling options
         check_above_zero(temperature=self._temperature)
         check_at_least_zero(weight_decay=self.weight_decay)
         if self.clip is not None:
@@ -189,7 +192,7 @@ class Descent(FactorModel):
         user_items: Any,
         *,
         start: Recommender | FactorStore | None = None,
-        stopping: EarlyStopping | None = None,
+        stopping: Stopping | None = None,
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         show_progress: bool = False,
@@ -198,26 +201,27 @@ class Descent(FactorModel):
 
         Parameters
         ----------
-        user_items : Interactions, sparse (users x items) of scipy's or CuPy's, or DataFrame
+        user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
         start : model or FactorStore, optional
-            Go on from its factors, with a fresh optimiser: an :class:`ALS`, or a ``Descent`` of
-            another loss as a warm-up. As in :meth:`ALS.fit`. Factors of cosines and distances are
-            drawn back to the sphere or into the ball; item biases, where this model has them, begin
-            such that factors that are there already rank items as the start does.
+            Continue from its factors with a fresh optimizer, such as an :class:`ALS`, or a
+            ``Descent`` with another loss as a warm-up; rows are matched as in :meth:`ALS.fit`. For
+            cosines and distances the factors are projected onto the sphere or into the ball. Item
+            biases, if the model has them, are initialized so that factors that the projection does
+            not change rank items as ``start`` does.
         stopping : EarlyStopping, optional
-            Stop where held-out interactions are no longer ranked better, and keep the best epoch;
-            ``iterations`` is then the most that there will be.
+            Stop when the ranking of held-out interactions no longer improves, and keep the best
+            epoch; ``iterations`` is then the maximum.
         callback : function, optional
-            Called after every epoch with its number from 0, its seconds, and the mean loss. This
-            model already holds the epoch's factors. A true result stops the fit. An exception,
-            Ctrl-C too, leaves it with the last complete epoch.
+            Called after every epoch with its number (from 0), its seconds, and the mean loss. The
+            model already has the epoch's factors. Returning true stops the fit. After an
+            exception, including Ctrl-C, the model has the last complete epoch.
         checkpoint : path, optional
-            Folder that keeps the whole state after every epoch. Where it holds that of an
-            interrupted fit with these options to these interactions, the fit goes on from there,
-            and ends with the bits it would have had without the interruption. A larger
-            ``iterations`` continues a fit that is complete.
+            Folder in which the whole state is saved after every epoch. If it contains the state of
+            an interrupted fit with the same data and options (``n_threads``, ``backend`` and
+            ``random_state`` may differ), the fit continues from there and ends with the same bits
+            as without the interruption. A larger ``iterations`` continues a finished fit.
         show_progress : bool, default False
-            Show epochs and time left on stderr.
+            Show epochs and the remaining time on stderr.
 
         Returns
         -------
@@ -226,48 +230,48 @@ class Descent(FactorModel):
         Raises
         ------
         ValueError, TypeError
-            Before any work: data without likes or with dislikes, a start, held-out interactions or
-            a checkpoint that do not fit.
+            Before any work: the data have no positives or have dislikes, a batch needs too much
+            memory, or ``start``, ``stopping`` or ``checkpoint`` do not match the data.
         MemoryError
-            Before any work: factors so wide that the machine has no memory for the fit.
+            Before any work: the fit would need more memory than the machine has.
         FloatingPointError
-            The fit diverges: the learning rate is too large. The last complete epoch is kept.
+            The fit diverges because the learning rate is too large. The model has the last
+            complete epoch.
         OSError
-            The checkpoint cannot be written. This model has the epoch that was to be saved, the
-            folder still that before.
+            The checkpoint cannot be written. The model has the epoch that was not saved, the
+            folder the one before.
         """
         self.__post_init__()
         data = Interactions.of(user_items)
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
-        rows = _likes(data, self.dtype)
+        rows = _positives(data, self.dtype)
         if checkpoint is not None and stopping is not None:
             raise ValueError(
-                "checkpoint and stopping do not go together: a checkpoint holds the last epoch, "
+                "checkpoint and stopping do not go together: a checkpoint has the last epoch, "
                 "not the best; stop by a callback, or evaluate afterwards"
             )
         batches, backend = Batches(self.batches, int(self.batch_size)), choose(self.backend)
         one = np.empty((1, 1), self.dtype)
-        kept_beside = sum(array.shape == one.shape for array in self.optimiser.state(one).values())
+        of_optimizer = sum(array.shape == one.shape for array in self.optimizer.state(one).values())
         check_width(
             data.n_users + data.n_items,
             int(self.factors),
             self.dtype,
             backend,
-            tables=2 + kept_beside,  # one that descends, one of the epoch before
+            tables=2 + of_optimizer,  # the current factors and a copy of the previous epoch's
             matrices=5 if self.init == "spectral" and start is None else 0,
         )
         warn_if_slow(self.backend)
-        in_reach = native.takes(backend.place(one))
-        check_room(rows, self.loss, batches, self._sampling, "summed" if in_reach else "held")
+        check_batch_memory(rows, self.loss, batches, self._sampling, backend)
         kept = None if checkpoint is None else Checkpoint.of(checkpoint, data)
         past = None if kept is None else kept.load(describe(self))
         store = start.store if isinstance(start, Recommender) else start
         random = generator(self.random_state)
         seed = int(random.integers(2**63))
-        tables = self._tables(data, store, random)
+        tables = self._tables(data, store, random, backend)
         sizes, place = Sizes(len(rows.indices), rows.n_rows, rows.n_columns), tables.backend.place
         memory = {name: place(array) for name, array in self.loss.memory(sizes).items()}
-        tables.begin(self.optimiser)
+        tables.begin(self.optimizer)
         history: list[Record] = []
         if kept is not None and past is not None:
             seed = kept.resume(past, tables, memory)
@@ -277,12 +281,12 @@ class Descent(FactorModel):
             rows,
             self._sampling,
             backend,
-            getattr(self.loss, "k", None),
+            self.loss.cutoff,
             self.n_threads,
         )
-        course = Course(
+        plan = DescentPlan(
             self.loss,
-            self.optimiser,
+            self.optimizer,
             self.schedule,
             self.iterations,
             batches,
@@ -290,7 +294,7 @@ class Descent(FactorModel):
             self.clip,
             seed,
         )
-        steps = descend(drawer, rows.counts, course, tables, memory, done=len(history))
+        steps = descend(drawer, rows.counts, plan, tables, memory, done=len(history))
         state = State(seed, tables, memory)
         save = None if kept is None else lambda store: kept.save(store, state)
         self._keep(steps, data, watch, history, save)
@@ -304,24 +308,38 @@ class Descent(FactorModel):
     def _temperature(self) -> float:
         if self.temperature is not None:
             return self.temperature
-        return _COLD if self._scores == "cosine" else 1.0
+        return _COSINE_TEMPERATURE if self._scores == "cosine" else 1.0
+
+    @property
+    def _has_item_biases(self) -> bool:
+        if self.item_biases is not None:
+            return self.item_biases
+        return self._scores == "cosine"
 
     @property
     def _sampling(self) -> Sampling:
         return Sampling(
-            self.likes, self.others, self.negatives, self.popularity_power, self.shared_others
+            self.positives,
+            self.negatives,
+            self.negative_sampling,
+            self.popularity_power,
+            self.shared_negatives,
         )
 
     def _tables(
-        self, data: Interactions, start: FactorStore | None, random: np.random.Generator
+        self,
+        data: Interactions,
+        start: FactorStore | None,
+        random: np.random.Generator,
+        backend: Backend,
     ) -> Tables:
-        """What the fit begins with."""
-        backend, scoring = choose(self.backend), SCORINGS[self._scores]
-        users, items = self._first_factors(data, start, random)
+        """Initial factors and biases."""
+        scoring = SCORINGS[self._scores]
+        users, items = self._first_factors(data, start, random, backend)
         for table in (users, items):
-            scoring.confine(Rows(table, np.arange(len(table))))
+            scoring.project_rows(Rows(table, np.arange(len(table)), backend, self.n_threads))
         biases = None
-        if self._scores == "cosine" if self.item_biases is None else self.item_biases:
+        if self._has_item_biases:
             untrained = scoring.stored(items, np.zeros(len(items), items.dtype))
             stored = first_biases(data, start, untrained)
             biases = scoring.trained(items, stored)[:, None] / self._temperature
@@ -330,27 +348,31 @@ class Descent(FactorModel):
         return Tables(users, items, biases, backend, scoring, self._temperature, self.n_threads)
 
     def _first_factors(
-        self, data: Interactions, start: FactorStore | None, random: np.random.Generator
+        self,
+        data: Interactions,
+        start: FactorStore | None,
+        random: np.random.Generator,
+        backend: Backend,
     ) -> tuple[Factors, Factors]:
-        width, how = int(self.factors), (choose(self.backend), self.n_threads)
+        width = int(self.factors)
         if start is not None:
-            return first_factors(data, width, self.dtype, random, start, *how)
+            return first_factors(data, width, self.dtype, random, start, backend, self.n_threads)
         if self.init == "spectral":
             rows = data.user_rows(self.dtype), data.item_rows(self.dtype)
-            return spectral_factors(*rows, width, random, self.dtype, *how)
+            return spectral_factors(*rows, width, random, self.dtype, backend, self.n_threads)
         users, items = (
             random_factors((n, width), random, self.dtype) for n in (data.n_users, data.n_items)
         )
         return users, items
 
 
-def _likes(data: Interactions, dtype: DTypeLike) -> CSR:
-    """The pattern of the interactions by users."""
+def _positives(data: Interactions, dtype: DTypeLike) -> CSR:
+    """Every user's positives, as a CSR without values; ValueError if there are dislikes."""
     values = data.user_items.data
     if values.size and values.min() < 0:
         raise ValueError(
             f"user_items has {int((values < 0).sum())} negative values, which mean dislikes; "
-            "ranking losses know likes only. Drop them with Interactions.at_least(0)"
+            "ranking losses accept positives only. Drop them with Interactions.at_least(0)"
         )
     refuse_no_likes(data)
     return data.user_rows(dtype).pattern()

@@ -1,4 +1,4 @@
-"""What estimators of factors share: taking up the steps of a fit, and being restored."""
+"""Base class of the factor estimators: consume the steps of a fit, restore a saved model."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Self
 import scipy.sparse as sp
 
 from mfrank.data.interactions import Interactions
-from mfrank.evaluation.stopping import EarlyStopping
-from mfrank.models.options import option_classes, runnable
-from mfrank.options import Parameters, describe, restore
-from mfrank.progress import follow
+from mfrank.models.option_checks import OPTION_KINDS, option_classes, runnable
+from mfrank.models.parameters import Parameters, describe, restore
+from mfrank.models.progress import follow
+from mfrank.models.shown import Fit, fit_of
+from mfrank.models.stopping import Stopping
 from mfrank.retrieval.recommender import Recommender
-from mfrank.steps import Record, Step
 from mfrank.store.factors import FactorStore
+from mfrank.store.step import Record, Step
 
 __all__ = ["Callback", "FactorModel", "Watch", "refuse_no_likes"]
 
@@ -27,15 +28,9 @@ Callback = Callable[[int, float, float | None], object]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Watch:
-    """Who looks at a fit after each epoch; the arguments of ``fit`` of these names.
+    """What runs after each epoch of a fit: the arguments of ``fit`` of the same names."""
 
-    Raises
-    ------
-    TypeError, ValueError
-        :meth:`of`: an argument that cannot look at a fit to these interactions.
-    """
-
-    stopping: EarlyStopping | None
+    stopping: Stopping | None
     callback: Callback | None
     show_progress: bool
 
@@ -43,31 +38,37 @@ class Watch:
     def of(
         cls,
         train: sp.csr_array,
-        stopping: EarlyStopping | None,
+        stopping: Stopping | None,
         callback: Callback | None,
         show_progress: bool,
     ) -> Self:
-        """Check them."""
+        """Check the arguments of a fit to ``train``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An argument has the wrong type, or ``stopping`` does not match ``train``.
+        """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function or None, got {callback!r}")
         if stopping is not None:
-            if not isinstance(stopping, EarlyStopping):
+            if not isinstance(stopping, Stopping):
                 raise TypeError(f"stopping must be an EarlyStopping or None, got {stopping!r}")
             stopping.check(train)
         return cls(stopping, callback, show_progress)
 
 
 def refuse_no_likes(data: Interactions) -> None:
-    """Raise where no entry is positive: of nothing that is liked there is nothing to learn."""
+    """Raise ValueError if no entry is positive, because there is nothing to learn from."""
     if not (data.user_items.data > 0).any():
         raise ValueError(
-            f"user_items has no positive entries, so there is nothing to fit to: {data}; look at "
-            "how it was made and filtered"
+            f"user_items has no positive entries, so there is nothing to fit to: {data}; check "
+            "how it was created and filtered"
         )
 
 
 class FactorModel(Parameters, Recommender):
-    """A recommender whose fit yields factors step by step."""
+    """A recommender whose fit yields factors after every epoch."""
 
     iterations: int
     n_threads: int
@@ -81,10 +82,10 @@ class FactorModel(Parameters, Recommender):
         history: Sequence[Record] = (),
         save: Callable[[FactorStore], None] | None = None,
     ) -> None:
-        """Take up the factors of epoch after epoch, at the end those of the best.
+        """Run the fit, storing each epoch's factors and, with ``stopping``, the best at the end.
 
-        Those on a device stay there until somebody looks at them. ``history`` is that of the
-        epochs before, where a fit goes on. What ``save`` raises leaves the epoch taken up.
+        Factors on a device stay there until they are read. ``history`` has the earlier epochs of a
+        resumed fit. If ``save`` raises, the model keeps the epoch that was to be saved.
         """
         records, values, stopping = list(history), list[float](), watch.stopping
         for step in follow(steps, self.iterations) if watch.show_progress else steps:
@@ -106,14 +107,17 @@ class FactorModel(Parameters, Recommender):
 
     @property
     def store(self) -> FactorStore:
-        """The fitted factors, in numpy, with their ids and history."""
+        """The fitted factors, as numpy arrays, with their ids and history."""
         self._store = self.placed.on_host()
         return self._store
 
+    def _fit_told(self) -> Fit | None:
+        return fit_of(self._store)
+
     def _take(self, step: Step, data: Interactions, records: list[Record]) -> None:
-        """Hold the factors of an epoch in place of those before."""
+        """Replace the model's factors by those of an epoch."""
         self._store = self._stored(data, step, records)
-        self._seen = copy(data.user_items)  # whose arrays nobody can write to
+        self._seen = copy(data.user_items)  # shallow: the arrays are read-only
 
     def _stored(self, data: Interactions, step: Step, history: Sequence[Record]) -> FactorStore:
         return FactorStore(
@@ -133,15 +137,15 @@ class FactorModel(Parameters, Recommender):
         if store.fitter["name"] != cls.__name__:
             raise ValueError(
                 f"the store was fitted by {store.fitter['name']}, not {cls.__name__}; "
-                "mfrank.load takes any"
+                "mfrank.load loads any model"
             )
         options = store.fitter["options"]
         try:
             here = dict(options)
-            if "backend" in here:  # which a model that came from implicit has not
+            if "backend" in here:  # a model read from implicit has none
                 here["backend"] = runnable(here["backend"])
             known = {cls.__name__: cls, **option_classes()}
-            model: Self = restore({**store.fitter, "options": here}, known)
+            model: Self = restore({**store.fitter, "options": here}, known, OPTION_KINDS)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the options saved with the model are damaged: {error}") from error
         model._adopt(store)

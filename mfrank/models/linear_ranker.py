@@ -11,63 +11,66 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.amounts import check_at_least_zero, check_count
+from mfrank.arrays.checks import check_at_least_zero, check_count
+from mfrank.arrays.random import Seed, generator
 from mfrank.data.judged import Judged, feature_matrix
 from mfrank.data.scaling import Scaling
-from mfrank.linear_descent import descend_linear
-from mfrank.models.options import check_kind, option_classes, warn_if_slow
-from mfrank.optimisers import Adam, Optimiser
-from mfrank.options import Parameters, describe, restore
-from mfrank.progress import follow
-from mfrank.query_lists import QueryLists
+from mfrank.descent.judged_lists import QueryLists
+from mfrank.descent.linear import descend_linear
+from mfrank.descent.optimizers import Adam, Optimizer
+from mfrank.losses import Loss
+from mfrank.losses.list_net import ListNet
+from mfrank.models.linear_store import LinearStore
+from mfrank.models.option_checks import OPTION_KINDS, check_kind, option_classes, warn_if_slow
+from mfrank.models.parameters import Parameters, describe, restore
+from mfrank.models.progress import follow
+from mfrank.models.shown import Fit
 from mfrank.retrieval.recommender import NotFittedError
-from mfrank.seeds import Seed, generator
-from mfrank.store.linear import LinearStore
-from mfrank.trainers import Loss
-from mfrank.trainers.list_net import ListNet
 
 __all__ = ["LinearRanker"]
 
 Floats = NDArray[np.float64]
 
-_DEFAULT_LOSS, _DEFAULT_OPTIMISER = ListNet(), Adam(0.01)
-_MOST_RELEVANT = 1000  # 2^1000 is a float, 2^1024 none
+_DEFAULT_LOSS, _DEFAULT_OPTIMIZER = ListNet(), Adam(0.01)
+_MOST_RELEVANT = 1000  # 2^1000 fits in a float64, 2^1024 does not
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LinearRanker(Parameters):
-    """Scores x . w of documents with features x, fitted to judged documents by any ranking loss.
+    """A linear scorer x . w of document features x, fitted to judged documents by a ranking loss.
 
-    A query's list is all of its documents: those of relevance above 0 are its likes, of gain
-    2^relevance - 1. The fit skips queries with nothing relevant. Losses of binary relevance (BPR,
-    SOPRC, SmoothAP, SOLC, sparsemax) take all likes as equal; the others rank likes by their grades
-    too. Weights start at 0; there is no intercept, which would rank nothing.
+    A query's list consists of all its documents. Those with relevance above 0 are its positives,
+    with gain 2^relevance - 1; queries without positives are skipped. Losses for binary relevance
+    (BPR, SOPRC, SmoothAP, SOLC, sparsemax) treat all positives as equal; the others also rank the
+    positives by grade. Weights start at 0. There is no intercept, because it would not change any
+    ranking.
 
     Parameters
     ----------
     loss : Loss, default ListNet()
-        Of ``mfrank.trainers``. Where it looks at the first k places only, the ideal gain is that of
-        these.
-    optimiser : Optimiser, default Adam(0.01)
-        Of ``mfrank.optimisers``, or ``Langevin``.
+        Any loss of ``mfrank.losses`` except SML, or your own. If it has a cutoff k, the ideal gain
+        is that of the first k positions.
+    optimizer : Optimizer, default Adam(0.01)
+        An optimizer of ``mfrank.descent.optimizers``, or ``Langevin``.
     iterations : int, default 50
         Epochs of a fit, >= 1.
     batch_size : int, default 32
-        Queries of a batch, over whose losses is averaged.
+        Queries per batch, >= 1; the batch loss is their mean.
     weight_decay : float, default 0.0
-        >= 0, times the weights added to the slopes.
+        >= 0. This times the weights is added to their gradient.
     scale : bool, default True
-        Whether features are brought to mean 0 and deviation 1 of the training documents; what is
-        constant there counts for nothing. Optimiser and weight decay see scaled features.
+        Whether to scale features to mean 0 and standard deviation 1 over the training documents;
+        features that are constant there are ignored. The optimizer and weight decay work on the
+        weights of the scaled features.
     random_state : int, numpy.random.Generator or None, default None
         Seed of the batches. The same seed gives the same bits.
 
     Attributes
     ----------
     coefficients : float64, shape (n_features,)
-        Weights of the features as they are given.
+        Weights of the unscaled features.
     history : list of dict
-        Epoch, seconds and mean loss.
+        Epoch, seconds and mean loss of each epoch.
 
     Examples
     --------
@@ -79,21 +82,21 @@ class LinearRanker(Parameters):
     """
 
     loss: Loss = _DEFAULT_LOSS
-    optimiser: Optimiser = _DEFAULT_OPTIMISER
+    optimizer: Optimizer = _DEFAULT_OPTIMIZER
     iterations: int = 50
     batch_size: int = 32
     weight_decay: float = 0.0
     scale: bool = True
     random_state: Seed = None
-    _store: LinearStore | None = field(default=None, init=False, repr=False)
+    _store: LinearStore | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         check_kind("loss", self.loss, Loss, "mfrank.ListNet()")
-        check_kind("optimiser", self.optimiser, Optimiser, "mfrank.Adam(0.01)")
-        if self.loss.between:
+        check_kind("optimizer", self.optimizer, Optimizer, "mfrank.Adam(0.01)")
+        if self.loss.pair_scores:
             raise ValueError(
-                f"loss {type(self.loss).__name__} is of distances between items, which documents "
-                "have no factors for; take another, such as mfrank.ListNet()"
+                f"loss {type(self.loss).__name__} needs distances between item factors, which "
+                "documents do not have; use another, such as mfrank.ListNet()"
             )
         for name in ("iterations", "batch_size"):
             check_count(name, getattr(self, name), 1)
@@ -116,20 +119,24 @@ class LinearRanker(Parameters):
         ----------
         judged : Judged
         start : array-like, shape (n_features,), optional
-            Coefficients to go on from, such as another ranker's; default 0.
+            Initial coefficients, such as another ranker's; default 0.
         callback : function, optional
-            Called after every epoch with its number from 0, its seconds and the mean loss. This
-            ranker already holds the epoch's weights. A true result stops the fit.
+            Called after every epoch with its number (from 0), its seconds and the mean loss. The
+            ranker already has the epoch's weights. Returning true stops the fit.
         show_progress : bool, default False
-            Show epochs and time left on stderr.
+            Show epochs and the remaining time on stderr.
+
+        Returns
+        -------
+        self
 
         Raises
         ------
         TypeError, ValueError
-            Before any work: nothing is relevant, relevance is beyond what gains 2^relevance - 1 can
-            tell apart, or a start that does not fit.
+            Before any work: no document is relevant, a relevance is above 1000 (gains are
+            2^relevance - 1), or ``start`` has the wrong shape or is not finite.
         FloatingPointError
-            The fit diverges. The ranker keeps the last complete epoch.
+            The fit diverges. The ranker has the last complete epoch.
         """
         self.__post_init__()
         if callback is not None and not callable(callback):
@@ -142,7 +149,7 @@ class LinearRanker(Parameters):
             queries,
             self.loss,
             _first_weights(start, scaling),
-            self.optimiser,
+            self.optimizer,
             iterations=self.iterations,
             batch_size=self.batch_size,
             decay=self.weight_decay,
@@ -158,27 +165,32 @@ class LinearRanker(Parameters):
 
     @property
     def store(self) -> LinearStore:
-        """The fitted weights with their scaling and history."""
+        """The fitted weights with their feature scaling and history."""
         if self._store is None:
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
         return self._store
 
     @property
     def coefficients(self) -> Floats:
-        """Weights of the features as they are given, float64, shape (n_features,)."""
+        """Weights of the unscaled features, float64, shape (n_features,)."""
         return self.store.coefficients
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """One record an epoch."""
+        """One record per epoch."""
         return [dict(record) for record in self.store.history]
 
     def score(self, features: Judged | ArrayLike) -> Floats:
-        """Scores of documents, shape (n_documents,); they compare within a query only.
+        """Score documents, float64, shape (n_documents,); comparable within a query only.
 
         Parameters
         ----------
         features : Judged, or array-like of shape (n_documents, n_features)
+
+        Raises
+        ------
+        ValueError, TypeError
+            ``features`` are not finite numbers, or have another number of columns than the fit.
         """
         coefficients = self.coefficients
         given = features.features if isinstance(features, Judged) else feature_matrix(features)
@@ -190,41 +202,48 @@ class LinearRanker(Parameters):
         return scores
 
     def rank(self, features: ArrayLike) -> NDArray[np.int64]:
-        """One query's documents, the best first, as rows of ``features``; ties by lower row."""
+        """Rank one query's documents: rows of ``features``, best first, ties by lower row."""
         return np.argsort(-self.score(features), kind="stable")
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Save as a folder of arrays with a manifest, in place of a ranker saved there.
+        """Save as a folder of arrays with a manifest, replacing a ranker saved there.
 
-        Whatever happens, the folder holds either the old ranker or the new one; nothing is pickled.
+        The save is atomic: the folder has either the old ranker or the new one. Nothing is pickled.
 
         Raises
         ------
         ValueError
-            The folder holds anything else.
+            A weight is not finite, or the folder contains anything but a saved ranker.
         """
         return self.store.save(folder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, verify: bool = False) -> Self:
-        """Load what :meth:`save` saved; ``verify`` compares every file with its checksum.
+        """Load a ranker saved by :meth:`save`; ``verify`` checks the checksum of every file.
 
         Raises
         ------
         FileNotFoundError, ValueError
-            There is no such folder; or it holds something else, or is damaged.
+            The folder does not exist, contains something else, or is damaged.
         """
         store = LinearStore.load(folder, verify=verify)
         try:
-            ranker: Self = restore(store.fitter, {cls.__name__: cls, **option_classes()})
+            ranker: Self = restore(
+                store.fitter, {cls.__name__: cls, **option_classes()}, OPTION_KINDS
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the options saved in {folder} are damaged: {error}") from error
         ranker._store = store
         return ranker
 
+    def _fit_told(self) -> Fit | None:
+        if self._store is None:
+            return None
+        return Fit(f"{len(self._store.weights):,} features", self._store.history)
+
 
 def _query_lists(judged: Judged, loss: Loss) -> QueryLists:
-    """Lists of the queries, if a fit can learn from them."""
+    """The queries' lists; raise if a fit cannot learn from them."""
     if not isinstance(judged, Judged):
         raise TypeError(
             f"judged must be a mfrank.Judged(features, relevance, queries), got {judged!r}"
@@ -237,12 +256,11 @@ def _query_lists(judged: Judged, loss: Loss) -> QueryLists:
             f"relevance must be at most {_MOST_RELEVANT}, as gains are 2^relevance - 1; got "
             f"{most:g}: turn counts into grades, such as 0 to 4"
         )
-    cutoff = getattr(loss, "k", None)
-    return QueryLists(judged.relevance, judged.query_rows, judged.n_queries, cutoff)
+    return QueryLists(judged.relevance, judged.query_rows, judged.n_queries, loss.cutoff)
 
 
 def _first_weights(start: ArrayLike | None, scaling: Scaling) -> Floats:
-    """Weights of scaled features that give the coefficients, shape (1, n_features)."""
+    """Weights of the scaled features that correspond to ``start``, shape (1, n_features)."""
     n_features = len(scaling.factors)
     if start is None:
         return np.zeros((1, n_features))

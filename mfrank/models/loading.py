@@ -1,4 +1,4 @@
-"""Load any saved model of factors as the class that saved it."""
+"""Load any saved recommender as the class that saved it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from mfrank.models.als import ALS
 from mfrank.models.descent import Descent
-from mfrank.models.page_rank import SupervisedPageRank
+from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 
@@ -20,7 +20,10 @@ _MODELS: dict[str, type[Recommender]] = {
 def load(
     folder: str | os.PathLike[str], *, mmap: bool = False, verify: bool = False
 ) -> Recommender:
-    """Load any saved model as the class that saved it; see :meth:`mfrank.FactorStore.load`."""
+    """Load any saved model as the class that saved it; see :meth:`mfrank.FactorStore.load`.
+
+    A store of any other fitter is loaded as a plain :class:`mfrank.Recommender`.
+    """
     store = FactorStore.load(folder, mmap=mmap, verify=verify)
     model = _MODELS.get(store.fitter["name"], Recommender)
     return model._from_folder(folder, store)

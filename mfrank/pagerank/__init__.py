@@ -1,6 +1,6 @@
 """Supervised PageRank: random walks whose node and edge weights are learned from features.
 
-Bogolubsky et al. 2016, after Zhukovskii et al. 2014. What the rest of mfrank may use of it:
+Bogolubsky et al. 2016, "the paper" in this package, after Zhukovskii et al. 2014.
 """
 
 from mfrank.pagerank.gbn import GBN

@@ -1,7 +1,7 @@
-"""What iterations owe to the accuracy of the loss and of its gradient that a method asks for.
+"""Step counts and tolerances that guarantee an accuracy of the loss and of its gradient.
 
-Either step counts that do on any graph, as Lemmas 1 and 2 have them, or tolerances of each query's
-iteration, which then ends by its certificate, mostly much sooner.
+Step counts (Lemmas 1 and 2) are sufficient on any graph. Tolerances are per query, for iterations
+that end by certificate, mostly much sooner.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Floats = NDArray[np.float64]
 
 
 def steps_for_loss(n_pairs: int, error: float, alpha: float) -> int:
-    """N of Lemma 1, |f~ - f| <= ``error`` by Nesterov and Nemirovski's method.
+    """N of Lemma 1: steps of Nesterov and Nemirovski's method until |f~ - f| <= ``error``.
 
-    ``n_pairs`` is r, the most pairs of a query. The lemma holds for margins up to 1: its proof
-    takes (A pi + b)_+ for at most 1, where it is at most 1 + b, but has a factor 2 to spare.
+    ``n_pairs`` is r, the largest number of pairs of a query. The lemma holds for margins up to 1:
+    its proof bounds (A pi + b)_+ by 1 instead of 1 + b, but has a factor 2 to spare.
     """
     return _steps(8 * n_pairs / error, alpha)
 
@@ -37,7 +37,7 @@ def steps_for_loss(n_pairs: int, error: float, alpha: float) -> int:
 def steps_for_gradient(
     n_pairs: int, sensitivity: float, error: float, alpha: float
 ) -> tuple[int, int]:
-    """N1 and N2 of Lemma 2, no component of g~ further than ``error`` from the gradient's.
+    """N1 and N2 of Lemma 2: steps until no component of g~ is off by more than ``error``.
 
     ``sensitivity`` is beta1, see :func:`mfrank.pagerank.gradient.sensitivity`.
     """
@@ -46,10 +46,10 @@ def steps_for_gradient(
 
 
 def tolerances_for_loss(pairs: Pairs, error: float) -> Floats:
-    """Errors of each query's pi, in the 1-norm, that leave f within ``error``; at most 1.
+    """Allowed 1-norm errors of each query's pi, so that f is within ``error``; at most 1.
 
-    With lags u = (A pi + b)_+ <= most, and at most deg pairs of a node, an error e of pi changes
-    the query's loss by 2 e deg most + deg e^2 at most.
+    With (A pi + b)_+ <= most and at most deg pairs per node, an error e of pi changes the query's
+    loss by at most 2 e deg most + deg e^2.
     """
     with np.errstate(divide="ignore"):
         return np.asarray(np.minimum(1.0, error / (pairs.degrees * (2 * pairs.most + 1))))
@@ -58,10 +58,10 @@ def tolerances_for_loss(pairs: Pairs, error: float) -> Floats:
 def tolerances_for_gradient(
     pairs: Pairs, sensitivity: float, error: float, alpha: float
 ) -> tuple[Floats, Floats]:
-    """Errors of each query's pi (1-norm) and lam (spread) that leave the gradient within ``error``.
+    """Allowed errors of each query's pi (1-norm) and lam (spread) for a gradient within ``error``.
 
-    Half of ``error`` for each in :func:`mfrank.pagerank.gradient.gradient_error`, where the spread
-    of lam is at most that of c over alpha, and that 2 deg most.
+    Each gets half of ``error`` in :func:`mfrank.pagerank.gradient.gradient_error`. The spread of
+    lam is at most that of c over alpha, and the spread of c at most 2 deg most.
     """
     half = error / (2 * sensitivity)
     of_pi = 2 * pairs.degrees * ((1 - alpha) * pairs.most + 1) / alpha
@@ -70,7 +70,7 @@ def tolerances_for_gradient(
 
 
 def loss_error(pairs: Pairs, pi: Stationary) -> float:
-    """Bound of |f~ - f| from the errors of pi; rounding apart."""
+    """Bound on |f~ - f| from the errors of pi, without rounding errors."""
     errors = 2 * pi.errors * pairs.loads(pi.values) + pairs.degrees * pi.errors**2
     return float(errors.mean())
 

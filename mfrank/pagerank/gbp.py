@@ -9,34 +9,34 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.amounts import check_above_zero, check_at_least_zero, check_count
+from mfrank.arrays.checks import check_above_zero, check_at_least_zero, check_count
+from mfrank.arrays.random import Seed, generator
 from mfrank.pagerank.problem import Problem
 from mfrank.pagerank.tuned import Ball, Tuned
-from mfrank.seeds import Seed, generator
 
 __all__ = ["GBP"]
 
 
 @dataclass(frozen=True)
 class GBP:
-    """Gradient descent of one step size, with walks of one length and no accuracy in view.
+    """Projected gradient descent with a fixed step size and a fixed number of walk steps.
 
     Parameters
     ----------
     step_size : float, default 100.0
         > 0; the paper compares 50, 100, 200 and 500.
     walk_steps : int, default 100
-        Steps of both iterations, N1 = N2 (the paper's).
+        Steps of the iterations for pi and for its adjoint, N1 = N2 (the paper's).
     tolerance : float, default 1e-5
-        >= 0; learning ends after a step that lowers the loss by less (the paper's).
+        >= 0; learning ends when a step lowers the loss by less (the paper's).
     radius : float, default 0.99
-        > 0, of the ball around 1 that weights are kept in; none falls below 0.01.
+        > 0, of the ball around 1 that contains the weights; each stays >= 0.01.
     iterations : int, default 1000
-        Most steps.
+        Maximum number of steps.
     batch_size : int or None, default None
-        Queries whose mean loss a step goes down, drawn without replacement from those that compare
-        any pages until all were there, and again. There is then no end by ``tolerance``: a step's
-        loss is that of its own queries, before it. None takes all (the paper's).
+        Queries per step, drawn without replacement from those with pairs until all were used, then
+        again. ``tolerance`` is then ignored, because a step's loss is that of its own batch before
+        the step. None uses all queries in every step (the paper's).
     random_state : int, numpy.random.Generator or None, default None
         Seed of the batches.
     """
@@ -60,7 +60,7 @@ class GBP:
         generator(self.random_state)
 
     def learn(self, problem: Problem, start: ArrayLike | None = None) -> Iterator[Tuned]:
-        """Yield after every step; the last is the answer."""
+        """Yield after every step; the last one is the result."""
         weights = Ball(self.radius).start(start, problem.n_weights)
         if self.batch_size is None:
             yield from self._on_all(problem, weights)

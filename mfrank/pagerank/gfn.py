@@ -10,10 +10,10 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.amounts import check_above_zero, check_count
+from mfrank.arrays.checks import check_above_zero, check_count
+from mfrank.arrays.random import Seed, generator
 from mfrank.pagerank.problem import Problem
 from mfrank.pagerank.tuned import LEAST, Ball, Tuned
-from mfrank.seeds import Seed, generator
 
 __all__ = ["GFN", "probe_slope"]
 
@@ -23,20 +23,20 @@ Floats = NDArray[np.float64]
 def probe_slope(
     loss: Callable[[Floats], float], at: Floats, loss_there: float, along: Floats, reach: float
 ) -> Floats:
-    """(m / mu) (f(x + mu xi) - f(x)) xi, whose mean over unit xi is the gradient of f smoothed."""
+    """(m / mu) (f(x + mu xi) - f(x)) xi; its mean over unit xi is the gradient of a smoothed f."""
     return len(at) / reach * (loss(at + reach * along) - loss_there) * along
 
 
 @dataclass(frozen=True)
 class GFN:
-    """Gradient-free learning: steps along random directions by how the loss changes there.
+    """Gradient-free learning: steps along random directions, by the change of the loss there.
 
-    Where the loss is convex around its minimum, the mean of the best loss is within ``epsilon`` of
-    it after M = 128 m L R^2 / epsilon steps (Theorem 2), if L is the gradient's Lipschitz constant.
-    Steps are as long as 1 / (8 m L), probes mu = sqrt(2 epsilon / (L (m + 8))). At the paper's
-    constants and m = 78, mu is .0153, but weights of the ball may be .01: probes would leave the
-    positive orthant. So the weights are kept in the ball of radius R - mu, none below .01 + mu, and
-    their probes in that of R, none below .01.
+    If the loss is convex around its minimum, the expected best loss is within ``epsilon`` of it
+    after M = 128 m L R^2 / epsilon steps (Theorem 2), with L the gradient's Lipschitz constant. The
+    step size is 1 / (8 m L), the probe length mu = sqrt(2 epsilon / (L (m + 8))). For the paper's
+    constants and m = 78, mu is .0153, but weights in the ball may be .01, so that probes could
+    leave the positive orthant. Therefore the weights stay in the ball of radius R - mu and
+    >= .01 + mu, which keeps the probes in the ball of radius R and >= .01.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class GFN:
     smoothness : float, default 1e-4
         > 0, the Lipschitz constant L (the paper's); too small a value overshoots.
     radius : float, default 0.99
-        > 0, R of the ball around 1 that probes are kept in (the paper's); none falls below 0.01.
+        > 0, R of the ball around 1 that contains the probes (the paper's); each stays >= 0.01.
     iterations : int or None, default None
-        Steps; None takes the theorem's M (the paper's settings at m = 78: 978,532).
+        Number of steps; None takes the theorem's M (978,532 for the paper's settings, m = 78).
     random_state : int, numpy.random.Generator or None, default None
         Seed of the directions.
     """
@@ -70,23 +70,23 @@ class GFN:
         return math.sqrt(2 * self.epsilon / (self.smoothness * (m + 8)))
 
     def steps(self, m: int) -> int:
-        """Steps M with m weights."""
+        """Number of steps M with m weights."""
         if self.iterations is not None:
             return self.iterations
         return math.ceil(128 * m * self.smoothness * self.radius**2 / self.epsilon)
 
     def error(self, m: int) -> float:
-        """Accuracy delta that the loss is asked for with m weights."""
+        """Accuracy delta of the loss with m weights."""
         root = math.sqrt(self.smoothness * (m + 8))
         return float(self.epsilon**1.5) * math.sqrt(2) / (16 * m * self.radius * root)
 
     def learn(self, problem: Problem, start: ArrayLike | None = None) -> Iterator[Tuned]:
-        """Yield after every step; the last that is best is the answer.
+        """Yield after every step; the last one with ``is_best`` is the result.
 
         Raises
         ------
         ValueError
-            If probes are so long that no weights have all of theirs in the ball.
+            Probes are so long that they leave the ball from any weights.
         """
         m = problem.n_weights
         reach, error = self.reach(m), self.error(m)
@@ -94,8 +94,8 @@ class GFN:
         if reach >= longest:
             raise ValueError(
                 f"epsilon {self.epsilon:g} and smoothness {self.smoothness:g} make probes of "
-                f"length {reach:g}, where {longest:g} leads out of the ball of radius "
-                f"{self.radius:g}; lower epsilon or raise smoothness"
+                f"length {reach:g}, but in the ball of radius {self.radius:g} they must be shorter "
+                f"than {longest:g}; lower epsilon or raise smoothness"
             )
         ball, random = Ball(self.radius - reach, LEAST + reach), generator(self.random_state)
         weights = ball.start(start, m)
@@ -104,8 +104,8 @@ class GFN:
         for step in range(1, self.steps(m) + 1):
             along = random.standard_normal(m)
             along /= np.linalg.norm(along)
-            slope = probe_slope(lambda x: problem.loss(x, error), weights, loss, along, reach)
-            weights = ball.project(weights - slope / (8 * m * self.smoothness))
+            estimate = probe_slope(lambda x: problem.loss(x, error), weights, loss, along, reach)
+            weights = ball.project(weights - estimate / (8 * m * self.smoothness))
             loss = problem.loss(weights, error)
             now = perf_counter()
             yield Tuned(step, now - began, loss, weights, loss < least)

@@ -1,8 +1,9 @@
-"""The gradient of the loss in the features' weights, by one more linear system: the adjoint.
+"""The gradient of the loss by the feature weights, from one more linear system: the adjoint.
 
-With c = dl/dpi, lam = c + (1 - alpha) P lam gives c' dpi/dphi = lam' Pi0, where Pi0 is (3.4). Its
-columns sum to 0, so lam matters up to constants only, and P brings its spread, (max - min) / 2,
-down. The paper's way (:mod:`mfrank.pagerank.jacobian`) iterates all m columns of dpi/dphi instead.
+With c = dl/dpi and lam = c + (1 - alpha) P lam, c' dpi/dphi = lam' Pi0, where Pi0 is (3.4). The
+columns of Pi0 sum to 0, so lam matters only up to a constant, and the iteration contracts its
+spread, (max - min) / 2. The paper iterates all m columns of dpi/dphi instead
+(``tests/support/jacobian.py``).
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.blas import single_threaded
-from mfrank.chains import Until
+from mfrank.arrays.threads import single_threaded
+from mfrank.backends.walks import Until
 from mfrank.pagerank.loss import Pairs
 from mfrank.pagerank.stationary import Stationary, Walker, steps_within
 from mfrank.pagerank.transitions import Transitions
@@ -30,8 +31,9 @@ class Adjoint(NamedTuple):
     ----------
     values : float64, shape (n_nodes,)
     errors : float64, shape (n_queries,)
-        Bound of the spread of what each query's part differs from the exact one by, rounding apart.
+        Bound on the spread of each query's error, without rounding errors.
     steps : int64, shape (n_queries,)
+        Iterations of each query.
     """
 
     values: Floats
@@ -39,43 +41,43 @@ class Adjoint(NamedTuple):
     steps: NDArray[np.int64]
 
 
-def adjoint(transitions: Transitions, slopes: Floats, until: Until, walker: Walker) -> Adjoint:
-    """Iterate lam <- c + (1 - alpha) P lam from lam = c; N2 steps keep N2 + 1 terms of its series.
+def adjoint(transitions: Transitions, gradients: Floats, until: Until, walker: Walker) -> Adjoint:
+    """Iterate lam <- c + (1 - alpha) P lam from lam = c; N2 steps sum N2 + 1 terms of the series.
 
-    The spread of the error is at most (1 - alpha) / alpha times that of the last change.
+    The spread of the error is at most (1 - alpha) / alpha times the spread of the last change.
     """
     walked = walker.backend.walk(
         transitions.backward,
-        slopes[:, None],
-        slopes[:, None],
+        gradients[:, None],
+        gradients[:, None],
         1 - walker.alpha,
         until._replace(norm="spread"),
         walker.n_threads,
     )
     begins = transitions.graphs.nodes
-    left = (1 - walker.alpha) ** (walked.steps + 1) / walker.alpha * _spreads(slopes, begins)
+    left = (1 - walker.alpha) ** (walked.steps + 1) / walker.alpha * _spreads(gradients, begins)
     by_change = (1 - walker.alpha) / walker.alpha * walked.changes
     return Adjoint(walked.values[:, 0], np.minimum(left, by_change), walked.steps)
 
 
 def adjoint_within(
-    transitions: Transitions, slopes: Floats, tolerance: Floats, walker: Walker
+    transitions: Transitions, gradients: Floats, tolerance: Floats, walker: Walker
 ) -> Adjoint:
-    """Iterate until the spreads of the errors are at most ``tolerance``, by certificate."""
-    spreads = _spreads(slopes, transitions.graphs.nodes)
+    """Iterate until the spread of each query's error is at most ``tolerance``, by certificate."""
+    spreads = _spreads(gradients, transitions.graphs.nodes)
     part = np.divide(
         walker.alpha * tolerance, spreads, out=np.ones_like(spreads), where=spreads > 0
     )
     change = walker.alpha / (1 - walker.alpha) * tolerance
     until = Until(steps_within(2 * float(part.min()), walker.alpha), change)
-    return adjoint(transitions, slopes, until, walker)
+    return adjoint(transitions, gradients, until, walker)
 
 
 def gradient(transitions: Transitions, values: Floats, lam: Floats, alpha: float) -> Floats:
     """Gradient of the mean loss over queries, lam' Pi0 / |Q|, shape (m1 + m2,).
 
-    Nodes without edges restart, so their rows of P depend on phi1 too: the part pi_D of ``values``
-    that they hold adds to that of the restarts ((2.4) and (A.11) of the paper leave it out).
+    A walk restarts from nodes without edges, so their rows of P depend on phi1 too: their
+    probability pi_D adds to that of the restarts ((2.4) and (A.11) of the paper omit it).
     """
     graphs, keep = transitions.graphs, 1 - alpha
     seeds, query = graphs.seeds, graphs.query_of[graphs.seeds]
@@ -96,15 +98,21 @@ def gradient(transitions: Transitions, values: Floats, lam: Floats, alpha: float
 
 
 def sensitivity(transitions: Transitions) -> float:
-    """A bound of the 1-norm of every column of Pi0, beta1 = 2 / min phi.
+    """Bound on the 1-norm of every column of Pi0, beta1 = 2 / min phi.
 
-    The column of weight j is 2 (alpha + (1 - alpha) pi_D) / phi_j at most, or 2 (1 - alpha)
-    (1 - pi_D) / phi_j, because the features are >= 0. The paper's (A.11) sums over all nodes.
+    Because features are >= 0, the norm for weight j is at most 2 (alpha + (1 - alpha) pi_D) / phi_j
+    for node features and 2 (1 - alpha) (1 - pi_D) / phi_j for edge features. The paper's (A.11)
+    sums over all nodes.
+
+    Raises
+    ------
+    ValueError
+        A weight is 0.
     """
     least = float(transitions.weights.min())
     if least <= 0:
         raise ValueError(
-            "weights must be > 0 for a gradient of known accuracy; the learners keep them so"
+            "weights must be > 0 for a gradient of known accuracy, as the learners ensure"
         )
     return 2 / least
 
@@ -112,10 +120,10 @@ def sensitivity(transitions: Transitions) -> float:
 def gradient_error(
     transitions: Transitions, pairs: Pairs, pi: Stationary, lam: Adjoint, alpha: float
 ) -> float:
-    """Bound of every component's error, from the errors of both iterations; rounding apart.
+    """Bound on every component's error from the errors of both iterations, without rounding errors.
 
-    With e1 = |pi~ - pi|, e2 = spread(lam~ - its limit): Pi0 is off by beta (1 - alpha) e1, c by
-    2 deg e1 and so lam by 2 deg e1 / alpha more.
+    Let e1 = |pi~ - pi|, and e2 the spread of lam~'s error. Pi0 is off by beta (1 - alpha) e1, and c
+    by 2 deg e1, which adds 2 deg e1 / alpha to e2.
     """
     spreads = _spreads(lam.values, transitions.graphs.nodes)
     of_lam = lam.errors + 2 * pairs.degrees * pi.errors / alpha

@@ -1,4 +1,4 @@
-"""Graphs of queries, held as one: nodes, edges and features of all of them end to end."""
+"""Graphs of all queries in one structure: nodes, edges and features are concatenated."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.csr import CSR
-from mfrank.lazy import lazy
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.lazy import lazy
 from mfrank.pagerank import checks as check
 
 __all__ = ["Backlinks", "Graphs"]
@@ -21,14 +21,14 @@ Floats = NDArray[np.float64]
 
 
 class Backlinks(NamedTuple):
-    """The edges by their targets.
+    """The edges grouped by target.
 
     Attributes
     ----------
     rows : CSR, n_nodes rows and columns, without values
-        Row i holds the sources of the edges to i.
+        Row i contains the sources of the edges to node i.
     edges : int64, shape (n_edges,)
-        Number of the edge (by sources) at each place of ``rows``.
+        Index of each entry of ``rows`` in :attr:`Graphs.links`.
     """
 
     rows: CSR
@@ -37,36 +37,37 @@ class Backlinks(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graphs:
-    """A directed graph for each query, with the features that weigh its nodes and edges.
+    """One directed graph per query, with the features that determine node and edge weights.
 
-    Nodes are numbered through all queries; no edge leads from one query's graph to another's. Made
-    by :meth:`from_edges` or by :class:`mfrank.pagerank.Sessions`. (Zhukovskii et al. 2014; the
-    notation of the Supervised PageRank paper is in brackets.)
+    Nodes are numbered across all queries; no edge leads from one query's graph to another's. Made
+    by :meth:`from_edges`, :meth:`mfrank.pagerank.Sessions.graphs` or
+    :func:`mfrank.pagerank.similar_items`. (Zhukovskii et al. 2014; the notation of the Supervised
+    PageRank paper is in brackets.)
 
     Attributes
     ----------
     nodes : int64, shape (n_queries + 1,)
         Query q has the nodes ``nodes[q]:nodes[q + 1]`` [V_q].
     links : CSR, n_nodes rows and columns, without values
-        Row i holds the targets of the edges from node i, ascending [E_q].
+        Row i contains the targets of the edges from node i, ascending [E_q].
     node_features : float64, shape (n_nodes, m1)
         >= 0 [V].
     edge_features : float64, shape (n_edges, m2)
         >= 0, in the order of ``links`` [E].
     seeds : int64, shape (n_seeds,)
-        Nodes where walks begin and restart, ascending, at least one a query [U_q].
+        Nodes where walks begin and restart, ascending, at least one per query [U_q].
     labels : float64, shape (n_nodes,)
-        Graded relevance to the query, more is better; NaN where not judged.
+        Graded relevance to the query, higher is better; NaN where not judged.
     queries : int64, shape (n_queries,)
-        Row of each query among whatever it stands for.
+        Caller's row of each query, such as the user's row.
     pages : int64, shape (n_nodes,)
-        Row of the page or item that each node is, ascending within a query.
+        Row of each node's page or item, ascending within a query.
 
     Raises
     ------
     ValueError, TypeError
-        Shapes that do not fit, negative features or features that are not finite, a query without
-        nodes or seeds, an edge between queries.
+        Shapes do not match, features are negative or not finite, a query has no nodes or no seeds,
+        or an edge leads to another query.
     """
 
     nodes: Ints
@@ -102,28 +103,28 @@ class Graphs:
         labels: ArrayLike | None = None,
         n_nodes: int | None = None,
     ) -> Graphs:
-        """Graphs of an edge list; nodes are numbered from 0 through all queries.
+        """Make graphs from an edge list; nodes are numbered from 0 across all queries.
 
         Parameters
         ----------
         sources, targets : int, shape (n_edges,)
-            In any order, no edge twice.
+            In any order, without duplicates.
         seeds : int, shape (n_seeds,), or "all"
-            Nodes where walks begin, some of every query's.
+            Nodes where walks begin, at least one per query.
         node_features, edge_features : shape (n_nodes, m1), (n_edges, m2), optional
-            >= 0; left out, one that is 1 everywhere: all nodes or edges weigh the same.
+            >= 0; default a single feature of 1, which gives all nodes or edges equal weights.
         query_of : int, shape (n_nodes,), optional
-            Query of each node, 0, 0, ..., 1, 1, ...; left out, there is one query.
+            Query of each node, 0, 0, ..., 1, 1, ...; default a single query.
         labels : shape (n_nodes,), optional
-            As the attribute; left out, nothing is judged.
+            Graded relevance, NaN where not judged; default NaN everywhere.
         n_nodes : int, optional
-            Where neither features, queries nor labels are given for each node and the largest node
+            Number of nodes; needed if there is no array with one row per node, and the last node
             has no edge.
 
         Raises
         ------
         ValueError, TypeError
-            As :class:`Graphs`; nodes that are not there, or an edge that is there twice.
+            As for :class:`Graphs`; also nodes out of range, or repeated edges.
         """
         sizes = [len(np.asarray(a)) for a in (node_features, query_of, labels) if a is not None]
         size = check.n_nodes(n_nodes, sizes, sources, targets)
@@ -154,17 +155,17 @@ class Graphs:
 
     @property
     def n_nodes(self) -> int:
-        """Nodes of all queries."""
+        """Number of nodes of all queries."""
         return self.links.n_rows
 
     @property
     def n_edges(self) -> int:
-        """Edges of all queries."""
+        """Number of edges of all queries."""
         return len(self.links.indices)
 
     @property
     def n_features(self) -> tuple[int, int]:
-        """Numbers of node and of edge features, m1 and m2."""
+        """Number of node and of edge features, m1 and m2."""
         return self.node_features.shape[1], self.edge_features.shape[1]
 
     @lazy
@@ -179,19 +180,19 @@ class Graphs:
 
     @lazy
     def dangling(self) -> NDArray[np.bool_]:
-        """Nodes without edges from them, whose walk restarts; bool, shape (n_nodes,)."""
+        """Nodes without edges from them, where walks restart; bool, shape (n_nodes,)."""
         return np.asarray(self.links.counts == 0)
 
     @lazy
     def backlinks(self) -> Backlinks:
-        """The edges by their targets; built once."""
+        """The edges grouped by target; computed once."""
         numbers = np.arange(self.n_edges)
         shape = self.n_nodes, self.n_nodes
         back = sp.csr_array((numbers, self.links.indices, self.links.indptr), shape=shape).tocsc()
         return Backlinks(CSR.from_scipy(back.T, None), back.data)
 
     def find(self, queries: ArrayLike, pages: ArrayLike) -> Ints:
-        """Node of each (row of a query, row of a page), int64; -1 where there is none."""
+        """Node of each pair (query row, page row), int64; -1 if there is none."""
         width = 1 + max(int(self.pages.max()), int(np.max(pages, initial=0)))
         order = np.argsort(self.queries[self.query_of], kind="stable")
         known = self.queries[self.query_of[order]] * width + self.pages[order]
@@ -200,13 +201,13 @@ class Graphs:
         return np.where(known[at] == wanted, order[at], -1)
 
     def with_labels(self, labels: ArrayLike) -> Graphs:
-        """The same graphs with these judgements, shape (n_nodes,), NaN where there is none."""
+        """The same graphs with these labels, shape (n_nodes,), NaN where not judged."""
         return replace(self, labels=np.asarray(labels))
 
     def with_constant(self) -> Graphs:
-        """The same graphs with one more feature, 1 everywhere, of nodes and of edges.
+        """The same graphs with one more node feature and edge feature, 1 everywhere.
 
-        So no seeds and no edges of a node weigh 0 altogether, whatever the other features are.
+        It keeps the sums of the weights, of seeds and of the edges from a node, above 0.
         """
         return replace(
             self,
@@ -215,12 +216,12 @@ class Graphs:
         )
 
     def take(self, queries: Sequence[int] | NDArray[Any]) -> Graphs:
-        """The graphs of some queries, by their number here, in the order given.
+        """The graphs of some queries, by their index in these graphs, in the given order.
 
         Raises
         ------
         ValueError
-            If there is none of them, or such a query is not there.
+            No query is given, or an index is out of range.
         """
         chosen = check.numbers("queries", queries, self.n_queries)
         sizes = np.diff(self.nodes)[chosen]
@@ -260,6 +261,6 @@ def _offsets(rows: Ints, n_rows: int) -> Ints:
 
 
 def _ranges(begins: Ints, sizes: Ints) -> Ints:
-    """The numbers begin, begin + 1, ... of each range, one after the other."""
+    """The numbers begin, begin + 1, ... of each range, concatenated."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(begins - ends + sizes, sizes)

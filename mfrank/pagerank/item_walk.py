@@ -1,4 +1,4 @@
-"""A walk on items with learned probabilities, restarted at the items of each who asks."""
+"""A walk on items with learned probabilities, which restarts at a user's own items."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.chains import Moves
-from mfrank.csr import CSR
-from mfrank.csr_checks import check_csr
-from mfrank.lazy import lazy
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.csr_checks import check_csr
+from mfrank.arrays.lazy import lazy
+from mfrank.backends.walks import Moves
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.stationary import Walker, settled
 from mfrank.pagerank.transitions import Transitions
@@ -24,22 +24,22 @@ __all__ = ["ItemWalk"]
 Floats = NDArray[np.float64]
 
 _CELLS_AT_ONCE = 1 << 21
-_OF_PRIOR = 1e-12  # its logarithm is of use, so rare items must be right too
+_PRIOR_TOLERANCE = 1e-12  # scores use its logarithm, so rare items must be accurate too
 
 
 @dataclass(frozen=True, eq=False)
 class ItemWalk:
-    """Where a walk on items goes on, and how much an item weighs where it restarts.
+    """Step probabilities of a walk on items, and the weights of items as restarts.
 
     Attributes
     ----------
     steps : csr_array, float64, shape (n_items, n_items)
-        Entry (a, b) is the probability of the step from a to b; a row without entries restarts.
+        Entry (a, b) is the probability of the step from a to b; from an empty row a walk restarts.
     bases : float64, shape (n_items,)
-        >= 0, <phi1, V_i> of each item i, 0 where it is not in the graph. A walk of someone of whom
-        no item is known restarts in proportion to them.
+        >= 0, <phi1, V_i> of each item i, 0 if it is not in the graph. The walk of a user without
+        known items restarts in proportion to it.
     recency : float
-        >= 0, weight of how recent an item is among those that a walk restarts at.
+        >= 0, weight of an item's recency among the restarts of a user.
     """
 
     steps: sp.csr_array
@@ -48,10 +48,11 @@ class ItemWalk:
 
     @classmethod
     def of(cls, graphs: Graphs, weights: Floats, n_items: int, *, has_recency: bool) -> ItemWalk:
-        """The graphs of all queries laid over each other, at weights of their features.
+        """Merge the graphs of all queries into one walk, for given feature weights.
 
-        An edge between two items weighs the sum of what it weighs in the graphs, an item the mean
-        of what its nodes do. With ``has_recency`` the last node feature is that of recency.
+        The weight of an edge between two items is the sum of its weights in the graphs, the weight
+        of an item the mean of its nodes' weights. With ``has_recency``, the last node feature is
+        the recency.
         """
         walk = Transitions.of(graphs, weights)
         of_edges = walk.steps * walk.node_sums[graphs.sources]
@@ -72,49 +73,52 @@ class ItemWalk:
 
     @lazy
     def dangling(self) -> NDArray[np.bool_]:
-        """Items without a step from them, shape (n_items,)."""
+        """Items without steps from them, bool, shape (n_items,)."""
         return np.asarray(np.diff(self.steps.indptr) == 0)
 
     def starts(self, recencies: sp.csr_array) -> sp.csr_array:
-        """Probabilities of restarts, a row for each of ``recencies``' rows; an empty one stays so.
+        """Restart probabilities, one row per row of ``recencies``; empty rows stay empty.
 
-        An item of recency c weighs its base + c times the weight of recency.
+        The weight of an item with recency c is its base + c times :attr:`recency`; if a row's
+        weights are all 0, its items are equally likely.
         """
         weights = self.bases[recencies.indices] + self.recency * recencies.data
         counts = np.diff(recencies.indptr)
         row = np.repeat(np.arange(len(counts)), counts)
         totals = np.bincount(row, weights, len(counts))[row]
-        shares = np.where(totals > 0, weights / np.where(totals > 0, totals, 1), 1 / counts[row])
-        return sp.csr_array((shares, recencies.indices, recencies.indptr), recencies.shape)
+        chances = np.where(totals > 0, weights / np.where(totals > 0, totals, 1), 1 / counts[row])
+        return sp.csr_array((chances, recencies.indices, recencies.indptr), recencies.shape)
 
     def blocks(self, n_rows: int) -> Iterator[slice]:
-        """Rows whose walks are held at once, such that memory stays bounded."""
+        """Blocks of rows whose walks are computed together, so that memory stays bounded."""
         size = max(1, _CELLS_AT_ONCE // self.n_items)
         yield from (slice(at, min(at + size, n_rows)) for at in range(0, n_rows, size))
 
     def rank(self, starts: sp.csr_array, tolerance: float, walker: Walker) -> Floats:
-        """Stationary probabilities of walks from each row of starts, shape (rows, n_items).
+        """Stationary probabilities of the walk from each row of ``starts``, shape (rows, n_items).
 
-        No row depends on those it is asked with.
+        A row of the result does not depend on the other rows.
 
         Parameters
         ----------
+        starts : csr_array, float64, shape (rows, n_items)
+            Restart probabilities, as of :meth:`starts`; empty rows restart according to ``bases``.
         tolerance : float
-            > 0, largest sum of absolute errors of a row.
+            > 0, bound on the sum of absolute errors of each row.
         """
         blank = np.diff(starts.indptr) == 0
-        if blank.any():  # nothing is known of them: anywhere
+        if blank.any():  # users without known items
             some = sp.csr_array(self.bases / self.bases.sum())
             starts = starts + sp.csr_array(blank[:, None] * 1.0) @ some.reshape((1, -1))
         rows = CSR.from_scipy(sp.csr_array(starts), np.float64)
         return settled(self._moves, rows, tolerance, walker)
 
     def prior(self, walker: Walker) -> Floats:
-        """Probabilities of the walk of someone of whom no item is known, shape (n_items,)."""
-        return self.rank(sp.csr_array((1, self.n_items)), _OF_PRIOR, walker).ravel()
+        """Probabilities of the walk of a user without known items, shape (n_items,)."""
+        return self.rank(sp.csr_array((1, self.n_items)), _PRIOR_TOLERANCE, walker).ravel()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays to be saved, by name."""
+        """Arrays to save, by name."""
         return {
             "indptr": self.steps.indptr.astype(np.int64),
             "indices": self.steps.indices.astype(np.int32),
@@ -125,12 +129,12 @@ class ItemWalk:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> ItemWalk:
-        """What :meth:`to_arrays` saved; all of it is read, as any question does.
+        """Rebuild the walk from :meth:`to_arrays`; checks all arrays, which reads them entirely.
 
         Raises
         ------
         KeyError, ValueError
-            An array is missing, or is none of these.
+            An array is missing or invalid.
         """
         steps, indices, indptr = (arrays[name] for name in ("steps", "indices", "indptr"))
         bases, recency = arrays["bases"], arrays["recency"]

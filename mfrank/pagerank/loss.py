@@ -9,9 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.amounts import check_at_least_zero
-from mfrank.choices import check_choice
-from mfrank.lazy import lazy
+from mfrank.arrays.checks import check_at_least_zero, check_choice
+from mfrank.arrays.lazy import lazy
 from mfrank.pagerank.graphs import Graphs
 
 __all__ = ["Pairs", "SquareLoss"]
@@ -23,20 +22,21 @@ Sign = Literal["margin", "tolerance"]
 
 @dataclass(frozen=True, eq=False)
 class SquareLoss:
-    """Sum over pairs of (pi_worse - pi_better + b)_+ squared, the mean over queries.
+    """Mean over queries of the sum over pairs of (pi_worse - pi_better + b)_+ squared.
 
-    The paper writes the sign of b in two ways, which agree at b = 0 only:
+    The paper writes the sign of b in two ways, which agree only for b = 0:
 
-    - "margin": (A pi + b)_+ as in (3.5); the better page must be ahead by b, or it costs.
-    - "tolerance": (A pi - b)_+ as in (3.1), min(pi_better - pi_worse + b, 0); being behind by up to
-      b costs nothing.
+    - "margin": (A pi + b)_+ as in (3.5); the loss is 0 if the better page leads by at least b.
+    - "tolerance": (A pi - b)_+ as in (3.1), min(pi_better - pi_worse + b, 0); the loss is 0 if the
+      better page trails by at most b.
 
     Parameters
     ----------
     margin : float or mapping, default 0.0
-        b >= 0; or of each pair of labels, ``{(worse, better): b}`` (b_{j1 j2}), 0 where not named.
-        A page's probability is of the order 1 / n_nodes; the paper gives no values.
+        b >= 0, or b_{j1 j2} by pair of labels, ``{(worse, better): b}``, 0 for all other pairs. A
+        page's probability is of the order 1 / n_nodes; the paper gives no values.
     sign : {"margin", "tolerance"}, default "margin"
+        Sign of b, as above.
     """
 
     margin: float | Mapping[tuple[float, float], float] = 0.0
@@ -49,18 +49,18 @@ class SquareLoss:
             check_at_least_zero(**{f"margin of {labels}": value})
 
     def pairs(self, graphs: Graphs) -> Pairs:
-        """All pairs of pages of a query with different labels.
+        """All pairs of pages of the same query with different labels.
 
         Raises
         ------
         ValueError
-            If there is no such pair in any query.
+            No query has such a pair.
         """
         worse, better = _pairs(graphs)
         if not len(worse):
             raise ValueError(
-                "labels say of no query that one page is better than another; give them with "
-                "graphs.with_labels, at least two different ones in some query"
+                "no query has pages with different labels, so there is nothing to learn; pass at "
+                "least two different ones of some query to graphs.with_labels"
             )
         if isinstance(self.margin, Mapping):
             margins = np.zeros(len(worse))
@@ -72,7 +72,7 @@ class SquareLoss:
 
 
 def _pairs(graphs: Graphs) -> tuple[Ints, Ints]:
-    """Nodes of all pairs, by query and better label."""
+    """Worse and better nodes of all pairs, ordered by query and better label."""
     judged = np.flatnonzero(np.isfinite(graphs.labels))
     query, label = graphs.query_of[judged], graphs.labels[judged]
     order = np.lexsort((label, query))
@@ -87,16 +87,16 @@ def _pairs(graphs: Graphs) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs of nodes, A and b of (3.5).
+    """Pairs of nodes to compare: A and b of (3.5).
 
     Attributes
     ----------
     worse, better : int64, shape (n_pairs,)
         A has a row e_worse - e_better for each.
     margins : float64, shape (n_pairs,)
-        b, negative where it is a tolerance.
+        b, negated for a tolerance.
     nodes : int64, shape (n_queries + 1,)
-        As of the graphs.
+        Offsets of the queries' nodes, as in :class:`Graphs`.
     """
 
     worse: Ints
@@ -105,41 +105,41 @@ class Pairs:
     nodes: Ints
 
     def losses(self, values: Floats) -> Floats:
-        """Loss of each query at the nodes' probabilities, shape (n_queries,)."""
+        """Loss of each query, given the nodes' probabilities, shape (n_queries,)."""
         losses = np.bincount(self._query, self.lags(values) ** 2, len(self.nodes) - 1)
         return np.asarray(losses, dtype=np.float64)
 
-    def slopes(self, values: Floats) -> Floats:
-        """Derivatives of the queries' losses, 2 A'(A pi + b)_+, shape (n_nodes,)."""
+    def gradients(self, values: Floats) -> Floats:
+        """Gradients of the queries' losses by pi, 2 A'(A pi + b)_+, shape (n_nodes,)."""
         lags, size = 2 * self.lags(values), int(self.nodes[-1])
-        slopes = np.bincount(self.worse, lags, size) - np.bincount(self.better, lags, size)
-        return np.asarray(slopes, dtype=np.float64)
+        gradients = np.bincount(self.worse, lags, size) - np.bincount(self.better, lags, size)
+        return np.asarray(gradients, dtype=np.float64)
 
     def lags(self, values: Floats) -> Floats:
-        """(A pi + b)_+ of each pair."""
+        """(A pi + b)_+ of each pair, shape (n_pairs,)."""
         return np.maximum(values[self.worse] - values[self.better] + self.margins, 0.0)
 
     def loads(self, values: Floats) -> Floats:
-        """Largest sum of (A pi + b)_+ over the pairs of one node, of each query."""
+        """For each query, the largest sum of (A pi + b)_+ over the pairs of one node."""
         lags, size = self.lags(values), int(self.nodes[-1])
         sums = np.bincount(self.worse, lags, size) + np.bincount(self.better, lags, size)
         return np.asarray(np.maximum.reduceat(sums, self.nodes[:-1]))
 
     @lazy
     def counts(self) -> Ints:
-        """Pairs of each query; the largest is the paper's r."""
+        """Number of pairs of each query; the largest is the paper's r."""
         return np.bincount(self._query, minlength=len(self.nodes) - 1)
 
     @lazy
     def degrees(self) -> Ints:
-        """Most pairs that one node is in, of each query."""
+        """For each query, the largest number of pairs with one node."""
         size = int(self.nodes[-1])
         touched = np.bincount(self.worse, minlength=size) + np.bincount(self.better, minlength=size)
         return np.asarray(np.maximum.reduceat(touched, self.nodes[:-1]))
 
     @property
     def most(self) -> float:
-        """No (A pi + b)_+ is larger than this."""
+        """Upper bound on (A pi + b)_+."""
         return 1 + max(0.0, float(self.margins.max()))
 
     @lazy

@@ -1,4 +1,4 @@
-"""The graph of items that users' sequences make, and queries that ask for the next item."""
+"""The item graph of users' sequences, and queries to learn the next item from."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.csr import CSR
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.distinct import distinct
 from mfrank.data.interactions import Interactions
-from mfrank.distinct import distinct
 from mfrank.pagerank import checks as check
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.item_walk import ItemWalk
@@ -23,11 +23,11 @@ __all__ = ["Draw", "by_source", "item_graph", "next_click_queries", "recencies"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_TOLERANCE = 1e-6  # of the walks that choose candidates
+_TOLERANCE = 1e-6  # of the walks that select candidates
 
 
 class Draw(NamedTuple):
-    """How many queries, and of how many candidates each."""
+    """Number of queries to draw, candidates per query, and the random generator."""
 
     queries: int
     candidates: int
@@ -35,9 +35,13 @@ class Draw(NamedTuple):
 
 
 def recencies(data: Interactions, recent: int) -> sp.csr_array:
-    """Each user's last items by time, 1 for the last, then 1/2, 1/3, ..., users x items.
+    """Recency of each user's last ``recent`` items: 1 for the last, then 1/2, 1/3, ...
 
-    Of items of one time, the higher row counts as later, as in :class:`Sessions`.
+    Of items with equal timestamps, the higher row counts as later, as in :class:`Sessions`.
+
+    Returns
+    -------
+    csr_array, float64, shape (n_users, n_items)
     """
     users, rows = data.entry_users, data.user_items
     order = np.lexsort((np.asarray(data.timestamps), users))
@@ -50,13 +54,14 @@ def recencies(data: Interactions, recent: int) -> sp.csr_array:
 
 
 def item_graph(data: Interactions, item_features: ArrayLike | None, gap: float | None) -> Graphs:
-    """The graph of the items that users have, with edges both ways where one came after the other.
+    """The graph of the items that users have, with edges both ways between consecutive items.
 
-    Features of an item: log(1 + its users), log(1 + sessions that begin with it), those given, each
-    divided by its largest value, and its recency to whoever asks, 0 here. Features of an edge:
-    times it was taken, times its reverse was, 1, and what its target has of the features of items
-    (but for recency), each divided by its sum over the edges from the same source: so each makes a
-    walk of its own, and weights mix them. Every item is a seed.
+    Features of an item: log(1 + its users), log(1 + sessions that begin with it), and
+    ``item_features``, each divided by its largest value; then its recency, which depends on the
+    user and is 0 here. Features of an edge: how often it and its reverse were taken, 1, and the
+    features of its target except recency, each divided by its sum over the edges from the same
+    source. So each edge feature defines a walk, and the weights mix these walks. Every item is a
+    seed.
     """
     if item_features is not None:
         item_features = check.features("item_features", item_features, data.n_items)
@@ -75,7 +80,7 @@ def item_graph(data: Interactions, item_features: ArrayLike | None, gap: float |
 
 
 class _Edges(NamedTuple):
-    """Edges with how often each and its reverse were taken."""
+    """Edges, with the number of times each and its reverse were taken."""
 
     links: CSR
     sources: Ints
@@ -101,10 +106,10 @@ def _both_ways(browsed: Graphs) -> _Edges:
 
 
 def by_source(sources: NDArray[Any], features: Floats, n_nodes: int) -> Floats:
-    """Features of edges, each divided by its sum over the edges from the same source, if not 0."""
+    """Edge features, each divided by its sum over the edges from the same source, if > 0."""
     sums = np.stack([np.bincount(sources, column, n_nodes) for column in features.T], axis=1)
-    shares: Floats = features / np.where(sums > 0, sums, 1)[sources]
-    return shares
+    fractions: Floats = features / np.where(sums > 0, sums, 1)[sources]
+    return fractions
 
 
 def next_click_queries(
@@ -115,32 +120,36 @@ def next_click_queries(
     draw: Draw,
     walker: Walker,
 ) -> Graphs:
-    """A query for each of some users, which of its items comes after their last ones.
+    """One query for each user that is drawn: which item follows the user's last items.
 
-    The graph of a query has the user's recent items, which are its seeds, those judged better, and
-    the candidates that the untuned walk from the seeds finds most likely, with the item graph's
-    edges between them. What the user has otherwise is not judged, all else is judged 0.
+    The graph of a query consists of the user's recent items (its seeds), the relevant items, and
+    the candidates that are most likely in the untuned walk from the seeds, with the item graph's
+    edges between them. Relevant items have their labels, other items that the user has are not
+    judged (NaN), and the rest are labeled 0.
 
     Parameters
     ----------
     graph : Graphs
-        Of :func:`item_graph`.
-    recent : csr_array, shape (users, items)
-        Of :func:`recencies`.
-    seen, labels : csr_array, shape (users, items)
-        What users have (its stored entries), and what is relevant to them beyond (above 0).
+        From :func:`item_graph`.
+    recent : csr_array, shape (n_users, n_items)
+        From :func:`recencies`.
+    seen, labels : csr_array, shape (n_users, n_items)
+        Items that users have (the stored entries), and relevance of further items (if above 0).
+    draw : Draw
+    walker : Walker
+        Computes the untuned walks.
 
     Raises
     ------
     ValueError
-        No user has both a recent and a relevant item.
+        No user has both a recent and a relevant item in the graph.
     """
     n_items = recent.shape[1]
     eligible = np.flatnonzero(_has_any_of(graph, recent) & _has_any_of(graph, labels))
     if not len(eligible):
         raise ValueError(
-            "there is no next item to learn from: no user has items of the graph and, beyond "
-            "them, a relevant one that others have too; give labels, or method=None"
+            "there is no next item to learn from: no user has both a recent and a relevant item "
+            "in the graph; pass labels, or method=None"
         )
     users = np.sort(draw.random.choice(eligible, min(draw.queries, len(eligible)), replace=False))
     walk = ItemWalk.of(graph, np.ones(sum(graph.n_features)), n_items, has_recency=True)
@@ -159,14 +168,14 @@ def next_click_queries(
 
 
 def _has_any_of(graph: Graphs, table: sp.csr_array) -> NDArray[np.bool_]:
-    """Whether a row has an item of the graph, above 0."""
+    """Whether each row has a value above 0 for an item of the graph."""
     in_graph = np.zeros(table.shape[1])
     in_graph[graph.pages] = 1
     return np.asarray((table > 0) @ in_graph > 0)
 
 
 class _Part(NamedTuple):
-    """A query's nodes among those of the item graph, and its edges."""
+    """The graph of one query: its nodes by their index in the item graph, and its edges."""
 
     nodes: Ints
     sources: Ints
@@ -188,16 +197,16 @@ def _part(
     likely: Floats,
     candidates: int,
 ) -> _Part:
-    """The query of one user, of whom ``rows`` has recent, seen and relevant items."""
-    (recent, recency), (seen, _), (liked, labels) = rows
+    """Make the query of one user from their ``rows`` of recent, seen and relevant items."""
+    (recent, recency), (seen, _), (labeled, labels) = rows
     found = np.argsort(-likely, kind="stable")[: candidates + len(seen)]
     found = found[~np.isin(found, seen)][:candidates]
     relevant = labels > 0
-    items = distinct(np.concatenate([recent, liked[relevant], found]))
+    items = distinct(np.concatenate([recent, labeled[relevant], found]))
     items = items[np.isin(items, graph.pages)]
     judged = np.where(np.isin(items, seen), np.nan, 0.0)
-    at = np.isin(liked, items) & relevant
-    judged[np.searchsorted(items, liked[at])] = labels[at]
+    at = np.isin(labeled, items) & relevant
+    judged[np.searchsorted(items, labeled[at])] = labels[at]
     of_item = np.zeros(len(items))
     there = np.isin(recent, items)
     of_item[np.searchsorted(items, recent[there])] = recency[there]

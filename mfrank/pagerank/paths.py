@@ -1,4 +1,4 @@
-"""The paths along which a walk comes to an item."""
+"""The paths by which a walk reaches an item."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mfrank.pagerank.item_walk import ItemWalk
 __all__ = ["LONGEST", "Path", "heaviest_paths"]
 
 LONGEST = 3
-"""Most steps of a path that is looked for."""
+"""Maximum number of steps of a path."""
 
 _Paths = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
 class Path(NamedTuple):
-    """Items that a walk passes, from where it restarts to where it is, and their mass."""
+    """Items on a path, from the restart to its end, and the probability mass of the path."""
 
     items: tuple[Any, ...]
     mass: float
@@ -34,20 +34,30 @@ def heaviest_paths(
     alpha: float,
     n: int,
 ) -> list[Path]:
-    """The ``n`` paths of up to three steps to an item that carry most of its probability.
+    """The ``n`` paths of up to three steps that contribute most to an item's probability.
 
-    A walk restarts at a rate of c = alpha + (1 - alpha) (its probability of items without a step
-    from them). So pi = c sum_k (1 - alpha)^k (P')^k pi0, a sum over all paths to an item: one of k
-    steps has the mass c pi0(seed) times (1 - alpha) and the step's probability for each step.
+    A walk restarts at the rate c = alpha + (1 - alpha) (probability of the dangling items). So
+    pi = c sum_k (1 - alpha)^k (P')^k pi0, which is a sum over all paths to the item. The mass of a
+    path is c pi0(seed) times, for each step, (1 - alpha) and the probability of the step.
 
     Parameters
     ----------
+    walk : ItemWalk
     start : csr_array, shape (1, n_items)
-        Where the walk restarts, pi0.
+        Restart probabilities, pi0.
     values : float64, shape (n_items,)
-        The walk's probabilities, pi.
+        Stationary probabilities of the walk, pi.
     item : int
         Row of the item.
+    alpha : float
+        Probability of a restart, in (0, 1).
+    n : int
+        Maximum number of paths.
+
+    Returns
+    -------
+    list of Path
+        By descending mass; items are rows.
     """
     rate = alpha + (1 - alpha) * float(values @ walk.dangling)
     seeds = start.indices.astype(np.int64)[:, None], rate * start.data
@@ -59,13 +69,13 @@ def heaviest_paths(
 
 
 def _paths(steps: sp.csr_array, seeds: _Paths, item: int, damping: float) -> Iterator[_Paths]:
-    """All paths to the item of 0, 1, 2, 3 steps."""
+    """Yield all paths to the item with 0, 1, 2 and 3 steps."""
     nodes, masses = seeds
     there = nodes[:, 0] == item
     yield nodes[there], masses[there]
     last = np.array([item])
     to_item = steps[:, last]
-    before = np.flatnonzero(np.diff(to_item.indptr))  # the rest leads nowhere near
+    before = np.flatnonzero(np.diff(to_item.indptr))  # only these lead to the item in one step
     every = np.arange(steps.shape[0])
     moves = [(steps, every), (steps[:, before], before), (to_item, last)]
     for length in range(1, LONGEST + 1):

@@ -1,4 +1,4 @@
-"""PageRank and personalised PageRank of one weighted graph, for any number of restarts at once."""
+"""PageRank and personalized PageRank of one weighted graph, for many restart vectors at once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.amounts import check_above_zero, share
+from mfrank.arrays.checks import check_above_zero, share
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.csr_checks import checked_rows
+from mfrank.arrays.threads import check_threads
 from mfrank.backends import choose
-from mfrank.chains import Moves
-from mfrank.cores import check_threads
-from mfrank.csr import CSR
-from mfrank.csr_checks import checked_rows
+from mfrank.backends.walks import Moves
 from mfrank.pagerank.stationary import Walker, settled
 
 __all__ = ["RandomWalk", "pagerank"]
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class RandomWalk:
-    """A walk along the edges of a graph, with probabilities in proportion to their weights.
+    """A walk along the edges of a graph, with probabilities proportional to their weights.
 
     Attributes
     ----------
@@ -36,24 +36,24 @@ class RandomWalk:
 
     @classmethod
     def of(cls, links: Any) -> RandomWalk:
-        """The walk on a scipy sparse matrix of weights >= 0, from rows to columns.
+        """Make the walk on a square scipy sparse matrix of weights >= 0, from rows to columns.
 
         Raises
         ------
         ValueError, TypeError
-            If it is not square, or weights are negative or not finite.
+            The matrix is not square, or weights are negative or not finite.
         """
         out = checked_rows(links, "links").astype(np.float64, copy=False)
         if out.shape[0] != out.shape[1] or out.shape[0] == 0:
             raise ValueError(f"links must be square, nodes x nodes, got shape {out.shape}")
         if not (out.has_canonical_format and out.data.all()):
-            out = out.copy()  # what is given is not touched
+            out = out.copy()  # leave the caller's matrix unchanged
             out.sum_duplicates()
             out.eliminate_zeros()
         if not np.isfinite(out.data).all() or out.data.min(initial=0.0) < 0:
             raise ValueError("weights of links must be finite and >= 0")
         if not np.isfinite(out.sum(axis=1)).all():
-            raise ValueError("weights of links are too large to be summed; divide them")
+            raise ValueError("weights of links overflow in their sum; scale them down")
         return cls(Moves.of(out))
 
     @property
@@ -70,18 +70,27 @@ class RandomWalk:
         backend: str = "auto",
         n_threads: int = 0,
     ) -> Floats:
-        """Stationary probabilities of the nodes, shape (n,) or (n, k) as that of ``restarts``.
+        """Stationary probabilities of the nodes, of the shape of ``restarts``.
 
         Parameters
         ----------
         restarts : shape (n,) or (n, k), optional
-            >= 0, in proportion to the probabilities that the walk restarts at a node, also from
-            one without edges; a column for each of k walks. Left out, all nodes are equally likely
-            (PageRank).
+            >= 0, proportional to the probabilities that the walk restarts at a node, which it also
+            does from nodes without edges; one column for each of k walks. Default: all nodes are
+            equally likely (PageRank).
         alpha : float, default 0.15
             Probability of a restart, in (0, 1); 1 - alpha is the damping of Page et al. 1999.
         tolerance : float, default 1e-6
-            > 0, largest sum of absolute errors of a column, by certificate.
+            > 0, certified bound on the sum of absolute errors of each column.
+        backend : str, default "auto"
+        n_threads : int, default 0
+            0 takes every core this process may use.
+
+        Raises
+        ------
+        ValueError, TypeError
+            ``restarts`` has the wrong shape, is negative, or has a column of zeros; or an option
+            is invalid.
         """
         share("alpha", alpha)
         check_above_zero(tolerance=tolerance)
@@ -102,14 +111,16 @@ class RandomWalk:
             )
         totals = begin.sum(axis=0)
         if not np.isfinite(totals).all() or begin.min() < 0 or np.min(totals) <= 0:
-            raise ValueError("restarts must be finite and >= 0, and some of each column > 0")
+            raise ValueError(
+                "restarts must be finite and >= 0, with a positive value in each column"
+            )
         return np.asarray(begin / totals)
 
 
 def pagerank(links: Any, restarts: ArrayLike | None = None, **options: Any) -> Floats:
-    """PageRank of the nodes of a graph; personalised by ``restarts``.
+    """PageRank of the nodes of a graph; personalized by ``restarts``.
 
-    ``links`` as in :meth:`RandomWalk.of`, the rest as in :meth:`RandomWalk.rank`; keep the
-    :class:`RandomWalk` where there are more walks on one graph.
+    ``links`` is that of :meth:`RandomWalk.of`, the other arguments are those of
+    :meth:`RandomWalk.rank`. For several walks on the same graph, keep a :class:`RandomWalk`.
     """
     return RandomWalk.of(links).rank(restarts, **options)

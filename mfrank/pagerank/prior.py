@@ -1,4 +1,4 @@
-"""What a walk knows of items before any user, added to the scores of factors."""
+"""Adds the log of an item prior, such as a walk's, to the scores of factors."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from dataclasses import replace
 
 import numpy as np
 
-from mfrank.amounts import check_at_least_zero
+from mfrank.arrays.checks import check_at_least_zero
 from mfrank.store.factors import FactorStore
 
 __all__ = ["with_prior"]
 
 
 def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = None) -> FactorStore:
-    """The store with ``weight`` times the log of the items' prior added to their biases.
+    """Return the store with ``weight`` times the log of the item prior added to its item biases.
 
-    Scores become p_x . q_y + b_y + weight log(prior of y); the ranking of
-    ``Recommender.of(with_prior(als.store, 0.1, page_rank.store))``. It is in units of the store's
-    scores, so tune it on validation data, as below. Items of prior 0 are taken for half as likely
-    as the least likely of the others.
+    Scores become p_x . q_y + b_y + weight log(prior of y), by which
+    ``Recommender.of(with_prior(als.store, 0.1, page_rank.store))`` ranks. The weight is in units of
+    the store's scores, so tune it on validation data, as below. Items with a prior of 0 are treated
+    as half as likely as the least likely other item.
 
     Parameters
     ----------
     store : FactorStore
-        Of any fitter.
+        Of any model.
     weight : float
         >= 0.
     prior : FactorStore, optional
-        Has the ``item_prior``, for the same items; left out, the store itself.
+        Store with the ``item_prior`` of the same items; default: ``store`` itself.
 
     Raises
     ------
     TypeError, ValueError
-        There is no prior, or one of other items, or the weight is none.
+        There is no prior, its items differ from the store's, or the weight is invalid.
 
     Examples
     --------
-    The weight that ranks the validation part best, by the users' NDCG, 0 being one of them:
+    Choose the weight, possibly 0, that gives the best NDCG on the validation part:
 
     >>> import dataclasses, mfrank
     >>> from mfrank.pagerank.prior import with_prior
@@ -61,12 +61,12 @@ def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = No
         )
     if source.item_ids != store.item_ids:
         raise ValueError(
-            f"prior is of other items than the store: {len(source.item_ids)} and "
-            f"{len(store.item_ids)} of them; fit both to data of the same item ids"
+            f"prior and store have different items ({len(source.item_ids)} and "
+            f"{len(store.item_ids)}); fit both to data with the same item ids"
         )
     values = source.item_prior.astype(np.float64)
     if values.min() < 0 or values.max() <= 0:
-        raise ValueError("item_prior must not be negative, and some of it above 0")
+        raise ValueError("item_prior must be >= 0, with at least one value above 0")
     logs = np.log(np.where(values > 0, values, values[values > 0].min() / 2))
     own = 0.0 if store.item_biases is None else store.item_biases.astype(np.float64)
     return replace(store, item_biases=own + weight * logs, item_prior=source.item_prior)

@@ -1,4 +1,4 @@
-"""The loss as a function of the features' weights, to any accuracy that is asked for."""
+"""The loss as a function of the feature weights, to any requested accuracy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.amounts import share
+from mfrank.arrays.checks import check_choice, share
+from mfrank.arrays.threads import check_threads
 from mfrank.backends import choose
-from mfrank.chains import Until
-from mfrank.choices import check_choice
-from mfrank.cores import check_threads
+from mfrank.backends.walks import Until
 from mfrank.pagerank.accuracy import (
     steps_for_gradient,
     steps_for_loss,
@@ -42,18 +41,19 @@ class Slope(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Minimise the mean loss of the queries over the weights (3.7).
+    """Minimize the mean loss of the queries over the weights (3.7).
 
     Attributes
     ----------
     graphs : Graphs
     square : SquareLoss
+        The loss.
     pairs : Pairs
-        Those that the loss compares.
+        Pairs of nodes that the loss compares.
     walker : Walker
     accuracy : {"certificate", "theory"}
-        How iterations end: "certificate" where bounds computed on the way say that it is enough;
-        "theory" after the steps of Lemmas 1 and 2, by Nesterov and Nemirovski's method.
+        When iterations end: "certificate" as soon as bounds computed along the way guarantee the
+        accuracy; "theory" after the steps of Lemmas 1 and 2, by Nesterov and Nemirovski's method.
     """
 
     graphs: Graphs
@@ -73,7 +73,7 @@ class Problem:
         backend: str = "auto",
         n_threads: int = 0,
     ) -> Problem:
-        """The problem of labelled graphs.
+        """Make the problem of labeled graphs.
 
         Parameters
         ----------
@@ -83,13 +83,13 @@ class Problem:
         Raises
         ------
         ValueError, TypeError
-            Graphs without a pair of different labels, or whose seeds or edges weigh 0 altogether;
-            an option that is none.
+            No query has two different labels, the weights of a query's seeds or a node's edges sum
+            to 0, or an option is invalid.
         """
         check_choice("accuracy", accuracy, get_args(Accuracy))
         check_threads(n_threads)
         walker = Walker(share("alpha", alpha), choose(backend), n_threads)
-        Transitions.of(graphs)  # which checks the sums at weights of 1, and so at any others > 0
+        Transitions.of(graphs)  # checks the sums at weights 1, and so at any weights > 0
         return cls(graphs, loss, loss.pairs(graphs), walker, accuracy)
 
     @property
@@ -98,7 +98,7 @@ class Problem:
         return sum(self.graphs.n_features)
 
     def part(self, queries: NDArray[np.int64]) -> Problem:
-        """The problem of some queries alone, by their number in the graphs."""
+        """The problem restricted to some queries, by their index in the graphs."""
         graphs = self.graphs.take(queries)
         return replace(self, graphs=graphs, pairs=self.square.pairs(graphs))
 
@@ -111,7 +111,7 @@ class Problem:
         return self._mean(power(walk, tolerances_for_loss(self.pairs, error), walker).values)
 
     def slope(self, weights: Floats, loss_error: float, gradient_error: float) -> Slope:
-        """f~ as by :meth:`loss` and g~, no component further than its error from the gradient's."""
+        """f~ as in :meth:`loss`, and g~ with all components within ``gradient_error``."""
         walk, walker, pairs = Transitions.of(self.graphs, weights), self.walker, self.pairs
         alpha, beta = walker.alpha, sensitivity(walk)
         if self.accuracy == "theory":
@@ -119,19 +119,19 @@ class Problem:
             n1, n2 = steps_for_gradient(r, beta, gradient_error, alpha)
             n1 = max(n1, steps_for_loss(r, loss_error, alpha))
             values = nesterov_nemirovski(walk, n1, walker).values
-            lam = adjoint(walk, pairs.slopes(values), Until(n2), walker)
+            lam = adjoint(walk, pairs.gradients(values), Until(n2), walker)
         else:
             e1, e2 = tolerances_for_gradient(pairs, beta, gradient_error, alpha)
             e1 = np.minimum(e1, tolerances_for_loss(pairs, loss_error))
             values = power(walk, e1, walker).values
-            lam = adjoint_within(walk, pairs.slopes(values), e2, walker)
+            lam = adjoint_within(walk, pairs.gradients(values), e2, walker)
         return Slope(self._mean(values), gradient(walk, values, lam.values, alpha))
 
     def slope_after(self, weights: Floats, steps: int) -> Slope:
-        """Loss and gradient after so many steps of power iteration and of the adjoint's."""
+        """Loss and gradient after ``steps`` power iterations, and as many for the adjoint."""
         walk = Transitions.of(self.graphs, weights)
         values = power_steps(walk, steps, self.walker).values
-        lam = adjoint(walk, self.pairs.slopes(values), Until(steps), self.walker)
+        lam = adjoint(walk, self.pairs.gradients(values), Until(steps), self.walker)
         return Slope(self._mean(values), gradient(walk, values, lam.values, self.walker.alpha))
 
     def _mean(self, values: Floats) -> float:

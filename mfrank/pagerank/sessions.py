@@ -1,4 +1,4 @@
-"""Sessions of a log, and the browsing graphs of the queries they start from."""
+"""Sessions of a log, and the browsing graphs of the queries that they start from."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.amounts import check_above_zero, check_count
-from mfrank.csr import CSR
+from mfrank.arrays.checks import check_above_zero, check_count
+from mfrank.arrays.csr import CSR
 from mfrank.data.columns import epoch_seconds
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.interactions import Interactions
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 class _Counted(NamedTuple):
-    """Nodes and edges of the browsing graphs with how often each was seen."""
+    """Nodes and edges of the browsing graphs, with their counts."""
 
     queries: Ints  # of nodes
     pages: Ints
@@ -33,8 +33,8 @@ class _Counted(NamedTuple):
     targets: Ints
     moves: Ints
 
-    def without(self, nodes: NDArray[np.bool_], edges: NDArray[np.bool_]) -> _Counted:
-        """Only these nodes and, of the edges between them, these edges."""
+    def restricted(self, nodes: NDArray[np.bool_], edges: NDArray[np.bool_]) -> _Counted:
+        """Keep only these nodes, and these edges if both their ends are kept."""
         number = np.cumsum(nodes) - 1
         kept = edges & nodes[self.sources] & nodes[self.targets]
         ends = number[self.sources[kept]], number[self.targets[kept]]
@@ -44,21 +44,21 @@ class _Counted(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sessions:
-    """Visits of pages in the order of sessions, each of which started from a query.
+    """Page visits, grouped by session; each session starts from a query.
 
-    A session ends where its visitor types another query, or rests longer than a gap (Supervised
+    A session ends when its visitor types another query, or pauses for longer than a gap (Supervised
     PageRank, section 7.1).
 
     Attributes
     ----------
     pages : int64, shape (n_visits,)
-        Row of the page that was visited, session after session.
+        Row of the visited page, session by session.
     begins : int64, shape (n_sessions + 1,)
         Session s has the visits ``begins[s]:begins[s + 1]``.
     queries : int64, shape (n_sessions,)
         Row of the query that the session started from.
     page_ids, query_ids : Ids
-        What the rows stand for.
+        Ids of the rows.
     """
 
     pages: Ints
@@ -78,26 +78,26 @@ class Sessions:
         gap: float | None = 1800,
         page_ids: Ids | None = None,
     ) -> Sessions:
-        """Sessions of a log with a row for each visit of a page, in any order.
+        """Make sessions from a log with one row per page visit, in any order.
 
         Parameters
         ----------
         visitors, pages : ids, shape (n,)
         timestamps : whole numbers or dates, shape (n,)
-            Of equal ones of a visitor, the order given holds.
+            A visitor's rows with equal timestamps keep their order.
         queries : ids, shape (n,), optional
-            The query each visit belongs to: the last that its visitor typed. Left out, all sessions
-            start from one query.
+            Query of each visit: the last one that its visitor typed. Default: all sessions start
+            from the same query.
         gap : float or None, default 1800
-            > 0, longest rest within a session, in the unit of the timestamps (dates: seconds; the
-            paper's 30 minutes). None: there is no limit.
+            > 0, longest pause within a session, in the unit of the timestamps (seconds for dates;
+            the default is the paper's 30 minutes). None sets no limit.
         page_ids : Ids, optional
-            Rows of pages, where they are numbered already.
+            Ids of the pages, if they already have rows.
 
         Raises
         ------
         ValueError, TypeError
-            If lengths differ, or ids or timestamps are none.
+            Lengths differ, the log is empty, or ids or timestamps are invalid.
         """
         if gap is not None:
             check_above_zero(gap=gap)
@@ -117,7 +117,7 @@ class Sessions:
                 f", {len(page)}, {len(times)} and {len(query)}"
             )
         if sizes == {0}:
-            raise ValueError("the log is empty: there is no session in it")
+            raise ValueError("the log is empty, so it has no sessions")
         order = np.lexsort((times, visitor))
         visitor, page, times, query = visitor[order], page[order], times[order], query[order]
         new = (np.diff(visitor) != 0) | (np.diff(query) != 0)
@@ -130,26 +130,26 @@ class Sessions:
     def from_interactions(
         cls, data: Interactions, queries: RawIds | None = None, *, gap: float | None = None
     ) -> Sessions:
-        """Sessions of users' sequences of items, by time.
+        """Make sessions from users' sequences of items, ordered by time.
 
         Parameters
         ----------
         data : Interactions
             With timestamps.
         queries : ids, shape (n_items,), optional
-            What each item belongs to, such as its category: a session is then a run of items of
-            one. Left out, all sequences start from one query.
+            Query of each item, such as its category; a session is then a run of items with the
+            same query. Default: all sessions start from the same query.
         gap : float or None, default None
-            As in :meth:`from_log`; None: a user's sequence is one session.
+            As in :meth:`from_log`; None makes a user's sequence one session.
 
         Raises
         ------
         ValueError
-            If there are no timestamps.
+            There are no timestamps.
         """
         if data.timestamps is None:
             raise ValueError(
-                "data must have timestamps, by which users' items become sequences; give them to "
+                "data must have timestamps, which order users' items into sequences; pass them to "
                 "Interactions.from_arrays"
             )
         items = data.user_items.indices.astype(np.int64)
@@ -178,27 +178,27 @@ class Sessions:
         least_moves: int = 1,
         least_starts: int = 1,
     ) -> Graphs:
-        """The browsing graph of each query that sessions started from.
+        """The browsing graph of each query that sessions start from.
 
         Nodes are the pages of its sessions, edges lead from a page to the next one, seeds are first
         pages. Features of a node: log(1 + visits), log(1 + sessions that begin there), and those of
-        its page. Features of an edge: log(1 + times it was taken), and those of both its nodes (the
-        paper's).
+        its page. Features of an edge: log(1 + times it was taken), and those of both its nodes (as
+        in the paper).
 
         Parameters
         ----------
         page_features : shape (n_pages, k), optional
             >= 0.
         repeats : bool, default False
-            Whether a page after itself is an edge.
+            Whether consecutive visits of the same page make an edge.
         least_visits, least_moves, least_starts : int, default 1
-            Nodes visited, edges taken and seeds begun at less often are left out; a query that
-            keeps no seed is, too.
+            Minimum visits of a node, uses of an edge, and sessions that begin at a seed. Queries
+            that keep no seed are left out.
 
         Raises
         ------
         ValueError, TypeError
-            Features that do not fit; nothing is left.
+            Features are invalid or do not match, or no query is left.
         """
         for name in ("least_visits", "least_moves", "least_starts"):
             check_count(name, locals()[name], 1)
@@ -210,11 +210,11 @@ class Sessions:
         kept &= np.isin(counted.queries, counted.queries[seeds])
         if not kept.any():
             raise ValueError(
-                "no query keeps a seed; lower least_visits or least_starts, the most there are is "
-                f"{counted.visits.max()} visits and {counted.starts.max()} starts"
+                "no query keeps a seed; lower least_visits or least_starts (the largest counts are "
+                f"{counted.visits.max()} visits and {counted.starts.max()} starts)"
             )
         return _built(
-            counted.without(kept, counted.moves >= least_moves), page_features, least_starts
+            counted.restricted(kept, counted.moves >= least_moves), page_features, least_starts
         )
 
     def _counted(self, repeats: bool) -> _Counted:

@@ -1,14 +1,14 @@
-"""The graph of items whose factors are alike, from a fitted store."""
+"""The graph of items with similar factors, from a fitted store."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.amounts import check_count
+from mfrank.arrays.checks import check_count
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.threads import check_threads
 from mfrank.backends import choose
-from mfrank.cores import check_threads
-from mfrank.csr import CSR
 from mfrank.pagerank import checks as check
 from mfrank.pagerank.graphs import Graphs
 from mfrank.store.factors import FactorStore
@@ -18,40 +18,43 @@ __all__ = ["similar_items"]
 
 def similar_items(
     store: FactorStore,
-    neighbours: int = 20,
+    neighbors: int = 20,
     item_features: ArrayLike | None = None,
     *,
     backend: str = "auto",
     n_threads: int = 0,
 ) -> Graphs:
-    """One graph of all items, with edges from each to those most alike; every item is a seed.
+    """One graph of all items, with edges from each to the most similar; every item is a seed.
 
-    Features of an item: log(1 + its users), the length of its factors, and those given. Features of
-    an edge: the cosine of both items' factors, and the features of its target. Only edges with a
-    cosine > 0 are there.
+    Features of an item: log(1 + its users), the norm of its factors, and ``item_features``.
+    Features of an edge: the cosine of both items' factors, and the features of its target. Only
+    cosines > 0 make edges.
 
     Parameters
     ----------
     store : FactorStore
-    neighbours : int, default 20
-        Edges from an item, >= 1.
+    neighbors : int, default 20
+        Maximum number of edges from an item, >= 1.
     item_features : shape (n_items, k), optional
-        >= 0, such as how recent an item is.
+        >= 0, such as the recency of an item.
+    backend : str, default "auto"
+    n_threads : int, default 0
+        0 takes every core this process may use.
 
     Raises
     ------
     ValueError, TypeError
-        An option that is none, features that do not fit.
+        An option is invalid, or features are invalid or do not match.
     """
-    check_count("neighbours", neighbours, 1)
+    check_count("neighbors", neighbors, 1)
     check_threads(n_threads)
     store = store.on_host()
     lengths = np.linalg.norm(store.item_factors.astype(np.float64), axis=1)
-    known = [np.log1p(store.counts.items), lengths]
+    known = [np.log1p(store.known_counts.items), lengths]
     if item_features is not None:
         known.append(check.features("item_features", item_features, store.n_items))
     of_items = np.column_stack(known)
-    sources, targets, cosines = _nearest(store, lengths, neighbours, backend, n_threads)
+    sources, targets, cosines = _nearest(store, lengths, neighbors, backend, n_threads)
     return Graphs.from_edges(
         sources,
         targets,
@@ -64,17 +67,17 @@ def similar_items(
 def _nearest(
     store: FactorStore,
     lengths: NDArray[np.float64],
-    neighbours: int,
+    neighbors: int,
     backend: str,
     n_threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Both ends and cosine of the edges."""
+    """Sources, targets and cosines of the edges."""
     n = store.n_items
     units = store.item_factors / np.where(lengths > 0, lengths, 1)[:, None].astype(store.dtype)
     itself = CSR(np.arange(n + 1), np.arange(n, dtype=np.int32), None, n)
     found, cosines = choose(backend).top_k(
-        units, units, min(neighbours, n), exclude=[itself], n_threads=n_threads
+        units, units, min(neighbors, n), exclude=[itself], n_threads=n_threads
     )
-    alike = (found >= 0) & (np.nan_to_num(cosines) > 0)
-    sources = np.repeat(np.arange(n), alike.sum(axis=1))
-    return sources, found[alike].astype(np.int64), cosines[alike].astype(np.float64)
+    similar = (found >= 0) & (np.nan_to_num(cosines) > 0)
+    sources = np.repeat(np.arange(n), similar.sum(axis=1))
+    return sources, found[similar].astype(np.int64), cosines[similar].astype(np.float64)

@@ -1,7 +1,7 @@
-"""Stationary distributions of the walks, each with a bound of its error.
+"""Stationary distributions of the walks, each with a bound on its error.
 
 pi = alpha pi0 + (1 - alpha) P' pi (Supervised PageRank, 3.2). One step of
-x <- alpha pi0 + (1 - alpha) P' x brings any two x nearer by the factor 1 - alpha in the 1-norm.
+x <- alpha pi0 + (1 - alpha) P' x contracts the 1-norm of a difference by the factor 1 - alpha.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.csr import CSR
 from mfrank.backends import Backend
-from mfrank.chains import Moves, Until, Walked
-from mfrank.csr import CSR
+from mfrank.backends.walks import Moves, Until, Walked
 from mfrank.pagerank.transitions import Transitions
 
 __all__ = [
@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 class Walker(NamedTuple):
-    """How walks are iterated.
+    """Settings of the iterations.
 
     Attributes
     ----------
@@ -54,8 +54,9 @@ class Stationary(NamedTuple):
     ----------
     values : float64, shape (n_nodes,)
     errors : float64, shape (n_queries,)
-        Bound of the 1-norm of what each query's part differs from the exact one by, rounding apart.
+        Bound on the 1-norm of each query's error, without rounding errors.
     steps : int64, shape (n_queries,)
+        Iterations of each query.
     """
 
     values: Floats
@@ -66,9 +67,9 @@ class Stationary(NamedTuple):
 def nesterov_nemirovski(transitions: Transitions, steps: int, walker: Walker) -> Stationary:
     """The method of Nesterov and Nemirovski (4.1, 4.2), N = ``steps``.
 
-    pi_N = alpha / (1 - t) sum_{k <= N} (1 - alpha)^k (P')^k pi0 with t = (1 - alpha)^(N + 1); the
-    sum is what s <- alpha pi0 + (1 - alpha) P' s makes of s = alpha pi0 in N steps. The error is
-    at most 2t, which a directed cycle attains.
+    pi_N = alpha / (1 - t) sum_{k <= N} (1 - alpha)^k (P')^k pi0 with t = (1 - alpha)^(N + 1). N
+    steps of s <- alpha pi0 + (1 - alpha) P' s from s = alpha pi0 compute alpha times the sum. The
+    error is at most 2t, which a directed cycle attains.
     """
     begin = walker.alpha * transitions.restarts[:, None]
     walked = walker.backend.walk(
@@ -87,16 +88,16 @@ def power(
 ) -> Stationary:
     """Power iteration until the errors are at most ``tolerance``, by certificate.
 
-    Since |x - pi| <= |x' - x| / alpha for a step from x to x', |x' - pi| <= (1 - alpha) / alpha
-    |x' - x|. No query takes more steps than the worst case asks for: from pi0, |x_N - pi| <=
-    2 (1 - alpha)^(N + 1), the bound of :func:`nesterov_nemirovski`; from elsewhere a step more.
+    For a step from x to x', |x - pi| <= |x' - x| / alpha, so |x' - pi| <= (1 - alpha) / alpha
+    |x' - x|. No query takes more steps than the worst case needs: from pi0, |x_N - pi| <=
+    2 (1 - alpha)^(N + 1), the bound of :func:`nesterov_nemirovski`; from another start, one more.
 
     Parameters
     ----------
     tolerance : float, or float64 of shape (n_queries,)
-        > 0, of each query's 1-norm.
+        > 0, bound on the 1-norm of each query's error.
     start : float64, shape (n_nodes,), optional
-        Distributions to start from; pi0 by default.
+        Distributions to start from; default pi0.
     """
     alpha, late = walker.alpha, 0 if start is None else 1
     allowed = np.broadcast_to(np.asarray(tolerance, np.float64), transitions.graphs.n_queries)
@@ -109,7 +110,7 @@ def power(
 
 
 def power_steps(transitions: Transitions, steps: int, walker: Walker) -> Stationary:
-    """Power iteration from pi0 for so many steps."""
+    """Power iteration from pi0 with exactly ``steps`` steps."""
     values, changes, taken = _iterated(transitions, transitions.restarts, Until(steps), walker)
     worst = 2 * (1 - walker.alpha) ** (taken + 1)
     by_change = (1 - walker.alpha) / walker.alpha * changes
@@ -117,20 +118,21 @@ def power_steps(transitions: Transitions, steps: int, walker: Walker) -> Station
 
 
 def settled(moves: Moves, restarts: CSR, tolerance: float, walker: Walker) -> Floats:
-    """Stationary distributions of a walk on one graph, shape (k, n), a row for each of restarts'.
+    """Stationary distributions of walks on one graph, shape (k, n), one per row of ``restarts``.
 
-    The sweeps of :meth:`mfrank.backends.Backend.settle` converge, mostly in about half the steps of
-    power iteration, but it is the latter that has a bound on any graph: it goes on where as many
-    sweeps were not enough, because a tolerance is below what rounding leaves to be seen, say.
+    The sweeps of :meth:`mfrank.backends.Backend.stationary` mostly converge in about half the steps
+    of power iteration, but only the latter has a bound that holds on any graph. So rows that do not
+    converge in as many sweeps, for example because the tolerance is below the rounding error, are
+    computed by power iteration.
     """
     most = steps_within(tolerance, walker.alpha)
-    values, errors, _ = walker.backend.settle(
+    values, errors, _ = walker.backend.stationary(
         moves, restarts, walker.alpha, tolerance, most, walker.n_threads
     )
     for row in np.flatnonzero(~(errors <= tolerance)):
-        nodes, shares = restarts.row(int(row))
+        nodes, chances = restarts.row(int(row))
         begin = np.zeros((len(moves.order), 1))
-        begin[moves.place[nodes], 0] = shares
+        begin[moves.place[nodes], 0] = chances
         walked = walker.backend.walk(
             moves.chain(begin),
             walker.alpha * begin,
@@ -157,6 +159,6 @@ def _iterated(transitions: Transitions, x: Floats, until: Until, walker: Walker)
 
 
 def steps_within(tolerance: float, alpha: float) -> int:
-    """Least N >= 1 with 2 (1 - alpha)^(N + 1) <= tolerance: steps that do on any graph."""
+    """Least N >= 1 with 2 (1 - alpha)^(N + 1) <= tolerance: enough steps on any graph."""
     steps = math.ceil(math.log(min(tolerance, 2.0) / 2) / math.log1p(-alpha)) - 1
-    return min(max(steps, 1), 2**30)  # at an alpha of 1e-8, more than anyone waits for
+    return min(max(steps, 1), 2**30)  # at alpha = 1e-8, longer than anyone would wait

@@ -1,4 +1,4 @@
-"""Transition probabilities of the walks on all queries' graphs, at some weights of the features."""
+"""Transition probabilities of the walks on all queries' graphs, for given feature weights."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.blas import single_threaded
-from mfrank.chains import Chain
-from mfrank.csr import CSR
-from mfrank.lazy import lazy
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.lazy import lazy
+from mfrank.arrays.threads import single_threaded
+from mfrank.backends.walks import Chain
 from mfrank.pagerank.graphs import Graphs
 
 __all__ = ["Transitions"]
@@ -21,19 +21,20 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """Where walks begin and go on, with the sums that the weights are divided by.
+    """Probabilities of restarts and of edges, with the sums that normalize them.
 
-    Walks restart at seed i with probability F_i / F_U, F_i = <phi1, V_i> and F_U their sum over the
-    query's seeds (2.2); they take edge e with probability G_e / G_a, G_e = <phi2, E_e> and G_a the
-    sum over the edges from its source a (2.3). From a node without edges they restart.
+    A walk restarts at seed i with probability F_i / F_U, where F_i = <phi1, V_i> and F_U is their
+    sum over the query's seeds (2.2). It takes edge e with probability G_e / G_a, where G_e =
+    <phi2, E_e> and G_a is their sum over the edges from the source a (2.3). From a node without
+    edges, it restarts.
 
     Attributes
     ----------
     graphs : Graphs
     weights : float64, shape (m1 + m2,)
-        phi, of node features and then of edge features.
+        phi: of the node features, then of the edge features.
     restarts : float64, shape (n_nodes,)
-        pi0, sums to 1 in every query.
+        pi0, with a sum of 1 over each query.
     seed_sums : float64, shape (n_queries,)
         F_U.
     node_sums : float64, shape (n_nodes,)
@@ -51,12 +52,13 @@ class Transitions:
 
     @classmethod
     def of(cls, graphs: Graphs, weights: ArrayLike | None = None) -> Transitions:
-        """Probabilities at ``weights`` >= 0, shape (m1 + m2,); by default all are 1.
+        """Compute the probabilities for ``weights`` >= 0, shape (m1 + m2,); default all 1.
 
         Raises
         ------
         ValueError, TypeError
-            Weights that do not fit; the seeds of a query, or the edges from a node, weigh 0.
+            Weights are invalid or of another shape, or the weights of a query's seeds or of the
+            edges from a node sum to 0.
         """
         phi = _checked(graphs, weights)
         m1 = graphs.n_features[0]
@@ -81,13 +83,13 @@ class Transitions:
 
     @lazy
     def backward(self) -> Chain:
-        """P, which takes the mean over where a walk goes next."""
+        """P, which averages over the next node of a walk."""
         links = self.graphs.links
         rows = CSR(links.indptr, links.indices, self.steps, links.n_columns)
         return Chain(rows, self.graphs.nodes, self._dangling[:, None], self.restarts)
 
     def per_query(self, values: Floats) -> Floats:
-        """Sums over the nodes of each query, shape (n_queries,)."""
+        """Sum of ``values`` over the nodes of each query, shape (n_queries,)."""
         return np.add.reduceat(values, self.graphs.nodes[:-1])
 
     @lazy
@@ -107,14 +109,14 @@ def _checked(graphs: Graphs, weights: ArrayLike | None) -> Floats:
             f"weights must have shape ({size},), of node and then of edge features, got {phi.shape}"
         )
     if not (np.isfinite(phi).all() and phi.min() >= 0):
-        raise ValueError("weights must be finite and >= 0: probabilities come out of them")
+        raise ValueError("weights must be finite and >= 0, because they define probabilities")
     return phi
 
 
 def _refuse(bad: NDArray[np.bool_], name: str, what: str, symbol: str) -> None:
     if bad.any():
         raise ValueError(
-            f"{what} {np.argmax(bad)} weigh 0 altogether ({int(bad.sum())} such cases), their "
-            f"{name} [{symbol}] are 0 wherever weights are not; graphs.with_constant() adds a "
+            f"{what} {np.argmax(bad)} weigh 0 in total ({int(bad.sum())} such cases): their "
+            f"{name} [{symbol}] are 0 wherever the weights are not; graphs.with_constant() adds a "
             "feature that is 1 everywhere"
         )

@@ -1,4 +1,4 @@
-"""What learning yields after each step, and the ball that weights are kept in."""
+"""The state that learners yield after each step, and the ball that contains the weights."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.amounts import check_above_zero
+from mfrank.arrays.checks import check_above_zero
 
 __all__ = ["LEAST", "Ball", "Tuned"]
 
 Floats = NDArray[np.float64]
 
 LEAST = 0.01
-"""No weight is less: what a ball of the paper's radius .99 around 1 sees to by itself."""
+"""Lower bound of every weight, which the paper's ball of radius .99 around 1 implies."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tuned:
-    """State after a step.
+    """State of a learner after a step.
 
     Attributes
     ----------
     step : int
-        Steps so far, from 1.
+        Number of steps so far, from 1.
     seconds : float
         Wall-clock seconds of this step.
     loss : float
-        At ``weights``, to the method's accuracy.
+        Loss at ``weights``, to the method's accuracy; of GBP's batches, before the step.
     weights : float64, shape (m1 + m2,)
     is_best : bool
-        Whether the method would answer with these weights if this step were the last.
+        Whether these weights would be the result if this step were the last.
     stationarity : float or None
-        Norm of the gradient mapping, 0 at a stationary point; None where it is not known.
+        Norm of the gradient mapping, 0 at a stationary point; None if the method has none.
     """
 
     step: int
@@ -44,16 +44,17 @@ class Tuned:
     stationarity: float | None = None
 
     def record(self) -> dict[str, float | int | None]:
-        """The step without its weights, as kept in a history."""
+        """The record of the step in a store's history, without weights."""
         return {"epoch": self.step, "seconds": self.seconds, "objective": self.loss}
 
 
 @dataclass(frozen=True, slots=True)
 class Ball:
-    """Weights at most ``radius`` from 1 altogether (3.7), none of them below ``least``.
+    """Weights at a distance of at most ``radius`` from (1, ..., 1) (3.7), each >= ``least``.
 
-    A radius below 1 keeps weights above 0 by itself, but also near to each other: of many features
-    none can lead. Cut off at ``least``, larger balls serve as well, and are as convex.
+    A radius below 1 alone keeps the weights above 0, but also close to each other, so that with
+    many features none can dominate. With the bound ``least``, larger balls are valid too, and the
+    set is still convex.
     """
 
     radius: float
@@ -69,7 +70,7 @@ class Ball:
         if np.linalg.norm(np.where(clipped, floor, away)) <= self.radius:
             return np.where(clipped, self.least, weights) if clipped.any() else weights
         clipped[:] = False
-        while True:  # s only rises, so weights only join the clipped
+        while True:  # s never decreases, so no weight leaves the clipped set
             left = self.radius**2 - clipped.sum() * floor**2
             scale = np.sqrt(left / (away[~clipped] ** 2).sum())
             below = clipped | (away * scale < floor)
@@ -78,7 +79,7 @@ class Ball:
             clipped = below
 
     def start(self, weights: ArrayLike | None, size: int) -> Floats:
-        """Where learning begins: weights of the ball, by default its centre."""
+        """First weights: the given ones, projected onto the ball, or by default its center."""
         if weights is None:
             return np.ones(size)
         begin = np.array(weights, dtype=np.float64)

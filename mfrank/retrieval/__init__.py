@@ -1,1 +1,1 @@
-"""What is asked of fitted factors: exact lists under filters, similar rows, scores."""
+"""Retrieval from fitted factors: exact top-K lists under filters, similar rows, scores."""

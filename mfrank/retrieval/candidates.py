@@ -1,4 +1,4 @@
-"""What a list may hold: the filters of a call, checked and brought to one form."""
+"""The filters of a call, checked and converted to one form."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import beside
-from mfrank.csr import CSR
-from mfrank.distinct import distinct
-from mfrank.foreign import is_on_gpu, is_sparse_on_gpu, take
-from mfrank.picked import Listed, Picked, holds
-from mfrank.retrieval import on_gpu
-from mfrank.retrieval.asked import Asked, Rows, check_rows, check_rows_there
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.distinct import distinct
+from mfrank.arrays.interop import is_on_gpu, is_sparse_on_gpu, take
+from mfrank.arrays.placement import beside
+from mfrank.arrays.row_lists import Listed, Picked, holds
+from mfrank.retrieval import gpu_filters
+from mfrank.retrieval.queries import Asked, Rows, check_rows, check_rows_there
 
 __all__ = ["Candidates", "HasUserItems", "ItemFilter"]
 
 
 @runtime_checkable
 class HasUserItems(Protocol):
-    """Anything that holds a user-item matrix, as Interactions do."""
+    """Any object with a user-item matrix, such as Interactions."""
 
     @property
     def user_items(self) -> sp.csr_array:
@@ -32,22 +32,22 @@ class HasUserItems(Protocol):
 
 
 ItemFilter: TypeAlias = ArrayLike | Sequence[Sequence[int]] | sp.sparray | sp.spmatrix | None
-"""Item rows: one list for every query, or one per query (a sparse matrix, or a list of lists)."""
+"""Item rows: one list for all queries, or one per query (sparse matrix, 2-D array, nested list)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """The items that each list may hold, as backends read them (``Backend.top_k``).
+    """Which items each list may contain, as arguments of ``Backend.top_k``.
 
-    They lie where they were given.
+    Arrays stay on the host or GPU where they were passed.
 
     Attributes
     ----------
-    exclude : lists with a row per query, any number of them
-        Items that a query must not get: those that are on any of its lists.
+    exclude : tuple of Listed, each with a row per query
+        Items that a query must not get: the union of its rows.
     exclude_all : int32, sorted and unique, or None
         Items that no query may get.
-    only : lists with a row per query, or CSR with one row for all, or None
+    only : Listed with a row per query, CSR with a single row for all queries, or None
         The only items a query may get.
     """
 
@@ -65,29 +65,29 @@ class Candidates:
         filter_items: ItemFilter | Listed = None,
         items: ItemFilter | Listed = None,
     ) -> Candidates:
-        """Check the filters of a call and bring them to one form.
+        """Check the filters of a call and convert them to one form.
 
         Parameters
         ----------
         asked : Asked
-            Who is asked for.
+            The queries.
         n_items : int
-            Items the model has.
-        user_items : Interactions or sparse of scipy's or CuPy's, optional
-            What each query has seen and shall not get again. Every stored entry counts, an
-            explicit zero too. Of Interactions, each query's row is taken; a sparse matrix has a
-            row for each query, or is the whole matrix (:meth:`Asked.pick`); lists that are read
-            already are taken as they are, one per query.
+            Number of items of the model.
+        user_items : Interactions, scipy or CuPy sparse matrix, or Listed, optional
+            Items that each query has seen and must not get. Every stored entry counts, including
+            explicit zeros. Interactions must have all rows of the model; a sparse matrix has a row
+            per query or is the whole matrix (:meth:`Asked.pick`); a Listed has a row per query.
         filter_items : optional
-            Items not to get: one list for all queries; or one per query, as a sparse matrix, a
-            list of lists or an array with a row each (:meth:`Asked.pick`).
+            Items to exclude: one list for all queries, or one per query as a sparse matrix, list of
+            lists or 2-D array (:meth:`Asked.pick`).
         items : optional
-            The only items to get, in the same forms. An empty list allows none.
+            The only items to return, in the same forms. An empty list allows none.
 
         Raises
         ------
         TypeError, ValueError
-            The argument named has another shape, or holds what are not rows of items.
+            An argument, named in the message, has the wrong shape or contains values that are not
+            item rows.
         """
         filter_items, items = take(filter_items, "filter_items"), take(items, "items")
         exclude, exclude_all = [_seen(user_items, asked, n_items)], None
@@ -104,7 +104,7 @@ class Candidates:
         return cls(tuple(each for each in exclude if each is not None), exclude_all, only)
 
     def check(self, n_queries: int, n_items: int) -> None:
-        """Raise unless made for so many queries and items."""
+        """Raise ValueError unless the filters are for ``n_queries`` and ``n_items``."""
         one_each, or_one = {n_queries}, {1, n_queries}
         for rows, allowed in (*((each, one_each) for each in self.exclude), (self.only, or_one)):
             if rows is not None and (rows.n_rows not in allowed or rows.n_columns != n_items):
@@ -114,7 +114,7 @@ class Candidates:
                 )
 
     def allow(self, items: Rows) -> NDArray[np.bool_]:
-        """Whether query r may get ``items[r]``, for every r; answered where ``items`` lie."""
+        """Whether query r may get ``items[r]``, bool (n_queries,), on the device of ``items``."""
         allowed = ~np.zeros(len(items), dtype=bool, like=items)
         if self.only is not None:
             allowed &= holds(self.only, items)
@@ -125,7 +125,7 @@ class Candidates:
         return allowed
 
     def without(self, items: Rows, n_items: int) -> Candidates:
-        """Exclude ``items[r]`` from query r too."""
+        """Return a copy that also excludes ``items[r]`` from query r."""
         every = np.arange(len(items) + 1, like=items)
         single = CSR(every, items.astype(np.int32), None, n_items)
         return Candidates((*self.exclude, single), self.exclude_all, self.only)
@@ -159,18 +159,18 @@ def _one_list(values: Any, n_items: int, name: str) -> NDArray[np.int32]:
 
 
 def _lists(values: Any, asked: Asked, n_items: int, name: str) -> Listed:
-    """A list for each query, ascending, no item twice."""
+    """A row of ascending, distinct items for each query."""
     if isinstance(values, CSR | Picked):
         return values
     if is_sparse_on_gpu(values):
-        return asked.pick_lists(on_gpu.of_sparse(values, n_items, name), name)
+        return asked.pick_lists(gpu_filters.of_sparse(values, n_items, name), name)
     if is_on_gpu(values):
-        return asked.pick_lists(on_gpu.of_table(values, n_items, name), name)
+        return asked.pick_lists(gpu_filters.of_table(values, n_items, name), name)
     return CSR.from_scipy(_pattern(values, asked, n_items, name), dtype=None)
 
 
 def _pattern(values: Any, asked: Asked, n_items: int, name: str) -> sp.csr_array:
-    """Each query's stored columns, all of value True, sorted, no duplicates."""
+    """Each query's stored columns, sorted and distinct, with value True."""
     matrix: Any = values if sp.issparse(values) else _from_lists(values, n_items, name)
     if matrix.ndim != 2 or matrix.shape[1] != n_items:
         raise ValueError(
@@ -179,7 +179,7 @@ def _pattern(values: Any, asked: Asked, n_items: int, name: str) -> sp.csr_array
     picked = asked.pick(matrix, name)
     marks = np.ones(len(picked.indices), dtype=bool)
     rows = (marks, picked.indices, picked.indptr)
-    # Sorting happens in place: never in the caller's arrays.
+    # sum_duplicates sorts in place, so copy what may be the caller's arrays.
     pattern = sp.csr_array(rows, shape=picked.shape, copy=not picked.has_canonical_format)
     pattern.sum_duplicates()
     return pattern

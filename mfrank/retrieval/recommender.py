@@ -1,4 +1,4 @@
-"""Everything that is asked of a fitted model, whichever fitter made its factors."""
+"""The recommender: top-K lists, scores, saving and loading of any fitted factors."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import beside
+from mfrank.arrays.notebook import paragraphs
+from mfrank.arrays.placement import beside
+from mfrank.arrays.row_lists import Listed, Picked
 from mfrank.backends import Factors, choose
 from mfrank.data.ids import Ids
-from mfrank.picked import Listed, Picked
-from mfrank.retrieval.lists import Answer, Asking, Wanted, answer, best, closest
-from mfrank.retrieval.recommend import score
+from mfrank.retrieval.answers import Answer, Asking, Wanted, answer, best, closest
 from mfrank.retrieval.seen import Seen, pack, unpack
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_lists, sides
+from mfrank.retrieval.top_k import score
 from mfrank.store.factors import FactorStore
 
 __all__ = ["NotFittedError", "Recommender"]
@@ -30,25 +31,24 @@ class NotFittedError(ValueError, AttributeError):
 class Recommender:
     """A model over a :class:`mfrank.FactorStore`.
 
-    Ids are those the model was fitted with: a DataFrame's own, or row numbers where it was fitted
-    on a matrix. ``by_row=True`` speaks row numbers in any case, in arguments and answers.
+    Ids are those of the training data: a DataFrame's own, or row numbers after a fit to a matrix.
+    With ``by_row=True``, ids in arguments and results are always row numbers.
 
-    A sparse matrix beside ids (``user_items``, ``filter_items``, ``items`` and the like) has a row
-    for each id asked about, in their order, as with implicit: ``recommend(ids, matrix[ids])``. One
-    with another number of rows, which is that of the model, is the whole matrix, and each id's row
-    is taken from it. Interactions are read by their ids. Any other number of rows is an error.
+    A sparse matrix passed with ids (``user_items``, ``filter_items``, ``items`` and so on) has one
+    row per id, in the same order, as in implicit: ``recommend(ids, matrix[ids])``. If it has as
+    many rows as the model instead, it is the whole matrix, and each id's row is picked from it. Any
+    other number of rows is an error. Interactions are matched by id.
 
-    Lists keep a contract: exactly the N best, sorted by score, ties by lower row number; never an
-    item that was filtered, by the seen items or by the call; where fewer candidates than N are
-    left, the rest of the list has score NaN and id -1, or None where ids are no numbers
-    (:meth:`mfrank.data.ids.Ids.raw`). Memory does not grow with users times items. From the second
-    time on that a few are asked for, the processor reads a sketch of the other side, a byte a
-    factor, which is kept beside the store.
+    Lists are exact: the N best items by score, ties by lower row number, never an item that is
+    filtered as seen or by the call. If fewer than N candidates are left, the list is padded with
+    score NaN and id -1 (None if ids are not numbers, see :meth:`mfrank.data.ids.Ids.raw`). Memory
+    does not grow with users times items. From the second small, unfiltered query on, the CPU
+    backend searches a sketch of the factors, one byte per factor, which is cached with them.
 
-    Ids may be arrays of any library. Row numbers that lie on a GPU are answered there, by CuPy's
-    arrays: with ``backend="cuda"`` nothing comes to the host meanwhile, neither factors nor scores,
-    nor filters that lie there too (arrays, or sparse matrices of CuPy's). Only labels are host
-    things: where ids have labels, they are looked up and answered on the host.
+    Ids may be arrays of any library. Row numbers on a GPU get results on the GPU, as CuPy arrays.
+    With ``backend="cuda"``, factors, scores and filters that are on the GPU (arrays or CuPy sparse
+    matrices) are then not copied to the host. Ids with labels are always looked up and returned on
+    the host.
     """
 
     backend: str = "auto"
@@ -58,14 +58,23 @@ class Recommender:
 
     @classmethod
     def of(cls, store: FactorStore) -> Recommender:
-        """Serve a store's factors: everything but fitting and folding in."""
+        """Return a recommender over a store's factors, without fitting and fold-in."""
         model = Recommender()
         model._adopt(store)
         return model
 
+    def __repr__(self) -> str:
+        state = "not fitted" if self._store is None else f"of {self._store!r}"
+        return f"{type(self).__name__}({state})"
+
+    def _repr_html_(self) -> str:
+        if self._store is None:
+            return paragraphs([repr(self)])
+        return paragraphs([f"{type(self).__name__} of"]) + self._store._repr_html_()
+
     @property
     def placed(self) -> FactorStore:
-        """The store, its factors where the fit left them: on a GPU, until they are looked at."""
+        """The store with the factors where the fit left them, possibly on a GPU."""
         if self._store is None:
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
         return self._store
@@ -97,7 +106,7 @@ class Recommender:
 
     @property
     def seen(self) -> Seen | None:
-        """Which items each user has, as of the fit: what lists leave out. None: it is not known."""
+        """The items each user has in the training data; None if the model does not have them."""
         if self._seen is None:
             return None
         if self._seen_rows is None or self._seen_rows.matrix is not self._seen:
@@ -122,27 +131,26 @@ class Recommender:
         Parameters
         ----------
         userid : id, or 1-D array-like of ids
-        user_items : Interactions, or sparse of scipy's or CuPy's, optional
-            What users have seen. By default the interactions of the fit, which go to a GPU once and
-            stay there while the model lives, if they fit. A sparse matrix has a row for each user
-            asked about (see the class).
+        user_items : Interactions, or scipy or CuPy sparse matrix, optional
+            The items users have seen; a sparse matrix has one row per user id (see the class).
+            Default the training interactions; on a GPU they are copied once and kept if memory
+            allows.
         N : int, default 10
             Length of a list, >= 1; it may exceed the number of items.
         filter_already_liked_items : bool, default True
             Leave out every item stored in the user's row of ``user_items``.
-        filter_items : ids, list of lists of ids, or sparse of scipy's or CuPy's, optional
-            Items not to recommend: to anyone, or (one list or row for each, of an array too) to
-            each user asked about, in their order. The entries stored in a sparse matrix count, its
-            columns are item rows.
+        filter_items : ids, list of lists of ids, or scipy or CuPy sparse matrix, optional
+            Items not to recommend: one list for all users, or one list or row per user id, in the
+            same order. All stored entries of a sparse matrix count; its columns are item rows.
         recalculate_user : bool, default False
-            Solve the users' factors anew from their rows of ``user_items``, which must be given;
-            users then need not be known to the model. Rows are checked on the host for it.
+            Solve the users' factors from their rows of ``user_items``, which must then be passed;
+            the users may be new to the model. This checks the rows on the host.
         items : as filter_items, optional
             The only items to recommend, in the same forms as ``filter_items``.
         by_row : bool, default False
-            Ids of users and items are row numbers, in arguments and answer.
+            Ids of users and items are row numbers, in arguments and results.
         n_threads : int, default 0
-            0 takes every core this process may use.
+            0 uses every core this process may use.
 
         Returns
         -------
@@ -151,8 +159,8 @@ class Recommender:
         Raises
         ------
         ValueError, TypeError
-            An unknown user, a matrix of another shape, ``user_items`` missing where it is needed;
-            the message names the argument.
+            A user is unknown, a matrix has the wrong shape, or ``user_items`` is missing but
+            needed; the message names the argument.
         """
         userid = given_ids(userid, "userid")
         wanted = self._wanted(N, filter_items, items, n_threads)
@@ -181,9 +189,10 @@ class Recommender:
         by_row: bool = False,
         n_threads: int = 0,
     ) -> Answer:
-        """Users who score one or many items highest: :meth:`recommend` with the sides swapped.
+        """Users with the highest scores for one or many items.
 
-        ``item_users`` are Interactions, or a sparse matrix with a row for each item asked about.
+        This is :meth:`recommend` with the sides swapped. ``item_users`` are Interactions, or a
+        sparse matrix with one row per item id.
         """
         itemid = given_ids(itemid, "itemid")
         wanted = self._wanted(N, filter_users, users, n_threads)
@@ -204,9 +213,9 @@ class Recommender:
         by_row: bool = False,
         n_threads: int = 0,
     ) -> Answer:
-        """Items whose factors have the highest cosine with those of one or many items.
+        """Items with the highest cosine to the factors of one or many items.
 
-        An item comes first in its own list, unless it is filtered. Filters as in
+        An item comes first in its own list, unless it is filtered. Filters are those of
         :meth:`recommend`.
         """
         side, itemid = sides(self.placed, by_row=by_row)[1], given_ids(itemid, "itemid")
@@ -222,49 +231,49 @@ class Recommender:
         by_row: bool = False,
         n_threads: int = 0,
     ) -> Answer:
-        """Users whose factors have the highest cosine, as :meth:`similar_items`."""
+        """Users with the highest cosine to one or many users, like :meth:`similar_items`."""
         side, userid = sides(self.placed, by_row=by_row)[0], given_ids(userid, "userid")
         return closest(side, userid, self._wanted(N, filter_users, users, n_threads))
 
     def score(self, userid: ArrayLike, itemid: ArrayLike, *, by_row: bool = False) -> NDArray[Any]:
-        """Scores of pairs: user ``userid[j]`` with item ``itemid[j]``, shape (pairs,)."""
+        """Scores of user ``userid[j]`` for item ``itemid[j]``, shape (pairs,)."""
         users, items = sides(self.placed, by_row=by_row)
-        given = given_ids(userid, "userid"), given_ids(itemid, "itemid")
-        rows = users.rows_there(given[0], "userid"), items.rows_there(given[1], "itemid")
+        pairs = given_ids(userid, "userid"), given_ids(itemid, "itemid")
+        rows = users.rows_there(pairs[0], "userid"), items.rows_there(pairs[1], "itemid")
         scores = score(users.factors, items.factors, *rows, item_bias=items.biases)
         if users.biases is not None:
             scores += beside(users.biases[beside(rows[0], users.biases)], scores)
         return scores
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
-        """Factors solved from users' rows; only models with a closed form have them."""
+        """Raise TypeError: only models with a quadratic objective can fold users in."""
         raise TypeError(
-            f"{type(self).__name__} cannot fold users in: its factors came without an objective "
-            "with a closed form. Use recalculate_user=False"
+            f"{type(self).__name__} cannot fold users in: it has no objective with a closed-form "
+            "solution. Use recalculate_user=False"
         )
 
     def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path:
         """Save as a folder, atomically; see :meth:`mfrank.FactorStore.save`.
 
-        ``with_seen`` saves which items each user has (not their values) beside the factors, so
-        that a loaded model filters them as this one does.
+        ``with_seen`` also saves which items each user has (not the values), so that a loaded model
+        filters them as this one does.
 
         Raises
         ------
         ValueError
-            Before anything is written: :meth:`load` would refuse it, as options of a class that is
-            not mfrank's, or interactions whose arrays were changed since the fit; or the folder
-            holds anything but a model.
+            Before anything is written: :meth:`load` would refuse the model (an option's class
+            cannot be imported, or the interactions' arrays were changed since the fit), or the
+            folder contains anything but a model.
         OSError
-            If writing fails; a model saved before is still there.
+            Writing fails; a model saved before is still there.
         """
         store = self.store
         try:
             self._from_store(store)
         except ValueError as error:
             raise ValueError(
-                f"the model cannot be saved, as it could not be loaded ({error}); store.save saves "
-                "its factors"
+                f"the model cannot be saved, because it could not be loaded ({error}); store.save "
+                "saves its factors"
             ) from error
         seen = self._seen if with_seen else None
         return (store if seen is None else pack(store, seen)).save(folder)
@@ -278,13 +287,14 @@ class Recommender:
         Raises
         ------
         ValueError
-            No model there, a damaged one, or one of another class (``mfrank.load`` takes any).
+            The folder has no model, a damaged one, or one of another class (``mfrank.load`` loads
+            any model).
         """
         return cls._from_folder(folder, FactorStore.load(folder, mmap=mmap, verify=verify))
 
     @classmethod
     def _from_folder(cls, folder: str | os.PathLike[str], store: FactorStore) -> Self:
-        """As :meth:`_from_store`; errors name the folder."""
+        """Like :meth:`_from_store`, but errors name the folder."""
         try:
             return cls._from_store(store)
         except ValueError as error:
@@ -297,7 +307,7 @@ class Recommender:
         return model
 
     def _adopt(self, store: FactorStore) -> None:
-        """Take over a store, and the seen items saved in it."""
+        """Set the store and the seen items saved in it."""
         self._store, self._seen = unpack(store)
 
     def _wanted(self, n: int, blocked: Any, only: Any, n_threads: int) -> Wanted:
@@ -306,14 +316,14 @@ class Recommender:
     def _seen_by(
         self, raw: Raw, matrix: Matrix | None, asking: Side, answering: Side
     ) -> sp.csr_array | Listed:
-        """One row for each id asked about: what not to list again."""
+        """The seen entries to filter, one row per query id."""
         argument = f"{asking.name}_{answering.name}s"
         if matrix is not None:
             return given_lists(matrix, raw, asking, answering, argument)
         seen = self.seen
         if seen is None:
             raise ValueError(
-                f"{argument} is needed to filter what was seen, as this model holds no "
+                f"{argument} is needed to filter seen {answering.name}s, because this model has no "
                 f"interactions: pass it, or filter_already_liked_{answering.name}s=False"
             )
         rows = asking.rows_there(raw, f"{asking.name}id")

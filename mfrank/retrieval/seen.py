@@ -1,4 +1,4 @@
-"""Which items each user has: rows of either side, and packed into a factor store to be saved."""
+"""Which items each user has: as rows of either side, and as extras of a saved factor store."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.csr import CSR
-from mfrank.csr_checks import check_csr, check_indptr, is_canonical
-from mfrank.lazy import lazy
-from mfrank.pickles import MadeOfFields
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.csr_checks import check_csr, check_indptr, is_canonical
+from mfrank.arrays.lazy import lazy
+from mfrank.data.pickling import MadeOfFields
 from mfrank.store.checks import is_mapped
 from mfrank.store.factors import FactorStore
 
@@ -23,12 +23,12 @@ _INDPTR, _INDICES = "seen_indptr", "seen_indices"
 
 @dataclass(frozen=True, eq=False)
 class Seen(MadeOfFields):
-    """Users x items as rows of either side, checked and made when first asked for, and kept."""
+    """The seen entries, users x items, as rows of either side; checked and built on first use."""
 
     matrix: sp.csr_array
 
     def rows_of(self, side: str) -> CSR:
-        """Items of users, or users of items; ValueError as :func:`check_seen`."""
+        """Items of each user, or users of each item; errors as in :func:`check_seen`."""
         return self._of_users if side == "user" else self._of_items
 
     @lazy
@@ -46,15 +46,14 @@ class Seen(MadeOfFields):
 
 
 def check_seen(seen: sp.csr_array) -> None:
-    """Raise unless the columns of every row are items, in ascending order, each once.
+    """Check that the columns of every row are items, in ascending order, each once.
 
-    For what is about to be saved, and before scipy or a kernel follows columns that were mapped
-    and not read.
+    Called before a save, and before scipy or a kernel first reads memory-mapped columns.
 
     Raises
     ------
     ValueError
-        As :func:`mfrank.csr_checks.check_csr`.
+        An index array is invalid, or columns are unsorted or repeat.
     """
     check_csr(seen.indptr, seen.indices, *seen.shape, "seen")
     if not is_canonical(seen.indptr, seen.indices):
@@ -62,12 +61,12 @@ def check_seen(seen: sp.csr_array) -> None:
 
 
 def pack(store: FactorStore, seen: sp.csr_array) -> FactorStore:
-    """The store with the pattern of ``seen`` (users x items) among its extras, not its values.
+    """Return the store with the pattern of ``seen`` (users x items) in its extras, not its values.
 
     Raises
     ------
     ValueError
-        It is no longer what a fit left, and :func:`unpack` would refuse it.
+        The arrays of ``seen`` were changed since the fit, so that :func:`unpack` would refuse them.
     """
     try:
         check_seen(seen)
@@ -84,15 +83,15 @@ def pack(store: FactorStore, seen: sp.csr_array) -> FactorStore:
 
 
 def unpack(store: FactorStore) -> tuple[FactorStore, sp.csr_array | None]:
-    """The store without the pattern, and the pattern as a bool matrix; None if there is none.
+    """Split a store into the store without the pattern, and the pattern as a bool matrix or None.
 
-    Columns that are mapped are left to :class:`Seen` to check: to look at them would read the map
-    from end to end.
+    Memory-mapped columns are checked later, by :class:`Seen`: checking them here would read the
+    whole file.
 
     Raises
     ------
     ValueError
-        If the pattern is damaged.
+        The pattern is damaged.
     """
     if not {_INDPTR, _INDICES} <= set(store.extras):
         return store, None
@@ -102,7 +101,7 @@ def unpack(store: FactorStore) -> tuple[FactorStore, sp.csr_array | None]:
     try:
         if indptr.dtype != np.int64 or indices.dtype != np.int32:
             raise ValueError(f"offsets are {indptr.dtype}, columns {indices.dtype}")
-        # Before scipy sees them, which believes that offsets lie within the columns.
+        # First, because scipy does not check that offsets lie within the columns.
         check_indptr(indptr, indices.size, store.n_users, "seen")
         seen = sp.csr_array((np.ones(indices.size, dtype=bool), indices, indptr), shape)
         if not is_mapped(indices):

@@ -1,4 +1,4 @@
-"""The users' side and the items' side of a store: one code for both, raw ids or row numbers."""
+"""The user side and the item side of a store, with the same operations by id or row number."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays import on_host
+from mfrank.arrays.distinct import distinct
+from mfrank.arrays.interop import is_on_gpu, is_sparse_on_gpu, sparse_to_host, take, to_host
+from mfrank.arrays.placement import on_host
+from mfrank.arrays.row_lists import Listed
 from mfrank.backends import Factors
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
-from mfrank.distinct import distinct
-from mfrank.foreign import is_on_gpu, is_sparse_on_gpu, sparse_to_host, take, to_host
-from mfrank.picked import Listed
-from mfrank.retrieval import on_gpu
-from mfrank.retrieval.asked import Asked, Rows, check_rows_there
+from mfrank.retrieval import gpu_filters
 from mfrank.retrieval.candidates import ItemFilter
+from mfrank.retrieval.queries import Asked, Rows, check_rows_there
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Matrix", "Raw", "Side", "given_ids", "given_lists", "given_rows", "is_single", "sides"]
 
 Raw: TypeAlias = Hashable | ArrayLike
-"""One id, or many (a list, an array, a range, a Series)."""
+"""One id, or several (a list, an array, a range, a Series)."""
 
 Matrix: TypeAlias = Interactions | sp.sparray | sp.spmatrix
-"""Interactions, or a sparse matrix of scipy's or CuPy's."""
+"""Interactions, or a scipy or CuPy sparse matrix."""
 
 
 def is_single(raw: Raw) -> bool:
-    """Whether one id is meant, not many."""
+    """Whether ``raw`` is one id, not an array of ids."""
     return isinstance(raw, str | bytes) or np.ndim(raw) == 0  # type: ignore[arg-type]
 
 
 def given_ids(raw: Raw, argument: str) -> Raw:
-    """Ids of any library's array as numpy's or the GPU's; a single one comes to the host."""
+    """Convert an array of any library to numpy or CuPy; a single id is copied to the host."""
     taken = take(raw, argument)
-    single: Raw = to_host(taken, argument) if is_single(taken) else taken
-    return single
+    ids: Raw = to_host(taken, argument) if is_single(taken) else taken
+    return ids
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,9 +54,9 @@ class Side:
     biases : shape (n,), or None
     ids : Ids
     by_row : bool
-        Whether callers speak row numbers even where the ids have labels.
+        Whether the caller uses row numbers even if the ids have labels.
     directions : function
-        That gives the factors' directions, which the store keeps.
+        Returns the factors normalized to length 1, shape (n, K), which the store caches.
     """
 
     name: str
@@ -67,25 +67,28 @@ class Side:
     directions: Callable[[], Factors]
 
     def rows(self, raw: Raw, argument: str) -> Rows:
-        """Row numbers of one or many ids, int64, 1-D; ValueError where one is unknown."""
+        """Row numbers of one or many ids, 1-D int64; ValueError if an id is unknown."""
         return on_host(self.rows_there(raw, argument))
 
     def rows_there(self, raw: Raw, argument: str) -> Rows:
-        """As :meth:`rows`; on the GPU where the ids are row numbers that lie there."""
+        """Like :meth:`rows`, but row numbers on a GPU stay there."""
         many = [raw] if is_single(raw) else raw
         if self.speaks_rows:
             return check_rows_there(many, len(self.ids), argument)  # type: ignore[arg-type]
         return self.find(many, argument)
 
     def find(self, many: Any, argument: str, *, missing: int | None = None) -> Rows:
-        """Row numbers of ids, whoever speaks row numbers; ``missing`` stands for unknown ones."""
+        """Row numbers of ids, even if ``by_row``; ``missing`` is the row of unknown ids.
+
+        Without ``missing``, an unknown id raises ValueError.
+        """
         try:
             return self.ids.rows(many, missing=missing)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{argument}: {error}") from None
 
     def asked(self, raw: Raw) -> Asked:
-        """Who is asked for; as new to the model where any id is unknown."""
+        """The ids as queries; all of them are new to the model if any id is unknown."""
         many = [raw] if is_single(raw) else raw
         rows: Rows
         if self.by_row or (self.speaks_rows and is_on_gpu(many)):
@@ -97,15 +100,17 @@ class Side:
         return Asked.known(rows, len(self.ids)) if known else Asked.new(len(rows))
 
     def filter(self, values: Any, asked: Asked, argument: str) -> ItemFilter | Listed:
-        """Bring a filter argument to row numbers: one list, or one for each query asked.
+        """Convert a filter argument to row numbers: one list, or one per query.
 
-        What lies on a GPU stays there, but ids that have labels.
+        Row numbers on a GPU stay there; ids with labels are copied to the host.
         """
         values = take(values, argument)
         if values is None:
             return None
         if is_sparse_on_gpu(values):
-            return asked.pick_lists(on_gpu.of_sparse(values, len(self.ids), argument), argument)
+            return asked.pick_lists(
+                gpu_filters.of_sparse(values, len(self.ids), argument), argument
+            )
         if not self.speaks_rows:
             values = to_host(values, argument)
         if sp.issparse(values):
@@ -119,21 +124,21 @@ class Side:
                 f"list for all; got {len(values)} lists"
             )
         if is_on_gpu(values):
-            return on_gpu.of_table(values, len(self.ids), argument)
+            return gpu_filters.of_table(values, len(self.ids), argument)
         return [self.rows(row, argument).tolist() for row in values]
 
     def answer(self, rows: NDArray[np.int32]) -> NDArray[Any]:
-        """Ids of row numbers, as callers speak them; labels are on the host."""
+        """The caller's ids of row numbers; labels are on the host."""
         return rows if self.speaks_rows else self.ids.raw(on_host(rows))
 
     @property
     def speaks_rows(self) -> bool:
-        """Whether callers speak row numbers."""
+        """Whether the caller's ids are row numbers."""
         return self.by_row or self.ids.table is None
 
 
 def sides(store: FactorStore, *, by_row: bool = False) -> tuple[Side, Side]:
-    """Both sides of a store, users first."""
+    """User side and item side of a store."""
     users = store.user_factors, store.user_biases, store.user_ids
     items = store.item_factors, store.item_biases, store.item_ids
     return (
@@ -145,11 +150,18 @@ def sides(store: FactorStore, *, by_row: bool = False) -> tuple[Side, Side]:
 def given_rows(
     matrix: Matrix, raw: Raw, asking: Side, answering: Side, argument: str
 ) -> sp.csr_array:
-    """One row of interactions for each id asked about, its columns the answering side's rows.
+    """One row of interactions for each id of ``raw``, shape (len(raw), rows of ``answering``).
 
-    Interactions are read by their ids. A sparse matrix has a row for each id asked about, or is the
-    whole one (:meth:`Asked.pick`); its columns are the answering side's rows. Ids need not be known
-    to the model.
+    Parameters
+    ----------
+    matrix : Interactions or sparse matrix
+        Interactions are matched by id. A sparse matrix has one row per id or is the whole matrix
+        (:meth:`Asked.pick`); its columns are the rows of ``answering``.
+    raw : id or ids
+        Ids of the side ``asking``; they may be new to the model.
+    asking, answering : Side
+    argument : str
+        Name of the matrix, for error messages.
     """
     matrix = sparse_to_host(matrix)
     if isinstance(matrix, Interactions):
@@ -165,10 +177,10 @@ def given_rows(
 def given_lists(
     matrix: Matrix, raw: Raw, asking: Side, answering: Side, argument: str
 ) -> sp.csr_array | Listed:
-    """As :func:`given_rows`, whose values do not count; of a matrix on a GPU where it lies."""
+    """Like :func:`given_rows`, without values; a matrix on a GPU stays there."""
     if not is_sparse_on_gpu(matrix):
         return given_rows(matrix, raw, asking, answering, argument)
-    lists = on_gpu.of_sparse(matrix, len(answering.ids), argument)
+    lists = gpu_filters.of_sparse(matrix, len(answering.ids), argument)
     return asking.asked(raw).pick_lists(lists, argument)
 
 
@@ -193,7 +205,7 @@ def _by_ids(
 
 
 def _is_nested(values: Any) -> bool:
-    """Whether a filter has one list for each query."""
+    """Whether a filter has one list per query."""
     if isinstance(values, np.ndarray) or is_on_gpu(values):
         return bool(values.ndim > 1)
     return isinstance(values, Sequence) and not all(map(is_single, values))

@@ -1,1 +1,1 @@
-"""The factor store that every fitter ends in: checked, saved atomically, exchanged."""
+"""The factor store, the result of every fit: checked, saved atomically, exchanged."""

@@ -1,4 +1,4 @@
-"""Two fitters' factors side by side, as one store whose scores are sums of theirs."""
+"""Concatenation of two stores into one whose scores are weighted sums of theirs."""
 
 from __future__ import annotations
 
@@ -8,36 +8,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.amounts import check_at_least_zero
+from mfrank.arrays.checks import check_at_least_zero
 from mfrank.store.factors import FactorStore
 
 __all__ = ["blend"]
 
 
 def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
-    """Scores of ``store`` plus ``weight`` times those of ``other``, as one store.
+    """Combine two stores into one that scores ``store`` plus ``weight`` times ``other``.
 
-    Factors stand side by side, so the blend is a model like any: exact top-K, one matrix product,
-    saved, loaded and evaluated as others are. Fitters that err differently, such as an
-    :class:`mfrank.ALS` and a :class:`mfrank.Descent` of cosines, rank better together than either
-    does alone; the weight is tuned on held-out interactions.
+    The factors are concatenated, so the blend is an ordinary store: exact top-K by one matrix
+    product, saved, loaded and evaluated like any other. Models that err differently, such as an
+    :class:`mfrank.ALS` and a :class:`mfrank.Descent` with cosine scores, rank better together than
+    either does alone. Tune the weight on held-out interactions.
 
     Parameters
     ----------
     store, other : FactorStore
-        For the same users and items, such as ``model.store``.
+        Of the same users and items in the same order, such as ``model.store``.
     weight : float
-        >= 0; in units of the scores of ``store`` over those of ``other``.
+        Finite and >= 0; scales the scores of ``other`` to those of ``store``.
 
     Returns
     -------
     FactorStore
-        As wide as both together; the dtype, counts and versions are those of ``store``.
+        In numpy, as wide as both together; its dtype, counts, prior and versions are those of
+        ``store``, and it has no history and no extras.
 
     Raises
     ------
     TypeError, ValueError
-        No stores, of other users or items, or the weight is none.
+        An argument is not a FactorStore, the stores' ids differ, or the weight is negative or not
+        finite.
 
     Examples
     --------
@@ -59,7 +61,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
                 f"{name} of the two stores differ; fit both to data of the same users and items"
             )
     store, other = store.on_host(), other.on_host()
-    # Half of the weight on each side, so that neither side's numbers dwarf the rest's.
+    # The root of the weight on both sides, so that users and items keep similar scales.
     scale = np.sqrt(weight)
     return replace(
         store,

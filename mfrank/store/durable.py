@@ -1,4 +1,4 @@
-"""What is on the disk when it is said to be, whatever happens next."""
+"""Durable writes: files and folders flushed to the disk."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["flush", "sync"]
 
 
 def flush(file: IO[Any]) -> None:
-    """Make what was written to a file durable."""
+    """Write a file's buffered contents to the disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def sync(folder: Path) -> None:
-    """Make a folder's own entries durable; Windows has no such call."""
+    """Write a folder's entries to the disk; does nothing on Windows, which has no such call."""
     if sys.platform != "win32":
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""The factor store: what every fitter ends in, and what recommend, evaluate and save start from."""
+"""The factor store: the result of every fit, used to recommend, evaluate and save."""
 
 from __future__ import annotations
 
@@ -13,27 +13,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays import on_host
+from mfrank._version import __version__
+from mfrank.arrays.interop import is_on_gpu
+from mfrank.arrays.lazy import lazy
+from mfrank.arrays.notebook import table
+from mfrank.arrays.placement import on_host
+from mfrank.arrays.read_only import read_only
+from mfrank.arrays.unit_rows import directions_of
+from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
-from mfrank.directions import directions_of
-from mfrank.foreign import is_on_gpu
-from mfrank.lazy import lazy
-from mfrank.pickles import MadeOfFields
-from mfrank.quadratic import Counts
-from mfrank.read_only import read_only
+from mfrank.data.pickling import MadeOfFields
 from mfrank.store import checks as check
 from mfrank.store.folder import read, write
+from mfrank.store.history import summary
 from mfrank.store.manifest import Contents, Format, check_keys
-from mfrank.version import __version__
 
 __all__ = ["FORMAT", "FactorStore"]
 
 FORMAT = Format("mfrank.factors", version=1)
-"""Format of a saved store. Its version rises when an older mfrank would misread a newer store."""
+"""Format of a saved store; its version rises when an older mfrank would misread a new store."""
 
 _REQUIRED = ("user_factors", "item_factors")
 _OPTIONAL = ("user_biases", "item_biases", "item_prior")
 _GROUPS = ("user_ids", "item_ids", "counts", "extras")
+
+
+_ROW_NUMBERS: Any = None
 
 
 def _versions() -> dict[str, str]:
@@ -46,38 +51,39 @@ def _versions() -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FactorStore(MadeOfFields):
-    """A fitted model as arrays: user x scores item y by p_x . q_y + b_x + b_y.
+    """A fitted model as arrays; user x's score of item y is p_x . q_y + b_x + b_y.
 
-    A store does not change: it keeps read-only views of the arrays it is given (and copies only
-    what is not C-contiguous), so a fitter that goes on must go on in arrays of its own.
+    A store is immutable. It keeps read-only views of the given arrays and copies only those that
+    are not C-contiguous, so a fitter that continues must do so in other arrays.
 
-    Factors that lie on a GPU (CuPy's, or any with DLPack or ``__cuda_array_interface__``) stay
-    there, as CuPy's arrays; ``backend="cuda"`` computes on them where they are, other backends copy
-    them at each call. CuPy's arrays cannot be made read-only: do not write to them.
+    Factors on a GPU (CuPy's, or any with DLPack or ``__cuda_array_interface__``) stay there, as
+    CuPy arrays; ``backend="cuda"`` computes on them in place, other backends copy them at each
+    call. CuPy arrays cannot be made read-only: do not write to them.
 
     Parameters
     ----------
     user_factors, item_factors : float32 or float64, shape (n_users, factors), (n_items, factors)
-        Both of one dtype and on one side, without NaN or infinity.
-    user_ids, item_ids : Ids
-        What the rows stand for.
-    counts : Counts
-        Observed items of each user and users of each item in the fit; fold-in reads them.
+        Both of one dtype, both on the host or both on a GPU, without NaN or infinity.
+    user_ids, item_ids : Ids or labels in row order, optional
+        Ids of the rows; by default the row numbers.
+    counts : Counts, optional
+        Observed items of each user and users of each item in the fit. Fold-in and the features of
+        a second stage need them and raise without them.
     user_biases, item_biases : shape (n_users,) and (n_items,), optional
-        Added to the scores; kept in the factors' dtype, beside them. None is no bias.
+        Added to the scores; stored in the factors' dtype, on their side. None means no bias.
     item_prior : shape (n_items,), optional
-        What is known of each item before any user is, from fitters that have it (supervised
-        PageRank); kept in the factors' dtype. It is no part of the score above.
+        Prior of each item, independent of users, from fitters that have one (supervised
+        PageRank); stored in the factors' dtype. It is not part of the score above.
     fitter : mapping
-        ``{"name": ..., "options": {...}}``: the fitter and its dataclass of options as JSON, see
-        :func:`mfrank.options.describe`. By default the name is ``"unknown"``.
+        ``{"name": ..., "options": {...}}``: the fitter's class and options as JSON, see
+        :func:`mfrank.models.parameters.describe`. The default name is ``"unknown"``.
     history : sequence of mappings
-        One record an epoch, see :meth:`mfrank.steps.Step.record`; a value that is not finite is
-        kept as None.
+        One record per epoch, see :meth:`mfrank.store.step.Step.record`; values that are not
+        finite become None.
     versions : mapping of str to str
-        Of mfrank, numpy and Python at the fit; by default those of now.
+        Versions of mfrank, numpy and Python at the fit; by default the running ones.
     extras : mapping of str to array
-        Further numeric arrays of the fitter's own, by names of a-z, 0-9 and _.
+        Further numeric arrays of the fitter; names consist of a-z, 0-9 and _.
 
     Raises
     ------
@@ -87,10 +93,10 @@ class FactorStore(MadeOfFields):
 
     user_factors: NDArray[Any]
     item_factors: NDArray[Any]
-    user_ids: Ids
-    item_ids: Ids
+    user_ids: Ids = _ROW_NUMBERS
+    item_ids: Ids = _ROW_NUMBERS
     _: KW_ONLY
-    counts: Counts
+    counts: Counts | None = None
     user_biases: NDArray[Any] | None = None
     item_biases: NDArray[Any] | None = None
     item_prior: NDArray[Any] | None = None
@@ -100,10 +106,13 @@ class FactorStore(MadeOfFields):
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        users, items = len(self.user_ids), len(self.item_ids)
         put = partial(object.__setattr__, self)
-        put("user_factors", check.factor_matrix("user_factors", self.user_factors, users))
-        put("item_factors", check.factor_matrix("item_factors", self.item_factors, items))
+        for side in ("user", "item"):
+            factors, ids = getattr(self, f"{side}_factors"), getattr(self, f"{side}_ids")
+            own = check.ids_of(side, ids, factors)
+            put(f"{side}_ids", own)
+            put(f"{side}_factors", check.factor_matrix(side, factors, len(own)))
+        users, items = len(self.user_ids), len(self.item_ids)
         if self.item_factors.shape[1] != self.factors or self.item_factors.dtype != self.dtype:
             raise ValueError(
                 f"user_factors and item_factors must have one width and dtype, got "
@@ -117,7 +126,8 @@ class FactorStore(MadeOfFields):
         for name, size in (("user_biases", users), ("item_biases", items), ("item_prior", items)):
             if getattr(self, name) is not None:
                 put(name, check.per_row(name, getattr(self, name), size, self.user_factors))
-        put("counts", check.counts_of(self.counts, users, items))
+        if self.counts is not None:
+            put("counts", check.counts_of(self.counts, users, items))
         put("fitter", check.fitter_of(self.fitter))
         put("history", tuple(check.history_record(record) for record in self.history))
         put("versions", check.versions_of(self.versions))
@@ -143,14 +153,30 @@ class FactorStore(MadeOfFields):
         """Dtype of the factors, float32 or float64."""
         return self.user_factors.dtype
 
+    @property
+    def known_counts(self) -> Counts:
+        """The counts.
+
+        Raises
+        ------
+        ValueError
+            If the store has none.
+        """
+        if self.counts is None:
+            raise ValueError(
+                "this needs the counts of the fit, which the store was made without: pass "
+                "FactorStore(..., counts=interactions.counts)"
+            )
+        return self.counts
+
     @lazy
     def user_directions(self) -> NDArray[Any]:
-        """User factors scaled to length 1, made when first asked for and kept."""
+        """User factors with rows scaled to length 1, computed on first access."""
         return read_only(directions_of(self.user_factors))
 
     @lazy
     def item_directions(self) -> NDArray[Any]:
-        """Item factors scaled to length 1, made when first asked for and kept."""
+        """Item factors with rows scaled to length 1, computed on first access."""
         return read_only(directions_of(self.item_factors))
 
     def __repr__(self) -> str:
@@ -159,24 +185,36 @@ class FactorStore(MadeOfFields):
             f"{self.dtype}, fitted by {self.fitter['name']})"
         )
 
+    def _repr_html_(self) -> str:
+        rows = [
+            ("users", self.user_ids.summary),
+            ("items", self.item_ids.summary),
+            ("factors", f"{self.factors:,}"),
+            ("dtype", str(self.dtype)),
+            ("where", "GPU" if is_on_gpu(self.user_factors) else "host"),
+            ("fitted by", str(self.fitter["name"])),
+            *summary(self.history),
+        ]
+        return table("FactorStore", rows)
+
     def on_host(self) -> FactorStore:
-        """The store with its factors, biases and prior in numpy: itself where they are."""
+        """The store with factors, biases and prior in numpy; itself if they already are."""
         if not is_on_gpu(self.user_factors):
             return self
         here: dict[str, Any] = self._arrays_on_host()
         return replace(self, **here)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Save as a folder of ``.npy`` arrays with a manifest, in place of a store saved there.
+        """Save as a folder of ``.npy`` arrays with a manifest, replacing a store saved there.
 
-        Whatever happens (a crash, a full disk, another saver), the folder holds either the old
-        store or the new one; see :mod:`mfrank.store.folder`. Nothing is pickled.
+        Whatever happens (a crash, a full disk, another saver), the folder contains the old store
+        or the new one; see :mod:`mfrank.store.folder`. Nothing is pickled.
 
         Raises
         ------
         ValueError
-            If the folder holds anything but a store, ids are neither integers nor strings, or
-            arrays that the store shares with others have changed to what no store may hold.
+            If the folder contains anything but a store, ids are neither integers nor strings, or
+            arrays shared with the store were changed and now contain invalid values.
         OSError
             If writing fails; a store saved before is still there.
         """
@@ -189,14 +227,14 @@ class FactorStore(MadeOfFields):
     def load(
         cls, folder: str | os.PathLike[str], *, mmap: bool = False, verify: bool = False
     ) -> FactorStore:
-        """Load what :meth:`save` saved.
+        """Load a store saved by :meth:`save`.
 
         Parameters
         ----------
         folder : path
         mmap : bool, default False
-            Map the arrays instead of reading them: opening takes no time, processes share the
-            memory, and what is never looked at is never read. Values are then not checked.
+            Map the arrays instead of reading them: loading takes no time, processes share the
+            memory, and only the parts accessed are read. Values are then not checked.
         verify : bool, default False
             Compare every file with its SHA-256. Shapes, dtypes and sizes are always checked.
 
@@ -205,15 +243,16 @@ class FactorStore(MadeOfFields):
         FileNotFoundError
             If there is no such folder.
         ValueError
-            If it is no store, or of another format version, or damaged; the message says how.
+            If it is not a store, has another format version, or is damaged; the message says how.
         """
         return cls.from_contents(read(Path(folder), FORMAT, mmap=mmap, verify=verify), folder)
 
     def to_contents(self) -> Contents:
-        """All of the store as named arrays and JSON metadata, for a file of any format."""
+        """The whole store as named arrays and JSON metadata, for a file of any format."""
         arrays = self._arrays_on_host()
-        counts = {"users": self.counts.users, "items": self.counts.items}
-        groups = {"counts": counts, "extras": self.extras}
+        groups = {"extras": self.extras}
+        if self.counts is not None:
+            groups["counts"] = {"users": self.counts.users, "items": self.counts.items}
         for name, ids in (("user_ids", self.user_ids), ("item_ids", self.item_ids)):
             if ids.table is not None:  # row numbers need no array
                 groups[name] = ids.to_arrays()
@@ -226,7 +265,7 @@ class FactorStore(MadeOfFields):
 
     @classmethod
     def from_contents(cls, contents: Contents, where: object) -> FactorStore:
-        """Build the store that :meth:`to_contents` took apart; ``where`` goes into errors."""
+        """Build a store from the result of :meth:`to_contents`; ``where`` names it in errors."""
         check_keys(f"metadata of {where}", contents.metadata, {"fitter", "history", "versions"})
         plain: dict[str, NDArray[Any]] = {}
         groups: dict[str, dict[str, NDArray[Any]]] = {group: {} for group in _GROUPS}
@@ -239,7 +278,7 @@ class FactorStore(MadeOfFields):
                 **plain,
                 "user_ids": check.stored_ids(groups["user_ids"], len(plain["user_factors"])),
                 "item_ids": check.stored_ids(groups["item_ids"], len(plain["item_factors"])),
-                "counts": Counts(**groups["counts"]),
+                "counts": Counts(**groups["counts"]) if groups["counts"] else None,
                 "extras": groups["extras"],
                 **contents.metadata,
             }
@@ -248,15 +287,16 @@ class FactorStore(MadeOfFields):
             raise ValueError(f"{where} is damaged: {error}") from error
 
     def _check_values(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse what load would: shared values may have changed, those of maps were not read."""
+        """Refuse values that load would: shared arrays may have changed, maps were not checked."""
         for name in _REQUIRED + _OPTIONAL:
             if name in arrays:
                 check.check_finite(name, arrays[name])
         for name in ("counts.users", "counts.items"):
-            check.check_not_negative(name, arrays[name])
+            if name in arrays:
+                check.check_not_negative(name, arrays[name])
 
     def _arrays_on_host(self) -> dict[str, NDArray[Any]]:
-        """Factors, and those of the biases and the prior that there are, in numpy."""
+        """The factors, and the biases and prior that are not None, in numpy."""
         return {
             name: on_host(array)
             for name in _REQUIRED + _OPTIONAL

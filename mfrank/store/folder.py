@@ -4,15 +4,15 @@
     <folder>/data-<16 hex digits>/<name>.npy   one generation of the arrays
     <folder>/data-<16 hex digits>/.files       its mark: names of its own files
 
-No file is ever written over. A save writes a new generation, makes it durable, and then renames
-one file, the new manifest, into place: that rename is the moment at which the old contents
-become the new. Whatever stops a save earlier (a crash, a full disk) leaves the old contents and
-some garbage, which the next save removes. Savers take turns by a lock on ``<folder>/.lock``, so
-the last one wins; readers need no lock. Maps of a superseded generation stay valid on POSIX,
-where an open file outlives its name.
+Array files are never overwritten. A save writes a new generation, flushes it to the disk, and then
+renames one file, the new manifest, into place: that rename replaces the old contents by the new.
+A save that stops earlier (a crash, a full disk) leaves the old contents and some garbage, which
+the next save removes. A lock on ``<folder>/.lock`` serializes saves, so the last one wins; readers
+need no lock. Memory maps of a superseded generation stay valid on POSIX, where an open file
+outlives its name.
 
-Only what a save is known to have written is removed (:mod:`mfrank.store.marks`). Any other file
-stays where it is, and a folder that holds such files and no manifest is not saved to. Only regular
+Only files that a save is known to have written are removed (:mod:`mfrank.store.marks`). All other
+files stay, and a folder that contains other files and no manifest is not saved to. Only regular
 files, or links to them, are read; nothing is written, locked or removed through a link.
 """
 
@@ -35,22 +35,22 @@ __all__ = ["metadata_of", "read", "write"]
 
 
 def write(folder: Path, contents: Contents, format: Format) -> None:
-    """Replace what the folder holds, or make the folder.
+    """Replace the contents of a folder, or create it.
 
     Parameters
     ----------
     folder : Path
-        A folder written before, an empty one, or none; missing parents are made.
+        Written before, empty, or missing; missing parents are created.
     contents : Contents
     format : Format
-        What the contents are; a folder of another format is not overwritten.
+        Format of the contents; a folder of another format is not overwritten.
 
     Raises
     ------
     ValueError
-        If the folder holds anything else, which is then left as it was.
+        If the folder contains anything else; it is then left unchanged.
     OSError
-        If writing fails; the folder then still holds what it held.
+        If writing fails; the folder then keeps its old contents.
     """
     metadata_of(folder, format)
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,26 +71,26 @@ def read(
     verify: bool = False,
     always_verify: Collection[str] = (),
 ) -> Contents:
-    """Read what :func:`write` wrote.
+    """Read the contents of a folder written by :func:`write`.
 
     Parameters
     ----------
     folder : Path
     format : Format
-        What the folder must hold.
+        Format that the folder must have.
     mmap : bool, default False
-        Map the arrays, read-only, instead of reading them.
+        Memory-map the arrays, read-only, instead of reading them.
     verify : bool, default False
         Compare every array's file with its checksum. Shapes, dtypes and sizes are always checked.
     always_verify : names of arrays, default none
-        Those whose checksums are compared in any case.
+        Arrays whose checksums are compared even without ``verify``.
 
     Raises
     ------
     FileNotFoundError
         If there is no such folder.
     ValueError
-        If it does not hold that format and version, or is damaged; the message says how.
+        If it has another format or version, or is damaged; the message says how.
     """
     while True:
         manifest = _manifest(folder, format)
@@ -105,37 +105,37 @@ def read(
         except (FileNotFoundError, NotADirectoryError) as error:
             if _manifest(folder, format).data == manifest.data:
                 raise ValueError(f"{folder} is damaged: {error.filename} is missing") from None
-            continue  # a save came between the manifest and its arrays
+            continue  # a save replaced the arrays after the manifest was read
         return Contents(arrays, manifest.metadata)
 
 
 def metadata_of(folder: Path, format: Format) -> Mapping[str, Any] | None:
-    """Metadata of what was written; None where a save would be the first.
+    """Metadata of a folder's contents; None if a save to it would be the first.
 
-    That is where there is no folder, an empty one, or one with what a first save left that was
-    stopped.
+    That is so if the folder is missing, empty, or contains only the remains of an interrupted
+    first save.
 
     Raises
     ------
     ValueError
-        If the folder holds anything else.
+        If the folder contains anything else.
     """
     if not folder.exists():
         return None
     if not folder.is_dir():
-        raise ValueError(f"cannot save to {folder}: it is a file, name a folder")
+        raise ValueError(f"cannot save to {folder}: it is a file; pass a folder")
     foreign = [
         entry.name
         for entry in folder.iterdir()
         if entry.name not in (LOCK, marks.MARK)
         and not (GENERATION.fullmatch(entry.name) and marks.is_own(entry))
     ]
-    if MANIFEST in foreign:  # files that were put beside it stay
+    if MANIFEST in foreign:  # foreign files beside a manifest are allowed and stay
         return _manifest(folder, format).metadata
     if foreign:
         raise ValueError(
             f"cannot save to {folder}: it holds other files, such as {min(foreign)!r}, and no "
-            f"{MANIFEST}; name a new or an empty folder"
+            f"{MANIFEST}; pass a new or an empty folder"
         )
     return None
 
@@ -150,13 +150,13 @@ def _manifest(folder: Path, format: Format) -> Manifest:
             raise
         raise ValueError(f"{folder} does not hold {format.name!r}: no {MANIFEST} in it") from None
     except NotADirectoryError:
-        raise ValueError(f"{folder} is a file; name the folder that was saved") from None
+        raise ValueError(f"{folder} is a file; pass the folder that was saved") from None
     return Manifest.parse(text, format, path)
 
 
 def _sweep(folder: Path, format: Format) -> None:
     """Remove every generation but the current one."""
-    # What the manifest superseded may go only when the manifest itself is on the disk.
+    # Old generations may be removed only when the new manifest is on the disk.
     sync(folder)
     kept = _manifest(folder, format).data if os.path.lexists(folder / MANIFEST) else None
     for entry in folder.iterdir():

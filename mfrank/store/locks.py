@@ -1,4 +1,4 @@
-"""Savers to a folder take turns, by a lock on a file in it."""
+"""A lock file that serializes saves to a folder."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ if sys.platform != "win32":
 __all__ = ["LOCK", "locked"]
 
 LOCK = ".lock"
-"""Name of the file; it stays when the lock is gone."""
+"""Name of the lock file; the file stays when the lock is released."""
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Wait for other savers; where there is no flock (Windows) they must not overlap.
+    """Lock the folder during the block, waiting for other savers.
+
+    Windows has no flock: saves must not overlap there.
 
     Raises
     ------
     ValueError
-        What has the file's name is something else: opening a link would touch, or make, what it
-        points to.
+        The lock file is not a regular file. Opening a link would touch or create its target.
     OSError
-        The file cannot be made or opened.
+        The lock file cannot be created or opened.
     """
     descriptor = _opened(folder / LOCK)
     try:
@@ -59,6 +60,6 @@ def _opened(path: Path) -> int:
 
 def _no_lock(path: Path) -> ValueError:
     return ValueError(
-        f"cannot save to {path.parent}: its {path.name} is no regular file; remove it, or name "
-        "another folder"
+        f"cannot save to {path.parent}: its {path.name} is not a regular file; remove it, or "
+        "pass another folder"
     )

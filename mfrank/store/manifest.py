@@ -1,7 +1,7 @@
-"""What a stored folder says about itself: its format, its arrays, its metadata.
+"""The manifest of a stored folder: its format, arrays and metadata.
 
-Everything read here may come from a stranger, so all of it is checked before use. A manifest names
-no files: a file's place follows from the name of its array, and names are plain words.
+A manifest may come from an untrusted source, so all of it is checked before use. It contains no
+file names: the path of a file follows from the name of its array, and these names are restricted.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ __all__ = [
 ]
 
 MANIFEST = "manifest.json"
-"""Name of the file."""
+"""Name of the manifest file."""
 
 GENERATION = re.compile(r"data-[0-9a-f]{16}")
-"""Names of the sub-folders that hold arrays."""
+"""Pattern of the names of subfolders with arrays."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 _DTYPE = re.compile(r"[<>|][biuf][1248]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_MOST_DIMENSIONS, _MOST_NUMBERS = 64, 2**60  # numpy's limits, about
+_MOST_DIMENSIONS, _MOST_NUMBERS = 64, 2**60  # about numpy's limits
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Name and version of what a folder or file holds."""
+    """Name and version of the format of a folder or file."""
 
     name: str
     version: int
 
     def check(self, name: object, version: object, where: object) -> None:
-        """Refuse what is not of this name, or of a version other than this one."""
+        """Raise unless a folder or file has this name and version."""
         if name != self.name:
             raise ValueError(f"{where} does not hold {self.name!r} but {name!r}")
         if type(version) is not int or version < 1:
-            raise ValueError(f"{where} has no format version but {version!r}: it is damaged")
+            raise ValueError(f"{where} has no format version, got {version!r}: it is damaged")
         if version != self.version:
-            remedy = "upgrade mfrank" if version > self.version else "save it anew"
+            remedy = "upgrade mfrank" if version > self.version else "save it again"
             raise ValueError(
                 f"{where} is {self.name!r} of format version {version}; this mfrank reads "
                 f"version {self.version}: {remedy}"
@@ -65,7 +65,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """Named arrays and JSON metadata: what a folder or a file of any format holds."""
+    """Named arrays and JSON metadata, the contents of a folder or of a file of any format."""
 
     arrays: Mapping[str, NDArray[Any]]
     metadata: Mapping[str, Any]
@@ -85,20 +85,20 @@ class ArrayEntry:
 
     @classmethod
     def parse(cls, name: str, value: Any, where: object) -> ArrayEntry:
-        """Check an entry of a manifest."""
+        """Check an entry of a manifest and build it."""
         if not is_name(name):
-            raise ValueError(f"{where}: {name!r} is no name of an array")
+            raise ValueError(f"{where}: {name!r} is not a valid array name")
         check_keys(f"{where}: array {name}", _mapping(value, where), {"shape", "dtype", "sha256"})
         shape, dtype, sha256 = value["shape"], value["dtype"], value["sha256"]
         if not _is_shape(shape):
-            raise ValueError(f"{where}: array {name} has no shape but {shape!r}")
+            raise ValueError(f"{where}: array {name} has no valid shape, got {shape!r}")
         if not isinstance(dtype, str) or not _is_number(dtype):
             raise ValueError(
-                f"{where}: array {name} has no dtype of numbers in this machine's byte order but "
+                f"{where}: array {name} has no numeric dtype in this machine's byte order, got "
                 f"{dtype!r}"
             )
         if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-            raise ValueError(f"{where}: array {name} has no SHA-256 but {sha256!r}")
+            raise ValueError(f"{where}: array {name} has no valid SHA-256, got {sha256!r}")
         return cls(tuple(shape), dtype, sha256)
 
 
@@ -109,7 +109,7 @@ class Manifest:
     Attributes
     ----------
     data : str
-        The sub-folder that holds the arrays.
+        Name of the subfolder with the arrays.
     arrays : mapping of str to ArrayEntry
     metadata : mapping
     """
@@ -119,15 +119,15 @@ class Manifest:
     metadata: Mapping[str, Any]
 
     def dump(self, format: Format) -> str:
-        """Write as JSON."""
+        """Convert to JSON."""
         fields = {"format": format.name, "version": format.version, **asdict(self)}
         return dump_json(fields)
 
     @classmethod
     def parse(cls, text: str | bytes, format: Format, where: object) -> Manifest:
-        """Read what :meth:`dump` wrote; ``where`` names the place in errors."""
+        """Parse the result of :meth:`dump`; ``where`` names the source in errors."""
         fields = _mapping(parse_json(text, where), where)
-        # The version comes first: a later one may well have other keys.
+        # Check the version first: a later one may have other keys.
         format.check(fields.get("format"), fields.get("version"), where)
         check_keys(where, fields, {"format", "version", "data", "arrays", "metadata"})
         data = fields["data"]
@@ -141,7 +141,7 @@ class Manifest:
 def check_keys(
     where: object, got: Collection[str], required: set[str], optional: Collection[str] = ()
 ) -> None:
-    """Refuse keys that are not known, and the absence of those required."""
+    """Raise if a key is unknown or a required one is missing."""
     unknown = sorted(set(got) - required - set(optional))
     if unknown:
         raise ValueError(f"{where} has unknown keys: {', '.join(map(repr, unknown))}")
@@ -151,15 +151,15 @@ def check_keys(
 
 
 def is_name(name: str) -> bool:
-    """Whether an array may have this name, which its file has too."""
+    """Whether this is a valid name of an array, which is also the name of its file."""
     return _NAME.fullmatch(name) is not None
 
 
 def check_storable(name: str, array: NDArray[Any]) -> None:
-    """Refuse what is no C-contiguous array of numbers, or has a name that is no file name."""
+    """Raise unless the array is numeric and C-contiguous and its name is valid."""
     if not is_name(name):
         raise ValueError(
-            f"an array's name must be made of a-z, 0-9 and _ and start with a letter, got {name!r}"
+            f"an array's name must consist of a-z, 0-9 and _ and start with a letter, got {name!r}"
         )
     if not _is_number(array.dtype.str):
         raise TypeError(
@@ -167,16 +167,16 @@ def check_storable(name: str, array: NDArray[Any]) -> None:
             f"{array.dtype}"
         )
     if not array.flags.c_contiguous:
-        raise ValueError(f"{name} must be C-contiguous; pass numpy.ascontiguousarray of it")
+        raise ValueError(f"{name} must be C-contiguous; pass numpy.ascontiguousarray(array)")
 
 
 def dump_json(value: Any) -> str:
-    """Strict JSON: NaN and infinity, which it lacks, are refused."""
+    """Convert to strict JSON; NaN and infinity, which it lacks, raise ValueError."""
     return json.dumps(value, indent=1, allow_nan=False)
 
 
 def parse_json(text: str | bytes, where: object) -> Any:
-    """Read strict JSON; ``where`` names the place in errors."""
+    """Parse strict JSON; ``where`` names the source in errors."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -189,7 +189,7 @@ def _refuse_constant(constant: str) -> None:
 
 def _mapping(value: Any, where: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{where} should hold a JSON object, got {type(value).__name__}")
+        raise ValueError(f"{where} should contain a JSON object, got {type(value).__name__}")
     return value
 
 

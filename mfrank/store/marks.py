@@ -1,15 +1,15 @@
-"""Folders that a save makes and a later one may remove, told from those that a person made.
+"""Marks of folders that a save created, so that a later save removes these and no others.
 
-The first file in such a folder is its mark: the folder's own name, and the names of all files that
-will be written there. From the first moment on what a save left that was stopped is known by it,
-and only that is ever removed. What stays:
+The first file written to such a folder is its mark: the folder's name and the names of all files
+that will be written there. So the remains of an interrupted save can always be identified, and
+nothing else is ever removed. The following stay:
 
-- a folder without a mark, or with the mark of another, as a copy has it;
-- in a marked folder, every file that the mark does not name, and the folder with it;
-- whatever is reached through a link, and the link.
+- a folder without a mark, or with the mark of another folder, such as a copy;
+- in a marked folder, every file that the mark does not name, and then also the folder;
+- links and their targets.
 
-A folder that is empty, or holds nothing but the beginning of its mark, is where a save was stopped
-at once: there is nothing in it to be lost.
+A folder that is empty, or contains only the beginning of its mark, is left by a save that stopped
+at once; it may be removed, because it contains no data.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from mfrank.store.regular import is_file, is_folder
 __all__ = ["MARK", "is_own", "make", "remove"]
 
 MARK = ".files"
-"""Name of the file that says which others are the folder's own."""
+"""Name of the file that lists the files of the folder."""
 
 
 def make(folder: Path, files: Iterable[str]) -> None:
-    """Make a folder for files of these names; generations may come into it too."""
+    """Create a marked folder for files of these names; generations may be added too."""
     folder.mkdir()
     with (folder / MARK).open("w", encoding="ascii") as mark:
         mark.write("\n".join([folder.name, *files]))
@@ -40,18 +40,18 @@ def make(folder: Path, files: Iterable[str]) -> None:
 
 
 def is_own(folder: Path) -> bool:
-    """Whether :func:`make` made it and nothing else is in it."""
+    """Whether :func:`make` created the folder and it contains only files that its mark names."""
     try:
         files = _files(folder)
         is_known = files is not None and all(_is_accounted(e, files) for e in folder.iterdir())
-    except FileNotFoundError:  # removed meanwhile, by whoever made it
+    except FileNotFoundError:  # removed meanwhile by the save that created it
         return True
     return is_known or not os.path.lexists(folder)
 
 
 def remove(folder: Path) -> None:
-    """Remove what :func:`make` made and those who made it wrote; anything else stays."""
-    with suppress(OSError):  # what cannot be removed now is by the next save
+    """Remove a folder that :func:`make` created and the files its mark names, nothing else."""
+    with suppress(OSError):  # the next save tries again
         files = _files(folder)
         if files is None:
             return
@@ -65,7 +65,7 @@ def remove(folder: Path) -> None:
 
 
 def _files(folder: Path) -> list[str] | None:
-    """Names of the files that may be the folder's own, its mark last; None if it is not marked."""
+    """Names of the files that a save may have written, the mark last; None without a mark."""
     if not is_folder(folder):
         return None
     mark = folder / MARK
@@ -88,5 +88,5 @@ def _is_accounted(entry: Path, files: Container[str]) -> bool:
 
 
 def _may_be_own(name: str) -> bool:
-    """Whether a mark may name the file: nothing outside the folder, nothing of another kind."""
+    """Whether a mark may name the file: only kinds of files that saves write, in this folder."""
     return name in (MANIFEST, LOCK) or (name.endswith(".npy") and is_name(name[: -len(".npy")]))

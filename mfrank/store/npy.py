@@ -1,4 +1,4 @@
-"""Arrays as ``.npy`` files of version 1.0, read as strangers' files are."""
+"""Arrays as ``.npy`` files of version 1.0; files read are not trusted."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from mfrank.store.regular import open_regular
 
 __all__ = ["read_array", "write_array"]
 
-_ALIGNED = 64  # bytes, where numpy pads headers such that values begin at a multiple of it
+_ALIGNED = 64  # bytes; numpy pads headers so that values begin at a multiple
 _MAGIC = np.lib.format.magic(1, 0)
 _HEADER = re.compile(
     rb"\{'descr': '([^']*)', 'fortran_order': (True|False), 'shape': (\([0-9, ]*\)), \} *\n"
 )
-"""As numpy writes it; its own reader takes any text of Python's, and may raise any error of it."""
+"""As numpy writes it. numpy's reader evaluates any Python literal and may raise any error."""
 
 
 class _Hashing:
-    """Writes through to a file and hashes what passes."""
+    """A file wrapper that hashes the bytes written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -40,7 +40,7 @@ class _Hashing:
 
 
 def write_array(path: Path, array: NDArray[Any]) -> ArrayEntry:
-    """Write an array to a new file, durably; what a manifest says of it."""
+    """Write an array to a new file, flushed to the disk; return its manifest entry."""
     with path.open("xb") as file:
         hashing = _Hashing(file)
         np.lib.format.write_array(hashing, array, version=(1, 0), allow_pickle=False)
@@ -49,14 +49,14 @@ def write_array(path: Path, array: NDArray[Any]) -> ArrayEntry:
 
 
 def read_array(path: Path, entry: ArrayEntry, *, mmap: bool, verify: bool) -> NDArray[Any]:
-    """Read an array of which a manifest says this; ``mmap`` and ``verify`` as of a folder.
+    """Read the array of a manifest entry; options as in :func:`mfrank.store.folder.read`.
 
     Raises
     ------
     ValueError
-        The file is damaged or holds something else.
+        The file is damaged or contains something else.
     OSError
-        It is not there, or cannot be read.
+        The file is missing or cannot be read.
     """
     with open_regular(path) as file:
         if verify and hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:
@@ -64,19 +64,19 @@ def read_array(path: Path, entry: ArrayEntry, *, mmap: bool, verify: bool) -> ND
         file.seek(0)
         _check(file, entry, path)
         offset, dtype, size = file.tell(), np.dtype(entry.dtype), math.prod(entry.shape)
-        # Kernels refuse values that are not aligned, and no map is empty.
+        # Kernels refuse unaligned arrays, and an empty map is an error.
         if mmap and size and offset % _ALIGNED == 0:
             return np.memmap(file, dtype=dtype, mode="r", offset=offset, shape=entry.shape)
         return np.fromfile(file, dtype=dtype, count=size).reshape(entry.shape)
 
 
 def _check(file: BufferedReader, entry: ArrayEntry, path: Path) -> None:
-    """Compare header and size with the manifest; leaves the file at its data."""
+    """Compare header and size with the manifest; leave the file at the start of its data."""
     if file.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError(f"{path} is damaged: it is no .npy file of version 1.0")
+        raise ValueError(f"{path} is damaged: it is not an .npy file of version 1.0")
     header = _HEADER.fullmatch(file.read(int.from_bytes(file.read(2), "little")))
     if header is None:
-        raise ValueError(f"{path} is damaged: its header is none of an array of numbers")
+        raise ValueError(f"{path} is damaged: its header does not describe an array of numbers")
     dtype, transposed, shape = (part.decode("ascii", "replace") for part in header.groups())
     if (dtype, transposed, shape) != (entry.dtype, "False", str(entry.shape)):
         raise ValueError(

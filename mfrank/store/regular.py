@@ -1,7 +1,7 @@
-"""Files and folders that are just that, not links, pipes or devices under their names.
+"""Checks for regular files and folders, as opposed to links, pipes and devices.
 
-What is read may be a link to a regular file, as where models are kept once and linked to. What is
-written over, locked or removed is never reached through a link.
+Reading follows links to regular files, because models may be stored once and linked to.
+Overwriting, locking and removing never follow a link.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ def open_regular(path: Path) -> BufferedReader:
     Raises
     ------
     ValueError
-        It is something else, such as a pipe, which would keep the reader waiting.
+        It is something else, such as a pipe, on which reading would block.
     OSError
-        It is not there or cannot be read.
+        It is missing or cannot be read.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ValueError(f"{path} is damaged: it is no regular file")
+        raise ValueError(f"{path} is damaged: it is not a regular file")
     return open(path, "rb", opener=_without_waiting)
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a regular file of that name, and no link to one."""
+    """Whether ``path`` is a regular file and not a link to one."""
     return _is(path, stat.S_IFREG)
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder of that name, and no link to one."""
+    """Whether ``path`` is a folder and not a link to one."""
     return _is(path, stat.S_IFDIR)
 
 
@@ -47,4 +47,4 @@ def _is(path: Path, kind: int) -> bool:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has no such pipes
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows lacks it

@@ -1,7 +1,7 @@
-"""The commands of ``mfrank``: one module each, whose name is the command's.
+"""The commands of ``mfrank``: one module per command, with the command's name.
 
-The module's docstring is its help. A command is added by adding a file; siblings never import
-each other.
+The module's docstring is the help text. To add a command, add a file; commands never import each
+other.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ __all__ = ["Command", "commands"]
 
 
 class Command(Protocol):
-    """The surface of a command's module."""
+    """The interface of a command's module."""
 
     EXAMPLES: str
-    """Command lines, shown at the end of its help."""
+    """Command lines shown at the end of the help text."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's arguments to its parser."""
 
     def run(self, args: argparse.Namespace) -> None:
-        """Run with the parsed arguments; results go to stdout, all else to stderr."""
+        """Run with the parsed arguments; print results on stdout, all else on stderr."""
 
 
 def commands() -> dict[str, Command]:
-    """Every command by name."""
+    """All commands by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return {name: cast(Command, import_module(f"{__name__}.{name}")) for name in names}

@@ -1,7 +1,7 @@
 """Fit mfrank's objectives and implicit's models to the same data and compare them.
 
-Time, peak memory, objective and ranking quality, on one split with one evaluation. Without
-implicit (pip install mfrank[compare]) only mfrank takes part.
+Reports time, peak memory, objective and ranking quality, on one split with the same evaluation.
+Without implicit (pip install mfrank[compare]) only mfrank takes part.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from inspect import signature
 from mfrank.cli.docstrings import parameters
 from mfrank.cli.flags import OBJECTIVES, objective
 from mfrank.cli.inputs import add_table_flags, read_like, read_table
-from mfrank.comparison.compare import DEFAULT_METRICS, compare
-from mfrank.comparison.contenders import DEFAULT_OBJECTIVES, default_models
 from mfrank.data import splits
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
-from mfrank.models import SupervisedPageRank
+from mfrank.evaluation.comparison.compare import DEFAULT_METRICS, compare
+from mfrank.evaluation.comparison.contenders import DEFAULT_OBJECTIVES, default_models
+from mfrank.models.page_rank.estimator import SupervisedPageRank
 
 EXAMPLES = """\
   mfrank compare ratings.csv
@@ -29,12 +29,12 @@ EXAMPLES = """\
 """
 
 _SPLITS: dict[str, Callable[[Interactions, float, int], Split]] = {
-    "ratio": lambda data, share, seed: splits.by_ratio(
-        data, train=1 - share, valid=0.0, test=share, random_state=seed
+    "ratio": lambda data, fraction, seed: splits.by_ratio(
+        data, train=1 - fraction, valid=0.0, test=fraction, random_state=seed
     ),
-    "leave-last": lambda data, share, seed: splits.leave_last(data, random_state=seed),
-    "leave-out": lambda data, share, seed: splits.leave_k_out(data, random_state=seed),
-    "time": lambda data, share, seed: splits.by_time(data, test=share),
+    "leave-last": lambda data, fraction, seed: splits.leave_last(data, random_state=seed),
+    "leave-out": lambda data, fraction, seed: splits.leave_k_out(data, random_state=seed),
+    "time": lambda data, fraction, seed: splits.by_time(data, test=fraction),
 }
 _COUNTS = ("factors", "iterations", "n_threads", "repeats", "random_state")
 
@@ -44,40 +44,44 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "interactions", metavar="FILE", help="all interactions; with --test, the training part"
     )
-    parser.add_argument("--test", metavar="FILE", help="the test part (default: split off)")
+    parser.add_argument(
+        "--test", metavar="FILE", help="the test part (default: split from the first file)"
+    )
     parser.add_argument(
         "--split",
         choices=_SPLITS,
         default="ratio",
-        help="how to split: a share of each user's interactions at random; the last, or a random "
-        "one, of each user; or the latest of all (default: ratio)",
+        help="test part: ratio is a random fraction of each user's interactions, leave-last and "
+        "leave-out are the last and a random interaction of each user, time is the latest "
+        "interactions of all users (default: ratio)",
     )
     parser.add_argument(
         "--share",
         type=float,
         default=0.2,
         metavar="FLOAT",
-        help="share of the test part, for ratio and time (default: 0.2)",
+        help="fraction of the interactions in the test part, for ratio and time (default: 0.2)",
     )
     parser.add_argument(
         "--objective",
         action="append",
         type=objective,
         metavar="NAME[:OPTION=VALUE,...]",
-        help=f"of mfrank, may be repeated: {', '.join(OBJECTIVES)}; implicit's ALS follows the "
-        "alpha and regularization of wrmf (default: "
+        help=f"objective of mfrank, may be repeated: {', '.join(OBJECTIVES)}; implicit's ALS uses "
+        "the alpha and regularization of wrmf (default: "
         f"{' '.join(type(chosen).__name__.lower() for chosen in DEFAULT_OBJECTIVES)})",
     )
     parser.add_argument(
         "--walk",
         action="store_true",
-        help="a supervised PageRank takes part, which needs timestamps (see mfrank pagerank)",
+        help="also fit a supervised PageRank, which needs timestamps (see mfrank pagerank)",
     )
     parser.add_argument(
         "--metric",
         action="append",
         metavar="NAME@K",
-        help=f"may be repeated (default: {' '.join(map(str, DEFAULT_METRICS)).lower()})",
+        help="metric to evaluate, may be repeated "
+        f"(default: {' '.join(map(str, DEFAULT_METRICS)).lower()})",
     )
     for name in _COUNTS:
         default = signature(compare).parameters[name].default
@@ -88,8 +92,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             metavar="INT",
             help=f"{parameters(compare)[name].text.rstrip('.')} (default: {default})",
         )
-    parser.add_argument("--json", metavar="FILE", help="also write the table there")
-    parser.add_argument("--csv", metavar="FILE", help="also write the table there")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
+    parser.add_argument("--csv", metavar="FILE", help="also write the results to this file")
     add_table_flags(parser)
 
 
@@ -122,7 +126,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions]:
-    """Training and test part: two files, or one that is split."""
+    """Training and test part, from two files or by splitting one."""
     data = read_table(args, args.interactions)
     if args.test:
         test, unknown = read_like(args, args.test, data.user_ids, data.item_ids)

@@ -1,6 +1,6 @@
-"""See mfrank at work on synthetic data: compare, fit, recommend. Takes less than a minute.
+"""Compare, fit and recommend on synthetic data, in less than a minute.
 
-The data have long-tailed users and items, latent tastes that drift, and readable names.
+Users and items of the data are long-tailed, latent tastes drift, and names are readable.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
+from mfrank.als.objectives import RG2
 from mfrank.backends import choose
 from mfrank.cli.listing import listing
-from mfrank.comparison.compare import compare
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
 from mfrank.data.synthetic import synthetic
-from mfrank.data.tables import write_table
-from mfrank.models import ALS
-from mfrank.objectives import RG2
+from mfrank.data.table_files import write_table
+from mfrank.evaluation.comparison.compare import compare
+from mfrank.models.als import ALS
 
 EXAMPLES = """\
   mfrank demo
@@ -30,7 +30,7 @@ EXAMPLES = """\
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much the demo does."""
+    """Size of the demo."""
 
     users: int
     items: int
@@ -42,7 +42,7 @@ class Scale:
 
 FULL = Scale(3_000, 1_500, 120_000, factors=32, iterations=10, repeats=3)
 SMALL = Scale(600, 300, 15_000, factors=16, iterations=5, repeats=1)
-"""For numpy alone, which is many times slower than the C++ extension."""
+"""For the reference backend in numpy, which is many times slower than the C++ extension."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -51,14 +51,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--output",
         default="mfrank-demo",
         metavar="FOLDER",
-        help="where to write everything (default: mfrank-demo)",
+        help="folder for all files (default: mfrank-demo)",
     )
     parser.add_argument(
         "--random-state",
         type=int,
         default=0,
         metavar="INT",
-        help="seed of data, split and factors (default: 0)",
+        help="seed of the data, the split and the factors (default: 0)",
     )
 
 
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _show_someone(model: ALS, data: Interactions) -> None:
-    """Print what one user had, in part, beside what is recommended to them."""
+    """Print some items of one user, and the items recommended to them."""
     user = int(np.argsort(data.counts.users, kind="stable")[data.n_users // 2])
     had = data.item_ids.raw(data.user_items[[user]].indices[:8])
     best, _ = model.recommend(user, N=8, by_row=True)

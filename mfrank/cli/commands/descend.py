@@ -1,8 +1,8 @@
-"""Fit a ranking loss to a file of interactions by stochastic descent, and save the model.
+"""Fit a ranking loss to a file of interactions by stochastic gradient descent and save the model.
 
-Begins with random factors or, better, with those of a saved model. After Ctrl-C, or where a
-checkpoint cannot be written, the last complete epoch is saved; with --checkpoint the same line then
-goes on where it was.
+Starts from spectral factors (--init) or, better, from those of a saved model (--start). After
+Ctrl-C, or if a checkpoint cannot be written, the last complete epoch is saved; with --checkpoint,
+the same command then resumes after that epoch.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mfrank import optimisers, schedules
 from mfrank.cli.flags import add_flags, given
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.saving import save_what_there_is, told
 from mfrank.cli.specs import spec_reader, summaries
-from mfrank.langevin import Langevin
-from mfrank.models import Descent, load
-from mfrank.models.options import losses
+from mfrank.descent import optimizers, schedules
+from mfrank.descent.langevin import Langevin
+from mfrank.models.descent import Descent
+from mfrank.models.loading import load
+from mfrank.models.option_checks import loss_classes
 
 EXAMPLES = """\
   mfrank descend ratings.csv --start als --model ranked --loss song --factors 64
-  mfrank descend ratings.csv --model ranked --shared-others --likes 30 --others 4096
-  mfrank descend ratings.csv --model ranked --loss ksong:k=20 --optimiser adam:learning_rate=0.003
+  mfrank descend ratings.csv --model ranked --shared-negatives --positives 30 --negatives 4096
+  mfrank descend ratings.csv --model ranked --loss ksong:k=20 --optimizer adam:learning_rate=0.003
 """
 
-_LOSSES = {name.lower(): loss for name, loss in losses().items()}
-_OPTIMISERS = {
+_LOSSES = {name.lower(): loss for name, loss in loss_classes().items()}
+_OPTIMIZERS = {
     rule.__name__.lower(): rule
-    for rule in (optimisers.Adam, optimisers.Adagrad, optimisers.SGD, Langevin)
+    for rule in (optimizers.Adam, optimizers.Adagrad, optimizers.SGD, Langevin)
 }
 _SCHEDULES = {
     schedule.__name__.lower(): schedule
@@ -40,12 +41,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank descend``."""
     parser.add_argument("interactions", metavar="FILE", help="the interactions to fit to")
     parser.add_argument("--model", required=True, metavar="FOLDER", help="where to save the model")
-    parser.add_argument("--start", metavar="FOLDER", help="a saved model of as many factors")
-    parser.add_argument("--checkpoint", metavar="FOLDER", help="keeps the state of each epoch")
+    parser.add_argument(
+        "--start", metavar="FOLDER", help="a saved model with the same number of factors"
+    )
+    parser.add_argument(
+        "--checkpoint", metavar="FOLDER", help="where to keep the state after each epoch"
+    )
     add_table_flags(parser)
     for name, family in (
         ("loss", _LOSSES),
-        ("optimiser", _OPTIMISERS),
+        ("optimizer", _OPTIMIZERS),
         ("schedule", _SCHEDULES),
     ):
         parser.add_argument_group(name, summaries(family)).add_argument(
@@ -56,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             help=f"one of these (default: {type(getattr(Descent(), name)).__name__.lower()})",
         )
     add_flags(
-        parser.add_argument_group("descent"), Descent, leave_out=["loss", "optimiser", "schedule"]
+        parser.add_argument_group("descent"), Descent, leave_out=["loss", "optimizer", "schedule"]
     )
 
 
@@ -67,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
     data = read_table(args, args.interactions)
     try:
         model.fit(data, start=start, checkpoint=args.checkpoint, show_progress=sys.stderr.isatty())
-    except (KeyboardInterrupt, OSError):  # such as a full disk where the checkpoint is
+    except (KeyboardInterrupt, OSError):  # such as a full disk at the checkpoint
         save_what_there_is(model, args.model)
         raise
     model.save(args.model)

@@ -1,6 +1,6 @@
 """Rank all items for the users of a test file and score the rankings.
 
-Items that a user had in the fit are not ranked.
+Items that a user had in the training data are excluded.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from mfrank.cli.inputs import add_table_flags, read_like
-from mfrank.data.drafts import replacing
+from mfrank.data.atomic_files import replacing
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
-from mfrank.models import load
+from mfrank.models.loading import load
 
 EXAMPLES = """\
   mfrank evaluate --model model --test test.csv
@@ -24,26 +24,24 @@ EXAMPLES = """\
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank evaluate``."""
     parser.add_argument("--model", required=True, metavar="FOLDER", help="a saved model")
-    parser.add_argument(
-        "--test", required=True, metavar="FILE", help="interactions that the model is to find"
-    )
+    parser.add_argument("--test", required=True, metavar="FILE", help="held-out interactions")
     ranked = parser.add_mutually_exclusive_group()
     ranked.add_argument(
         "--train",
         metavar="FILE",
-        help="interactions not to rank (default: those of the fit)",
+        help="interactions to exclude from the ranking (default: those of the fit)",
     )
     ranked.add_argument(
-        "--include-seen", action="store_true", help="also rank what users had in the fit"
+        "--include-seen", action="store_true", help="also rank the items that users had in the fit"
     )
     parser.add_argument(
         "--metric",
         action="append",
         metavar="NAME@K",
-        help="such as ndcg@10; may be repeated "
+        help="metric such as ndcg@10; may be repeated "
         f"(default: {' '.join(map(str, DEFAULT_METRICS)).lower()})",
     )
-    parser.add_argument("--json", metavar="FILE", help="also write the scores there")
+    parser.add_argument("--json", metavar="FILE", help="also write the scores to this file")
     parser.add_argument(
         "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
     )
@@ -55,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     model = load(args.model)
     if model.seen is None and not (args.train or args.include_seen):
         raise ValueError(
-            "the model was saved without the interactions of its fit: name their file with "
+            "the model was saved without the interactions of its fit: pass their file with "
             "--train, or rank every item with --include-seen"
         )
     ids = model.user_ids, model.item_ids
@@ -74,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
         n_threads=args.n_threads,
     )
     if not scores.n_users:
-        raise ValueError(f"nothing to evaluate: {args.test} has only what users had in the fit")
+        raise ValueError(f"nothing to evaluate: no user of {args.test} has a relevant item to rank")
     print(scores)
     if args.json:
         with replacing(Path(args.json)) as draft:

@@ -1,6 +1,6 @@
-"""Fit a model to a file of interactions and save it as a folder.
+"""Fit a model to a file of interactions by ALS and save it as a folder.
 
-After Ctrl-C the last complete epoch is saved.
+After Ctrl-C, the last complete epoch is saved.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mfrank.amounts import share
+from mfrank.arrays.checks import share
 from mfrank.cli.flags import add_flags, add_objective_flags, given, objective_of
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.saving import save_what_there_is, told
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
 from mfrank.evaluation.stopping import EarlyStopping
-from mfrank.models import ALS
+from mfrank.models.als import ALS
 
 EXAMPLES = """\
   mfrank fit ratings.csv --model model
@@ -36,9 +36,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     fit.add_argument(
         "--hold-out",
         type=float,
-        metavar="SHARE",
-        help="find the number of epochs: first fit without this share of each user's interactions "
-        "until these are no longer ranked better, then fit to all for as many epochs",
+        metavar="FRACTION",
+        help="choose the number of epochs: first fit without this fraction of each user's "
+        "interactions until their ranking no longer improves, then fit to all interactions for "
+        "the best number of epochs",
     )
 
 
@@ -58,16 +59,16 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _best_epoch(model: ALS, data: Interactions, hold_out: float) -> int:
-    """Epochs after which a fit without the held-out share ranks it best."""
+    """Number of epochs after which a fit without the held-out fraction ranks it best."""
     kept = 1 - share("hold-out", hold_out)
     split = by_ratio(data, train=kept, valid=1 - kept, test=0.0, random_state=model.random_state)
     stopping = EarlyStopping(split.valid)
     model.fit(split.train, stopping=stopping, show_progress=sys.stderr.isatty())
     values = [float(epoch["valid"] or 0) for epoch in model.store.history]
     best = values.index(max(values)) + 1
-    print(f"held-out interactions are ranked best after {best} epochs: {_said(stopping, values)}")
+    print(f"held-out interactions are ranked best after {best} epochs: {_listed(stopping, values)}")
     return best
 
 
-def _said(stopping: EarlyStopping, values: list[float]) -> str:
+def _listed(stopping: EarlyStopping, values: list[float]) -> str:
     return f"{stopping.metric} " + " ".join(f"{value:.4f}" for value in values)

@@ -1,12 +1,11 @@
-"""Show versions, processor, threads and backends, and what a saved model is.
+"""Show versions, processor, threads and backends, or describe a saved model.
 
-Backends that cannot run here say why.
+For backends that cannot run here, the reason is shown.
 """
 
 from __future__ import annotations
 
 import argparse
-import pkgutil
 import platform
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -14,9 +13,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from mfrank import backends
-from mfrank.cores import usable_cores
+from mfrank._version import __version__
+from mfrank.arrays.threads import usable_cores
 from mfrank.store.factors import FactorStore
-from mfrank.version import __version__
+from mfrank.store.history import seconds_of
 
 EXAMPLES = """\
   mfrank info
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print a line for each thing."""
+    """Print one line per property."""
     lines = _model(args.model) if args.model else _installation()
     for name, text in lines:
         print(f"{name:<14}{text}")
@@ -56,12 +56,12 @@ def _installation() -> Iterator[tuple[str, str]]:
         except PackageNotFoundError:
             yield package, f"not installed: pip install mfrank[{extra}]"
     yield "threads", f"{usable_cores()} cores may be used"
-    for module in pkgutil.iter_modules(backends.__path__):
-        yield f"on {module.name}", _backend(module.name)
+    for name in backends.names():
+        yield f"on {name}", _backend(name)
 
 
 def _backend(name: str) -> str:
-    backend = import_module(f"{backends.__name__}.{name}")
+    backend = backends.named(name)
     if reason := backend.why_unavailable():
         return f"cannot run: {reason}"
     if name == "cpu":
@@ -73,24 +73,20 @@ def _model(folder: str) -> Iterator[tuple[str, str]]:
     store = FactorStore.load(folder)
     yield "model", repr(store)
     yield "options", _listed(store.fitter["options"])
-    yield "users", f"{store.n_users:,}, like {_some(store.user_ids.labels.tolist())}"
-    yield "items", f"{store.n_items:,}, like {_some(store.item_ids.labels.tolist())}"
-    yield "interactions", f"{int(store.counts.users.sum()):,}"
+    yield "users", store.user_ids.summary
+    yield "items", store.item_ids.summary
+    if store.counts is not None:
+        yield "interactions", f"{int(store.counts.users.sum()):,}"
     if store.history:
-        seconds = sum(float(epoch["seconds"] or 0) for epoch in store.history)
-        yield "history", f"{len(store.history)} epochs in {seconds:.2f} s"
+        yield "history", f"{len(store.history)} epochs in {seconds_of(store.history):.2f} s"
     yield "made with", ", ".join(f"{k} {v}" for k, v in store.versions.items())
 
 
 def _listed(options: Mapping[str, Any]) -> str:
-    """Options as Python writes them, nested ones as a call."""
+    """Options in Python syntax, nested ones as calls."""
     return ", ".join(
         f"{name}={value['name']}({_listed(value['options'])})"
         if isinstance(value, Mapping)
         else f"{name}={value!r}"
         for name, value in options.items()
     )
-
-
-def _some(labels: list[object]) -> str:
-    return ", ".join(map(repr, labels[:3]))

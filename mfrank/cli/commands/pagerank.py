@@ -1,7 +1,7 @@
 """Fit a random walk on items to a file of interactions with timestamps, and save the model.
 
-What comes next after a user's last items is learned from each user's own last item. After Ctrl-C
-the best weights of the complete steps are saved.
+The walk learns to predict each user's last item from the items before it. After Ctrl-C, the best
+weights of the complete steps are saved.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mfrank.cli.flags import add_flags, given
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.saving import save_what_there_is
 from mfrank.cli.specs import spec_reader, summaries
-from mfrank.models import SupervisedPageRank
+from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.pagerank import GBN, GBP, GFN
 
 EXAMPLES = """\
@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         const=None,
         dest="method",
         default=argparse.SUPPRESS,
-        help="learn nothing, leave all weights at 1",
+        help="learn nothing; all weights stay 1",
     )
     add_flags(parser.add_argument_group("walk"), SupervisedPageRank, leave_out=["method", "loss"])
 

@@ -1,6 +1,6 @@
 """Write the best items of users as a table: user, rank, item, score.
 
-Items that a user had in the fit are not recommended again.
+Items that a user had in the training data are not recommended again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from mfrank.cli.inputs import ids_in
 from mfrank.cli.listing import listing
 from mfrank.data.fields import spelled_like
 from mfrank.data.labels import objects
-from mfrank.data.tables import write_table
-from mfrank.models import load
+from mfrank.data.table_files import write_table
+from mfrank.models.loading import load
 from mfrank.retrieval.recommender import Recommender
 
 EXAMPLES = """\
@@ -35,17 +35,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--users",
         default="all",
         metavar="FILE",
-        help='text file of user ids, one a line, or "all" (default: all)',
+        help='text file of user ids, one per line, or "all" (default: all)',
     )
-    who.add_argument("--user", action="append", metavar="ID", help="a user; may be repeated")
-    parser.add_argument("--n", type=int, default=10, help="items a user (default: 10)")
+    who.add_argument("--user", action="append", metavar="ID", help="a user id; may be repeated")
+    parser.add_argument("--n", type=int, default=10, help="items per user (default: 10)")
     parser.add_argument(
         "--output",
         metavar="FILE",
-        help=".csv, .tsv or .txt, also with .gz, or .parquet (default: CSV on the terminal)",
+        help=".csv, .tsv or .txt (also with .gz), or .parquet (default: CSV on stdout)",
     )
     parser.add_argument(
-        "--include-seen", action="store_true", help="also recommend what users had in the fit"
+        "--include-seen",
+        action="store_true",
+        help="also recommend the items that users had in the fit",
     )
     parser.add_argument(
         "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
@@ -74,5 +76,5 @@ def run(args: argparse.Namespace) -> None:
 def _users(args: argparse.Namespace, model: Recommender) -> NDArray[Any]:
     if args.user is None and args.users == "all":
         return model.user_ids.labels
-    asked = args.user if args.user is not None else ids_in(args.users)
-    return spelled_like(objects(asked), model.user_ids)
+    ids = args.user if args.user is not None else ids_in(args.users)
+    return spelled_like(objects(ids), model.user_ids)

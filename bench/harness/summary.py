@@ -1,0 +1,70 @@
+"""The few numbers that README begins with, each taken from the results of its own command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["Line", "summary"]
+
+
+class Line(NamedTuple):
+    """One question: a column of two rows of a file, mfrank's and implicit's."""
+
+    question: str
+    file: str
+    column: str
+    where: dict[str, Any]
+    ours: dict[str, Any]
+    theirs: dict[str, Any]
+    form: str
+
+    def cells(self, folder: Path) -> tuple[str, str, str, str]:
+        """Question, both numbers, and the command that measured them."""
+        record = json.loads((folder / f"{self.file}.json").read_text())
+        numbers = []
+        for who in (self.ours, self.theirs):
+            wanted = {**self.where, **who}
+            (row,) = (r for r in record["rows"] if wanted.items() <= r.items())
+            numbers.append(format(row[self.column], self.form))
+        command = record["command"].removeprefix("python bench/")
+        return self.question, *numbers, f"`{command}`, {record['date']}"
+
+
+LINES = (
+    Line(
+        "seconds to the same WRMF objective, 128 factors",
+        "against-implicit",
+        "seconds_to_objective",
+        {"data": "gowalla", "factors": 128},
+        {"contender": "mfrank auto"},
+        {"contender": "implicit cg"},
+        ".1f",
+    ),
+    Line(
+        "NDCG@20 on the test part, best model of an equal search, 256 factors",
+        "quality-gowalla-256",
+        "ndcg@20",
+        {"factors": 256},
+        {"model": "IALS"},
+        {"model": "implicit"},
+        ".4f",
+    ),
+    Line(
+        "users a second that get their exact best 10, 128 factors",
+        "topk-cost-gowalla",
+        "users_per_second",
+        {"factors": 128, "n": 10},
+        {"library": "mfrank"},
+        {"library": "implicit"},
+        ",.0f",
+    ),
+)
+
+
+def summary(folder: Path) -> str:
+    """The lines as a Markdown table."""
+    head = ("gowalla: 29,858 users, 40,981 items", "mfrank", "implicit", "measured by `bench/`")
+    lines = [head, ("---",) * 4, *(line.cells(folder) for line in LINES)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,140 @@
+// Python bindings of the half-steps of alternating least squares.
+#pragma once
+
+#include "bindings/views.h"
+
+namespace mfrank {
+
+template <class T>
+Cells<T> cells_view(const py::tuple& csr, const py::tuple& observed, bool users_are_rows,
+                    int64_t n_columns, int n_threads) {
+    if (csr.size() != 3 || observed.size() != 3)
+        throw py::value_error(
+            "rows must be (indptr, indices, data), observed a tuple of three terms");
+    Cells<T> cells{csr_view<T>(csr[0], csr[1], csr[2], n_columns, n_threads), users_are_rows,
+                   {}, {}, {}};
+    const int64_t n_users = users_are_rows ? cells.rows.n_rows : n_columns;
+    CellTerm* const terms[] = {&cells.curvature, &cells.pull, &cells.constant};
+    for (size_t i = 0; i < 3; ++i) {
+        const py::tuple term = observed[i];
+        terms[i]->offset = Vector<const double>(term[0], "offset", n_users).data;
+        terms[i]->slope = term[1].cast<double>();
+    }
+    return cells;
+}
+
+inline Solver solver_named(const std::string& name) {
+    if (name == "auto") return Solver::automatic;
+    if (name == "cholesky") return Solver::cholesky;
+    if (name == "cg") return Solver::conjugate_gradients;
+    throw py::value_error("solver must be auto, cholesky or cg; got '" + name + "'");
+}
+
+template <class T>
+py::array_t<int64_t> solve_rows(const py::tuple& csr, const py::tuple& observed,
+                                bool users_are_rows, const py::object& weight,
+                                const py::object& ridge, const py::object& fixed,
+                                const py::object& eigenvalues, const py::object& vector,
+                                const py::object& start, const py::object& turn,
+                                const py::object& out, const py::object& gain,
+                                const SolveOptions& options) {
+    const Matrix<const T> factors(fixed, "fixed");
+    const int64_t k = factors.columns;
+    if (k == 0) throw py::value_error("fixed must have at least one column");
+    HalfStep<T> task{};
+    task.cells = cells_view<T>(csr, observed, users_are_rows, factors.rows, options.n_threads);
+    const int64_t n_rows = task.cells.rows.n_rows;
+    task.weight = Vector<const double>(weight, "weight", n_rows).data;
+    task.ridge = Vector<const double>(ridge, "ridge", n_rows).data;
+    task.fixed = factors.data, task.k = k;
+    task.eigenvalues = Vector<const double>(eigenvalues, "eigenvalues", k).data;
+    task.vector = Vector<const double>(vector, "vector", k).data;
+    task.start = Matrix<const T>(start, "start", n_rows, k).data;
+    if (!turn.is_none()) task.turn = Matrix<const T>(turn, "turn", k, k).data;
+    task.out = Matrix<T>(out, "out", n_rows, k).data;
+    task.gain = Vector<double>(gain, "gain", n_rows).data;
+    task.options = options;
+    const std::vector<int64_t> failed = chosen_kernels<T>().rows.solve_rows(task);
+    return py::array_t<int64_t>(failed.size(), failed.data());
+}
+
+template <class T>
+void rotate(const py::object& factors, const py::object& basis, int64_t n_null,
+            const py::object& out, int n_threads) {
+    const Matrix<const T> f(factors, "factors");
+    const Matrix<T> to(out, "out", f.rows, f.columns);
+    const T* columns = Matrix<const T>(basis, "basis", f.columns, f.columns).data;
+    if (n_null < 0 || n_null > f.columns) throw py::value_error("n_null must lie in 0..K");
+    chosen_kernels<T>().rows.rotate(
+        {f.data, columns, f.rows, f.columns, n_null, to.data, n_threads});
+}
+
+template <class T>
+py::tuple gram(const py::object& factors, const py::object& weights, int n_threads) {
+    const Matrix<const T> f(factors, "factors");
+    const Vector<const double> w(weights, "weights", f.rows);
+    py::array_t<double> matrix({f.columns, f.columns}), vector(f.columns);
+    chosen_kernels<T>().rows.gram({f.data, w.data, f.rows, f.columns, matrix.mutable_data(),
+                                   vector.mutable_data(), n_threads});
+    return py::make_tuple(matrix, vector);
+}
+
+template <class T>
+double observed_value(const py::tuple& csr, const py::tuple& observed, bool users_are_rows,
+                      const py::object& row_factors, const py::object& fixed, int n_threads) {
+    const Matrix<const T> right(fixed, "fixed");
+    const auto cells = cells_view<T>(csr, observed, users_are_rows, right.rows, n_threads);
+    const Matrix<const T> left(row_factors, "row_factors", cells.rows.n_rows, right.columns);
+    return chosen_kernels<T>().rows.observed_value(
+        {cells, left.data, right.data, right.columns, n_threads});
+}
+
+inline void bind_rows(py::module_& m) {
+    using namespace pybind11::literals;
+    m.def(
+        "solve_rows",
+        [](const py::tuple& rows, const py::tuple& observed, bool users_are_rows,
+           const py::object& weight, const py::object& ridge, const py::object& fixed,
+           const py::object& eigenvalues, const py::object& vector, const py::object& start,
+           const py::object& turn, const py::object& out, const py::object& gain,
+           const std::string& solver, int cg_steps, double cg_tolerance, bool to_tolerance,
+           int n_threads) {
+            const auto run = is_double(fixed, "fixed") ? solve_rows<double> : solve_rows<float>;
+            return run(rows, observed, users_are_rows, weight, ridge, fixed, eigenvalues, vector,
+                       start, turn, out, gain,
+                       {solver_named(solver), cg_steps, cg_tolerance, to_tolerance, n_threads});
+        },
+        py::kw_only(), "rows"_a, "observed"_a, "users_are_rows"_a, "weight"_a, "ridge"_a,
+        "fixed"_a, "eigenvalues"_a, "vector"_a, "start"_a, "turn"_a, "out"_a, "gain"_a,
+        "solver"_a, "cg_steps"_a, "cg_tolerance"_a, "to_tolerance"_a, "n_threads"_a);
+
+    m.def(
+        "rotate",
+        [](const py::object& factors, const py::object& basis, int64_t n_null,
+           const py::object& out, int n_threads) {
+            const auto run = is_double(factors, "factors") ? rotate<double> : rotate<float>;
+            run(factors, basis, n_null, out, n_threads);
+        },
+        "factors"_a, "basis"_a, "n_null"_a, "out"_a, "n_threads"_a);
+
+    m.def(
+        "gram",
+        [](const py::object& factors, const py::object& weights, int n_threads) {
+            return (is_double(factors, "factors") ? gram<double> : gram<float>)(factors, weights,
+                                                                                n_threads);
+        },
+        "factors"_a, "weights"_a, "n_threads"_a);
+
+    m.def(
+        "observed_value",
+        [](const py::tuple& rows, const py::tuple& observed, bool users_are_rows,
+           const py::object& row_factors, const py::object& fixed, int n_threads) {
+            const auto run =
+                is_double(fixed, "fixed") ? observed_value<double> : observed_value<float>;
+            return run(rows, observed, users_are_rows, row_factors, fixed, n_threads);
+        },
+        py::kw_only(), "rows"_a, "observed"_a, "users_are_rows"_a, "row_factors"_a, "fixed"_a,
+        "n_threads"_a);
+}
+
+}  // namespace mfrank

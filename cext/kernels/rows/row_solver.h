@@ -1,0 +1,339 @@
+// Solves one row of a half-step in the eigenbasis of the shared matrix, where it is diagonal:
+//
+//     (D + sum_e c_e f_e f_e') x = w v + sum_e d_e f_e,    D = w lambda + ridge
+//
+// There are four methods. The cheapest exact one is used, unless the options select iterations:
+//   diagonal   all c_e are 0:  x = D^-1 (...)
+//   dual       n <= K and c_e >= 0. With B = diag(sqrt c) F D^-1/2, an n x n system (Woodbury):
+//              (I + B B') t = d / sqrt c - B D^-1/2 w v,    x = D^-1 (w v + F' (sqrt c t))
+//   primal     Cholesky of the K x K matrix
+//   conjugate gradients, preconditioned with D, which is exactly the shared part
+
+// Time of a multiply-add of conjugate gradients, which read a row's factors from the cache in each
+// step, relative to one of the exact solution, which runs on register tiles (bench/row_cost.py).
+constexpr double CG_SLOWNESS = 4;
+
+// Steps of conjugate gradients that cost as much as the exact solution of a row of n entries.
+inline double break_even_steps(int64_t n, int64_t k) {
+    const double dual = double(n) * n * (k / 2.0 + n / 6.0);
+    const double primal = double(k) * k * (n / 2.0 + k / 6.0);
+    return std::min(dual, primal) / (CG_SLOWNESS * 2.0 * n * k);
+}
+
+// Whether a row of n entries is solved by conjugate gradients. Solver::automatic uses them where
+// they cost less than the exact solution.
+inline bool iterates(const SolveOptions& options, int64_t n, int64_t k) {
+    if (options.solver != Solver::automatic) return options.solver == Solver::conjugate_gradients;
+    return n > 0 && options.steps < break_even_steps(n, k) - 1;
+}
+
+// Largest norm of a row's scaled matrix I + B'B for which T is precise enough.
+template <class T>
+constexpr double MOST_GROWTH = sizeof(T) == 4 ? 2e3 : 1e12;
+
+template <class T>
+class RowSolver {
+   public:
+    RowSolver(const Rotated<T>& step, Blocks& blocks)
+        : step_(step), blocks_(blocks), task_(step.task), row_(step), k_(row_.k) {
+        for (Buffer<T>* vector : {&residual_, &direction_, &image_, &pivots_, &dual_, &root_})
+            vector->at_least(k_);
+        columns_.at_least(k_);
+    }
+
+    // Solves one row into x, which is the warm start on entry; false if T is not precise enough.
+    // `gain` becomes 2 x'b - x'A x for the system A x = b: how far x lowers the row's quadratic.
+    bool solve(int64_t row, T* x, double& gain) {
+        const Csr<T>& rows = task_.cells.rows;
+        const bool iterate =
+            iterates(task_.options, rows.indptr[row + 1] - rows.indptr[row], k_);
+        constexpr double ANY_SPREAD = std::numeric_limits<double>::infinity();
+        if (!row_.load(row, iterate ? ANY_SPREAD : MOST_SPREAD<T>)) return false;
+        bool solved = true;
+        surplus_ = 0;
+        if (!row_.curved) solve_diagonal(x);
+        else solved = iterate ? iterate_on(row, x) : solve_exactly(x);
+        gain = dot(x, row_.right, k_) + surplus_;
+        return solved && std::isfinite(gain);
+    }
+
+    // Sums the entries [begin, end) of the row into `matrix` and `right`.
+    void sum(int64_t row, int64_t begin, int64_t end, Panels<T> matrix, T* right) {
+        row_.select(row);
+        std::fill_n(matrix.data, Panels<T>::size(k_, k_), T(0));
+        std::fill_n(row_.right, k_, T(0));
+        add_entries(begin, end, matrix);
+        std::copy_n(row_.right, k_, right);
+    }
+
+    // Solves the row exactly from the sums over all parts of its entries; otherwise as `solve`.
+    bool solve_summed(int64_t row, const std::vector<const T*>& matrices,
+                      const std::vector<const T*>& rights, T* x, double& gain) {
+        if (!row_.load(row, MOST_SPREAD<T>)) return false;
+        const Panels<T> a = diagonal_matrix();
+        for (const T* part : matrices)
+            for (int64_t i = 0; i < Panels<T>::size(k_, k_); i += W<T>)
+                vec(a.data + i) += vec(part + i);
+        for (const T* part : rights)
+            for (int64_t j = 0; j < k_; j += W<T>) vec(row_.right + j) += vec(part + j);
+        const bool solved = solve_system(a, x);
+        gain = dot(x, row_.right, k_);
+        return solved && std::isfinite(gain);
+    }
+
+    // Prefetches the first factors of a row that will be solved soon.
+    void prefetch_first(int64_t row) const {
+        const Csr<T>& rows = task_.cells.rows;
+        const int64_t begin = rows.indptr[row], end = rows.indptr[row + 1];
+        for (int64_t e = begin; e < std::min(end, begin + 2 * PREFETCH_AHEAD); ++e)
+            prefetch(step_.fixed.row(rows.indices[e]), k_);
+    }
+
+   private:
+    using Part = typename Row<T>::Part;
+
+    // Conjugate gradients. If the tolerance must be reached and was not by the time that the steps
+    // cost as much as the exact solution, solves exactly: so a row takes at most twice as long.
+    bool iterate_on(int64_t row, T* x) {
+        const SolveOptions& options = task_.options;
+        const int most = int(break_even_steps(row_.n, k_));
+        const int steps = options.to_tolerance ? std::max(options.steps, most) : options.steps;
+        if (conjugate_gradients(x, steps) || !options.to_tolerance) return true;
+        surplus_ = 0;
+        return row_.load(row, MOST_SPREAD<T>) && solve_exactly(x);
+    }
+
+    bool solve_exactly(T* x) {
+        if (row_.n <= k_ && !row_.negative) return solve_dual(x);
+        return solve_primal(x);
+    }
+
+    void add_pulls(T* right) {
+        for (int64_t at = 0; at < row_.n && !blocks_.stopping();) {
+            const Part some = row_.part(at);
+            add_rows(step_.fixed, some.columns, some.pull, some.n, right);
+            at += some.n;
+        }
+    }
+
+    void solve_diagonal(T* x) {
+        add_pulls(row_.right);
+        for (int64_t j = 0; j < k_; ++j) x[j] = row_.inverse[j] * row_.right[j];
+    }
+
+    // Writes entries with curvature to columns_, root_ (sqrt c) and dual_ (d / sqrt c), and adds
+    // d_e f_e of the others to the right-hand side.
+    int64_t gather_curved() {
+        const Part all = row_.part(0);
+        int64_t n = 0;
+        for (int64_t e = 0; e < all.n; ++e) {
+            if (all.curvature[e] > 0) {
+                columns_.get()[n] = all.columns[e];
+                root_.get()[n] = std::sqrt(all.curvature[e]);
+                dual_.get()[n] = all.pull[e] / root_.get()[n];
+                ++n;
+            } else if (all.pull[e] != 0) {
+                add_rows(step_.fixed, all.columns + e, all.pull + e, 1, row_.right);
+                row_.has_right = true;
+            }
+        }
+        return n;
+    }
+
+    // B' in panels: gathers, scales and transposes W rows at a time in registers.
+    void pack_dual(Panels<T> b, int64_t n, int64_t n_padded) {
+        const T* scale = row_.scale;
+        for (int64_t e = 0; e < n_padded; e += W<T>) {
+            const T* rows[W<T>];
+            T root[W<T>];
+            for (int i = 0; i < W<T>; ++i) {
+                rows[i] = step_.fixed.row(columns_.get()[std::min(e + i, n - 1)]);
+                root[i] = e + i < n ? root_.get()[e + i] : T(0);
+                if (e + i + W<T> < n)
+                    prefetch(step_.fixed.row(columns_.get()[e + i + W<T>]), k_);
+            }
+            for (int64_t j = 0; j < k_; j += W<T>) {
+                Vec<T> tile[W<T>];
+                const Vec<T> s = vec(scale + j);
+#pragma GCC unroll 16
+                for (int i = 0; i < W<T>; ++i) tile[i] = vec(rows[i] + j) * s * root[i];
+                transpose<T>(tile);
+                T* to = b.at(j, e);
+#pragma GCC unroll 16
+                for (int i = 0; i < W<T>; ++i) vec(to + i * NR<T>) = tile[i];
+            }
+        }
+    }
+
+    bool solve_dual(T* x) {
+        const int64_t n = gather_curved(), n_padded = (n + MR - 1) / MR * MR;
+        const Panels<T> b{left_.at_least(Panels<T>::size(k_, n_padded)), k_};
+        const Panels<T> a{matrix_.at_least(Panels<T>::size(n_padded, n_padded)), n_padded};
+        pack_dual(b, n, n_padded);
+        std::fill_n(a.data, Panels<T>::size(n_padded, n_padded), T(0));
+        for (int64_t i = 0; i < n_padded; ++i) *a.at(i, i) = 1;
+        rank_update(a, b, b, k_, 0, n_padded);
+        if (!(growth(a, n_padded, nullptr) <= MOST_GROWTH<T>)) return false;
+        T *t = dual_.get(), *target = image_.get();
+        std::fill(t + n, t + padded<T>(n), T(0));
+        std::copy_n(t, n, target);
+        if (row_.has_right) subtract_shared(b, n_padded, t);
+        if (!cholesky(a, n_padded, pivots_.get())) return false;
+        solve_factored(a, n_padded, pivots_.get(), t, residual_.get());
+        for (int64_t i = 0; i < n; ++i) {
+            // sqrt(c) f . x: its square is the entry's term of x'A x.
+            const double fitted = double(target[i]) - t[i];
+            surplus_ += fitted * fitted;
+            t[i] *= root_.get()[i];
+        }
+        add_rows(step_.fixed, columns_.get(), t, n, row_.right);
+        for (int64_t j = 0; j < k_; ++j) x[j] = row_.inverse[j] * row_.right[j];
+        return true;
+    }
+
+    // An upper bound of the Frobenius norm, and so of the largest eigenvalue, of diag(scale) a
+    // diag(scale). Its smallest eigenvalue is 1, or not much less where cells weigh less than the
+    // background.
+    static double growth(Panels<T> a, int64_t n, const T* scale) {
+        Vec<T> squares{};
+        for (int64_t j = 0; j < n; j += W<T>)
+            for (int64_t i = 0; i < std::min(n, j + W<T>); ++i) {
+                Vec<T> row = vec(a.at(i, j));
+                if (scale) row *= scale[i] * vec(scale + j);
+                squares += row * row;
+            }
+        return std::sqrt(2.0 * sum_of<T>(squares));
+    }
+
+    // t -= B D^-1/2 right
+    void subtract_shared(Panels<T> b, int64_t n_padded, T* t) {
+        T* factor = residual_.get();
+        for (int64_t j = 0; j < k_; ++j) factor[j] = row_.scale[j] * row_.right[j];
+        for (int64_t i = 0; i < n_padded; i += W<T>) {
+            const T* column = b.at(0, i);
+            Vec<T> sum{};
+            for (int64_t j = 0; j < k_; ++j) sum += factor[j] * vec(column + j * NR<T>);
+            vec(t + i) -= sum;
+        }
+    }
+
+    void pack_primal(const Part& some, Panels<T> rows, Panels<T> weighted) {
+        for (int64_t e = 0; e < some.n; ++e) {
+            if (e + PREFETCH_AHEAD < some.n)
+                prefetch(step_.fixed.row(some.columns[e + PREFETCH_AHEAD]), k_);
+            const T* row = step_.fixed.row(some.columns[e]);
+            const T c = some.curvature[e], d = some.pull[e];
+            for (int64_t j = 0; j < k_; j += W<T>) {
+                const Vec<T> f = vec(row + j);
+                vec(rows.at(e, j)) = f;
+                vec(weighted.at(e, j)) = c * f;
+                vec(row_.right + j) += d * f;
+            }
+        }
+    }
+
+    bool solve_primal(T* x) {
+        const Panels<T> a = diagonal_matrix();
+        add_entries(0, row_.n, a);
+        return blocks_.stopping() || solve_system(a, x);
+    }
+
+    // D as a matrix, with 1 in place of 0 on the diagonal.
+    Panels<T> diagonal_matrix() {
+        const Panels<T> a{matrix_.at_least(Panels<T>::size(k_, k_)), k_};
+        std::fill_n(a.data, Panels<T>::size(k_, k_), T(0));
+        for (int64_t j = 0; j < k_; ++j)
+            *a.at(j, j) = row_.inverse[j] > 0 ? row_.diagonal[j] : T(1);
+        return a;
+    }
+
+    // a += sum_e c_e f_e f_e', right += sum_e d_e f_e over the entries [begin, end). `begin` is a
+    // multiple of CHUNK unless all entries of the row fit in memory.
+    void add_entries(int64_t begin, int64_t end, Panels<T> a) {
+        const Panels<T> rows{left_.at_least(2 * Panels<T>::size(CHUNK, k_)), CHUNK};
+        const Panels<T> weighted{left_.get() + Panels<T>::size(CHUNK, k_), CHUNK};
+        for (int64_t at = begin; at < end && !blocks_.stopping();) {
+            const Part some = row_.part(at);
+            for (int64_t first = 0; first < some.n; first += CHUNK) {
+                const int64_t n = std::min(CHUNK, some.n - first);
+                const Part chunk{some.columns + first, some.curvature + first,
+                                 some.pull + first, n};
+                pack_primal(chunk, rows, weighted);
+                rank_update(a, weighted, rows, chunk.n, 0, k_);
+            }
+            at += some.n;
+        }
+    }
+
+    bool solve_system(Panels<T> a, T* x) {
+        const T* inverse = row_.inverse;
+        if (!(growth(a, k_, row_.scale) <= MOST_GROWTH<T>)) return false;
+        if (!cholesky(a, k_, pivots_.get())) return false;
+        for (int64_t j = 0; j < k_; ++j) x[j] = inverse[j] > 0 ? row_.right[j] : T(0);
+        solve_factored(a, k_, pivots_.get(), x, residual_.get());
+        return true;
+    }
+
+    // y = (D + sum_e c_e f_e f_e') x
+    void apply(const T* x, T* y) {
+        for (int64_t j = 0; j < k_; ++j) y[j] = row_.diagonal[j] * x[j];
+        for (int64_t at = 0; at < row_.n && !blocks_.stopping();) {
+            const Part some = row_.part(at);
+            add_projections(step_.fixed, some.columns, some.curvature, some.n, x, y);
+            at += some.n;
+        }
+    }
+
+    // Returns whether the residual, in the norm of D^-1, fell to the tolerance times the right-hand
+    // side. If only a number of steps is given, the first residual replaces a smaller right-hand
+    // side: below the rounding error of a start far off, further steps do not help, and many make
+    // it worse.
+    bool conjugate_gradients(T* x, int most_steps) {
+        T *r = residual_.get(), *p = direction_.get(), *image = image_.get();
+        const T* inverse = row_.inverse;
+        add_pulls(row_.right);
+        for (int64_t j = 0; j < k_; ++j) x[j] = inverse[j] > 0 ? x[j] : T(0);
+        apply(x, r);
+        double size = 0, left = 0;
+        for (int64_t j = 0; j < k_; ++j) {
+            r[j] = row_.right[j] - r[j];
+            p[j] = inverse[j] * r[j];
+            size += double(row_.right[j]) * inverse[j] * row_.right[j];
+            left += double(r[j]) * p[j];
+        }
+        const SolveOptions& options = task_.options;
+        if (!options.to_tolerance) size = std::max(size, left);
+        const double enough = options.tolerance * options.tolerance * size;
+        for (int step = 0; left > enough; ++step) {
+            const bool last = step == most_steps || blocks_.stopping();
+            if (!last) apply(p, image);
+            const double curvature = last ? 0 : dot(p, image, k_);
+            if (!(curvature > 0)) {
+                surplus_ = dot(x, r, k_);
+                return false;
+            }
+            const T length = T(left / curvature);
+            double next = 0;
+            for (int64_t j = 0; j < k_; ++j) {
+                x[j] += length * p[j];
+                r[j] -= length * image[j];
+                next += double(r[j]) * inverse[j] * r[j];
+            }
+            const T momentum = T(next / left);
+            for (int64_t j = 0; j < k_; ++j) p[j] = inverse[j] * r[j] + momentum * p[j];
+            left = next;
+        }
+        surplus_ = dot(x, r, k_);
+        return true;
+    }
+
+    const Rotated<T>& step_;
+    Blocks& blocks_;
+    const HalfStep<T>& task_;
+    Row<T> row_;
+    const int64_t k_;      // padded
+    double surplus_ = 0;   // The gain minus x . right.
+
+    Buffer<T> residual_, direction_, image_, pivots_, dual_, root_, left_, matrix_;
+    Buffer<int32_t> columns_;
+};

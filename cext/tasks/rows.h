@@ -1,0 +1,95 @@
+// Half-steps of alternating least squares: the arguments and the table of their kernels.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tasks/csr.h"
+
+namespace mfrank {
+
+// A coefficient of observed cells, offset[user] + slope |r|.
+struct CellTerm {
+    const double* offset;
+    double slope;
+    double at(int64_t user, double magnitude) const { return offset[user] + slope * magnitude; }
+};
+
+// Observed cells by rows. Offsets are per user; users are the rows or the columns.
+template <class T>
+struct Cells {
+    Csr<T> rows;
+    bool users_are_rows;
+    CellTerm curvature, pull, constant;
+
+    int64_t user(int64_t row, int64_t entry) const {
+        return users_are_rows ? row : rows.indices[entry];
+    }
+    double value(int64_t entry) const { return rows.data ? rows.data[entry] : 1.0; }
+};
+
+enum class Solver { automatic, cholesky, conjugate_gradients };
+
+struct SolveOptions {
+    Solver solver;
+    int steps;
+    double tolerance;   // Conjugate gradients stop at this ratio of residual to right-hand side.
+    bool to_tolerance;  // True: the user set `tolerance`, so `steps` is no limit, and a row that
+                        // does not converge is solved exactly. False: it is the rounding error.
+    int n_threads;
+};
+
+// The half-step of RowProblem (mfrank/backends/row_problem.py) in the basis where the matrix that
+// all rows share is diag(eigenvalues).
+template <class T>
+struct HalfStep {
+    Cells<T> cells;
+    const double *weight, *ridge;  // one per row
+    const T* fixed;                // (n_columns, K)
+    int64_t k;
+    const double* eigenvalues;     // (K), ascending; exactly 0 where they count as zero
+    const double* vector;          // (K)
+    const T* start;                // (n_rows, K), where iterations start; may be `out`
+    const T* turn;                 // (K, K): iterations start at `start turn`; null: at `start`
+    T* out;                        // (n_rows, K), written
+    double* gain;                  // (n_rows), written: 2 x'b - x'A x of each row's system A x = b
+    SolveOptions options;
+};
+
+// out = factors basis; rounding errors in the first n_null columns are set to 0.
+template <class T>
+struct RotateTask {
+    const T *factors, *basis;  // (n_rows, K), (K, K)
+    int64_t n_rows, k, n_null;
+    T* out;                    // (n_rows, K), written; may be `factors`
+    int n_threads;
+};
+
+template <class T>
+struct GramTask {
+    const T* factors;       // (n_rows, K)
+    const double* weights;  // (n_rows)
+    int64_t n_rows, k;
+    double *matrix, *vector;  // (K, K) and (K), written
+    int n_threads;
+};
+
+template <class T>
+struct ValueTask {
+    Cells<T> cells;
+    const T *row_factors, *fixed;  // (n_rows, K), (n_columns, K)
+    int64_t k;
+    int n_threads;
+};
+
+// The kernels of one instruction set and one type.
+template <class T>
+struct RowKernels {
+    // Returns the rows for which T is not precise enough, ascending.
+    std::vector<int64_t> (*solve_rows)(const HalfStep<T>&);
+    void (*rotate)(const RotateTask<T>&);
+    void (*gram)(const GramTask<T>&);
+    double (*observed_value)(const ValueTask<T>&);
+};
+
+}  // namespace mfrank

@@ -1,0 +1,1 @@
+"""Alternating least squares: quadratic objectives, half-steps, initialization, fold-in."""

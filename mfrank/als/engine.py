@@ -1,0 +1,203 @@
+"""Alternating least squares for any quadratic objective.
+
+A fit begins with a user step; each epoch is an item step followed by a user step. The first item
+step therefore starts from users that are solved for the initial items, and the user factors of a
+finished fit are solved for its item factors, so that folding in a training user reproduces them up
+to the accuracy of the solver.
+
+Each half-step rotates the factors of both sides into the eigenbasis of the fixed side's Gram matrix
+and leaves them there (:mod:`mfrank.als.eigenbasis`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.als.coupling import ItemCoupling
+from mfrank.als.eigenbasis import Eigenbasis
+from mfrank.als.quadratic import QuadraticObjective
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.placement import beside, empty_beside
+from mfrank.backends import Backend, Factors
+from mfrank.backends.row_problem import Gram, RowProblem, Vector
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.counts import Counts
+from mfrank.store.step import Step
+
+__all__ = ["HalfSteps", "als", "refuse_dislikes"]
+
+_ROWS_AT_ONCE = 1024
+
+
+def refuse_dislikes(objective: QuadraticObjective, values: NDArray[np.floating]) -> None:
+    """Raise ValueError if there are negative values and the objective does not support them."""
+    if not objective.accepts_dislikes and values.size and values.min() < 0:
+        raise ValueError(
+            f"user_items has {int((values < 0).sum())} negative values, which mean dislikes; "
+            f"{type(objective).__name__} does not support dislikes. Drop them with "
+            "Interactions.at_least(0), or use WRMF, which supports them"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HalfSteps:
+    """The two half-steps of an objective on a backend, for fits and fold-ins.
+
+    Attributes
+    ----------
+    objective : QuadraticObjective
+    counts : Counts
+        Observed items of each user and users of each item, in the training data.
+    backend : Backend
+    options : SolveOptions
+    """
+
+    objective: QuadraticObjective
+    counts: Counts
+    backend: Backend
+    options: SolveOptions
+
+    def item_gram(self, item_factors: Factors) -> Gram:
+        """Return G = Q' W Q and m = Q' w."""
+        weights = self.objective.item_weights(self.counts.items, self.counts)
+        return self.backend.gram(item_factors, weights, self.options.n_threads)
+
+    def user_gram(self, user_factors: Factors) -> Gram:
+        """Return H = P' A P and h = P' a."""
+        weights = self.objective.user_weights(self.counts.users, len(self.counts.items))
+        return self.backend.gram(user_factors, weights, self.options.n_threads)
+
+    def users_basis(self, item_factors: Factors) -> Eigenbasis:
+        """Diagonalize the matrix and vector that users' systems share: G - kappa m m' and z m."""
+        gram = self.item_gram(item_factors)
+        centered = gram.matrix - self._kappa * np.outer(gram.vector, gram.vector)
+        return Eigenbasis.of(Gram(centered, self.objective.target * gram.vector))
+
+    def items_basis(self, user_factors: Factors, item_sum: Vector | None = None) -> Eigenbasis:
+        """Diagonalize the matrix and vector that items' systems share: H and z h + kappa H t.
+
+        ``item_sum`` is t = sum_y w_y q_y, by default 0.
+        """
+        gram = self.user_gram(user_factors)
+        vector = self.objective.target * gram.vector
+        if item_sum is not None:
+            vector += self._kappa * gram.matrix @ item_sum
+        return Eigenbasis.of(Gram(gram.matrix, vector))
+
+    def solve_users(
+        self, problem: RowProblem, item_factors: Factors, user_factors: Factors
+    ) -> Vector:
+        """Solve all users into ``user_factors``, which are also the warm start.
+
+        Rotates ``item_factors`` into the users' eigenbasis in place. Returns how far each row
+        lowers the objective, float64, shape (n_users,) (see ``Backend.solve_rows``).
+        """
+        at = self.users_basis(item_factors)
+        at.turn(self.backend, item_factors, item_factors, self.options.n_threads)
+        return self.backend.solve_rows(
+            problem, item_factors, at.shared, user_factors, self.options, turn=at.basis
+        )
+
+    def solve_items(
+        self, problem: RowProblem, user_factors: Factors, item_factors: Factors
+    ) -> tuple[Factors, Factors]:
+        """Return rotated user factors and solved item factors, as new arrays."""
+        at = self.items_basis(user_factors)
+        turned = empty_beside(user_factors, user_factors.shape)
+        at.turn(self.backend, user_factors, turned, self.options.n_threads)
+        shared, start = at.shared, item_factors
+        solved = empty_beside(item_factors, item_factors.shape)
+        if self._kappa:
+            ItemCoupling(
+                problem, turned, shared, self._kappa, start, at.basis, self.backend, self.options
+            ).solve(solved)
+        else:
+            self.backend.solve_rows(problem, turned, shared, solved, self.options, start, at.basis)
+        return turned, solved
+
+    def value(
+        self, users: RowProblem, items: RowProblem, user_factors: Factors, item_factors: Factors
+    ) -> float:
+        """Evaluate the objective at any factors, term by term."""
+        h, g = self.user_gram(user_factors), self.item_gram(item_factors)
+        background = (h.matrix * g.matrix).sum() - 2 * self.objective.target * h.vector @ g.vector
+        interaction = self._kappa * g.vector @ h.matrix @ g.vector
+        observed = self.backend.observed_value(
+            users, user_factors, item_factors, self.options.n_threads
+        )
+        ridge = _ridge(users, user_factors) + _ridge(items, item_factors)
+        constant = self.objective.target**2 * users.weight.sum() * items.weight.sum()
+        return float(constant + background - interaction + observed + ridge)
+
+    @property
+    def _kappa(self) -> float:
+        return self.objective.interaction(len(self.counts.items))
+
+
+def als(
+    user_items: CSR,
+    item_users: CSR,
+    half_steps: HalfSteps,
+    user_factors: Factors,
+    item_factors: Factors,
+    *,
+    iterations: int,
+    track_objective: bool = False,
+) -> Iterator[Step]:
+    """Run ALS from the given factors, which it may overwrite; yield after every epoch.
+
+    Parameters
+    ----------
+    user_items, item_users : CSR
+        The interactions by users and by items.
+    half_steps : HalfSteps
+        Objective, counts, backend and solve options.
+    user_factors, item_factors : shape (n_users, K) and (n_items, K), float32 or float64
+        Initial factors; those of users are only the warm start of conjugate gradients.
+    iterations : int
+        Epochs.
+    track_objective : bool, default False
+        Whether steps contain the objective's value. It costs little, as the half-steps compute
+        most of it.
+
+    Yields
+    ------
+    Step
+        With new factor arrays, in the backend's memory. If an epoch is interrupted, by Ctrl-C or
+        another exception, the arrays of the step before remain valid.
+    """
+    began = perf_counter()
+    users = half_steps.objective.user_problem(user_items, half_steps.counts)
+    items = half_steps.objective.item_problem(item_users, half_steps.counts)
+    constant = _constant(half_steps.objective, users, items) if track_objective else 0.0
+    user_factors, item_factors = map(half_steps.backend.place, (user_factors, item_factors))
+    half_steps.solve_users(users, item_factors, user_factors)
+    for epoch in range(1, iterations + 1):
+        user_factors, item_factors = half_steps.solve_items(items, user_factors, item_factors)
+        gain = half_steps.solve_users(users, item_factors, user_factors)
+        value = None
+        if track_objective:
+            # The user step returns how far it lowered the objective: no second pass over the data.
+            value = float(constant - gain.sum() + _ridge(items, item_factors))
+        yield Step(epoch, perf_counter() - began, value, user_factors, item_factors)
+        began = perf_counter()
+
+
+def _constant(objective: QuadraticObjective, users: RowProblem, items: RowProblem) -> float:
+    """Return the objective's constant part: its value where all factors are 0."""
+    cells = users.row_sums(users.observed.constant, likes_only=True).sum()
+    return float(cells + objective.target**2 * users.weight.sum() * items.weight.sum())
+
+
+def _ridge(problem: RowProblem, factors: Factors) -> float:
+    """Sum ridge_r |f_r|^2 over the rows r, in blocks that fit in the cache."""
+    total, ridge = 0.0, beside(problem.ridge, factors, factors.dtype)
+    for begin in range(0, len(factors), _ROWS_AT_ONCE):
+        rows = slice(begin, begin + _ROWS_AT_ONCE)
+        total += float((ridge[rows] @ np.square(factors[rows])).sum(dtype=np.float64))
+    return total

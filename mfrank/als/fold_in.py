@@ -1,0 +1,117 @@
+"""Fold-in: half-steps for new rows against the fixed factors of a fitted model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.als.coupling import weighted_sum
+from mfrank.als.eigenbasis import Eigenbasis, solve_in_own_basis
+from mfrank.als.engine import HalfSteps
+from mfrank.als.quadratic import QuadraticObjective
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.lazy import lazy
+from mfrank.backends import Factors, choose
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.pickling import MadeOfFields
+from mfrank.store.factors import FactorStore
+
+__all__ = ["Explanation", "FoldIn"]
+
+
+class Explanation(NamedTuple):
+    """A user's score of an item, split up: score = sum of contributions + baseline.
+
+    Attributes
+    ----------
+    score : float
+        The score, with user factors solved from the given row.
+    contributions : list of (item, float)
+        Contribution of each item of the user's row, largest first.
+    baseline : float
+        Contribution of the objective's background (0 for WRMF, IALS and EALS).
+    """
+
+    score: float
+    contributions: list[tuple[Any, float]]
+    baseline: float
+
+
+@dataclass(frozen=True)
+class FoldIn(MadeOfFields):
+    """Solves rows against the factors of a store, which it does not modify.
+
+    Attributes
+    ----------
+    objective : QuadraticObjective
+    store : FactorStore
+        Factors of a fit, and the counts of its data.
+    backend : str, default "auto"
+    n_threads : int, default 0
+        0 uses every core this process may use.
+    """
+
+    objective: QuadraticObjective
+    store: FactorStore
+    backend: str = "auto"
+    n_threads: int = 0
+
+    def users(self, user_items: CSR) -> Factors:
+        """Solve the factors of users exactly from their rows (R, n_items): shape (R, K)."""
+        problem = self.objective.user_problem(user_items, self._steps.counts)
+        factors, options = self.store.item_factors, self._steps.options
+        return solve_in_own_basis(self._steps.backend, problem, factors, self._of_users, options)
+
+    def items(self, item_users: CSR) -> Factors:
+        """Solve the factors of items exactly from their rows (R, n_users): shape (R, K)."""
+        problem = self.objective.item_problem(item_users, self._steps.counts)
+        factors, options = self.store.user_factors, self._steps.options
+        return solve_in_own_basis(self._steps.backend, problem, factors, self._of_items, options)
+
+    def explain(self, user_items: CSR, item: int) -> tuple[float, NDArray[np.float64], float]:
+        """Explain a user's score of an item, see :class:`Explanation`.
+
+        Parameters
+        ----------
+        user_items : CSR
+            The user's single row.
+        item : int
+            Row of the item.
+
+        Returns
+        -------
+        score : float
+        contributions : float64, shape (nnz,)
+            In the order of the row's entries.
+        baseline : float
+        """
+        problem = self.objective.user_problem(user_items, self._steps.counts)
+        basis, shared = self._of_users.basis, self._of_users.shared
+        observed = self.store.item_factors[user_items.indices].astype(np.float64) @ basis
+        curvature, pull = problem.curvature(), problem.pull()
+        matrix = (observed.T * curvature) @ observed
+        matrix += np.diag(problem.weight[0] * shared.values + problem.ridge[0])
+        target = self.store.item_factors[item].astype(np.float64) @ basis
+        solved = np.linalg.lstsq(matrix, target)[0]
+        contributions = pull * (observed @ solved)
+        baseline = float(problem.weight[0] * shared.vector @ solved)
+        return float(contributions.sum()) + baseline, contributions, baseline
+
+    @lazy
+    def _steps(self) -> HalfSteps:
+        options = SolveOptions(solver="cholesky", n_threads=self.n_threads)
+        return HalfSteps(self.objective, self.store.known_counts, choose(self.backend), options)
+
+    @lazy
+    def _of_users(self) -> Eigenbasis:
+        return self._steps.users_basis(self.store.item_factors)
+
+    @lazy
+    def _of_items(self) -> Eigenbasis:
+        counts = self.store.known_counts
+        weights = self.objective.item_weights(counts.items, counts)
+        item_sum = weighted_sum(weights, self.store.item_factors)
+        return self._steps.items_basis(self.store.user_factors, item_sum)

@@ -1,0 +1,303 @@
+"""The objectives of ALS, as frozen dataclasses.
+
+:mod:`mfrank.als.quadratic` defines the family that they belong to and the notation. To add an
+objective, add a class to this file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.als.quadratic import QuadraticObjective
+from mfrank.arrays.checks import check_at_least_zero, check_choice, is_number
+from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Vector
+from mfrank.data.counts import Counts
+
+__all__ = ["EALS", "IALS", "RG2", "RGX", "WRMF", "RG2Sampled", "RGXPrinted"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WRMF(QuadraticObjective):
+    """Weighted regularized matrix factorization (Hu, Koren & Volinsky 2008).
+
+    L = sum_{x,y} C_xy (p_xy - s_xy)^2 + ridge, with p = 1 and confidence C for observed r > 0, and
+    p = 0, C = 1 for unobserved cells. A value r < 0 is a dislike, as in the implicit library: p = 0
+    with the confidence of |r|.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Scale of the confidence, >= 0.
+    regularization : float, default 0.01
+        Ridge, >= 0; default from the implicit library.
+    nu : float, default 0.0
+        Exponent of the ridge's frequency scaling; 0 is the paper's constant ridge.
+    confidence : {"alpha*r", "1+alpha*r"}, default "alpha*r"
+        Confidence C of an observed r > 0: as in the implicit library, or as in the paper.
+    """
+
+    accepts_dislikes: ClassVar[bool] = True
+    uses_values: ClassVar[bool] = True
+
+    alpha: float = 1.0
+    regularization: float = 0.01
+    nu: float = 0.0
+    confidence: Literal["alpha*r", "1+alpha*r"] = "alpha*r"
+
+    def __post_init__(self) -> None:
+        check_at_least_zero(alpha=self.alpha, regularization=self.regularization, nu=self.nu)
+        check_choice("confidence", self.confidence, ("alpha*r", "1+alpha*r"))
+
+    def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
+        return np.ones(len(n))
+
+    def observed(self, n: NDArray[Any], n_items: int) -> Observed:
+        base = 1.0 if self.confidence == "1+alpha*r" else 0.0
+        confidence = _same(n, base, self.alpha)
+        return Observed(_same(n, base - 1, self.alpha), confidence, confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IALS(QuadraticObjective):
+    """Implicit ALS with an unobserved weight and a frequency-scaled ridge (Rendle et al. 2022).
+
+    L = sum_{(x,y) in D} (1 - s_xy)^2 + alpha0 sum_{x,y} s_xy^2
+      + lambda sum_x (n_x + alpha0 N)^nu |p_x|^2 + lambda sum_y (m_y + alpha0 M)^nu |q_y|^2
+
+    D contains every stored interaction; its value is ignored.
+
+    Parameters
+    ----------
+    alpha0 : float, default 0.1
+        Weight of every cell, observed or not, >= 0.
+    regularization : float, default 0.003
+        lambda, >= 0. Both defaults are at the center of the paper's search range.
+    nu : float, default 1.0
+        Exponent of the ridge's frequency scaling; default from the paper. With many factors, or
+        users with few items, 0.5 to 0.75 often ranks better.
+    """
+
+    alpha0: float = 0.1
+    regularization: float = 0.003
+    nu: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_at_least_zero(alpha0=self.alpha0, regularization=self.regularization, nu=self.nu)
+
+    def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
+        return np.full(len(n), self.alpha0)
+
+    def observed(self, n: NDArray[Any], n_items: int) -> Observed:
+        one = _same(n, 1.0)
+        return Observed(one, one, one)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EALS(QuadraticObjective):
+    """ALS with popularity-weighted negatives (He et al. 2016, Eqs. 7 and 8).
+
+    L = sum_{(x,y) in D} (1 - s_xy)^2 + c0 sum_{x,y} w_y s_xy^2 + ridge,
+    w_y = m_y^exponent / sum_y m_y^exponent
+
+    As in :class:`IALS`, the background includes the observed cells, whose weight becomes
+    1 + c0 w_y; the paper excludes them. All users then share one background matrix.
+
+    Parameters
+    ----------
+    c0 : float, default 512.0
+        Total background weight of a user, >= 0; default from the paper (Yelp).
+    exponent : float, default 0.5
+        Exponent of the popularity, >= 0; 0 is a uniform background. Default from the paper.
+    regularization : float, default 0.01
+        Ridge, >= 0; default from the paper.
+    nu : float, default 0.0
+        Exponent of the ridge's frequency scaling; 0 is the paper's constant ridge.
+    """
+
+    c0: float = 512.0
+    exponent: float = 0.5
+    regularization: float = 0.01
+    nu: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_at_least_zero(
+            c0=self.c0, exponent=self.exponent, regularization=self.regularization, nu=self.nu
+        )
+
+    def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
+        return np.full(len(n), self.c0)
+
+    def item_weights(self, m: NDArray[Any], counts: Counts) -> Vector:
+        powers = counts.items.astype(np.float64) ** self.exponent
+        return np.asarray(m.astype(np.float64) ** self.exponent / max(powers.sum(), 1.0))
+
+    def observed(self, n: NDArray[Any], n_items: int) -> Observed:
+        one = _same(n, 1.0)
+        return Observed(one, one, one)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RG2(QuadraticObjective):
+    """RG-squared: second-order expansion of the softmax loss, squared form (Eq. 16, RG paper).
+
+    L = sum_{(x,y) in D} -s_xy + alpha (1 - s_xy)^2
+      + sum_x n_x/(2N) sum_y (s_xy + 1)^2 + ridge
+
+    alpha = 0 is the loss of the paper. alpha > 0 adds a squared loss of the positives, as the
+    authors' code does, and ranks clearly better.
+
+    Parameters
+    ----------
+    alpha : float, default 0.05
+        Extra weight of the positives, >= 0 (best of a grid on MovieLens-1M).
+    regularization : float, default 0.07
+        lambda, >= 0 (best of the same grid).
+    nu : float, default 1.0
+        Exponent of the ridge's frequency scaling; default from the paper.
+    ridge : {"own", "authors"}, default "own"
+        Mass of users and items that the ridge scales with. ``"own"``: the sum of the row's
+        weights, n_x/2 + alpha n_x and sum(n)/2N + alpha m_y. ``"authors"``: as in the authors'
+        code, n_x/2 + alpha N and sum(n)/2N + alpha M, as if every cell had the weight of a
+        positive; ranks worse.
+    """
+
+    alpha: float = 0.05
+    regularization: float = 0.07
+    nu: float = 1.0
+    ridge: Literal["own", "authors"] = "own"
+
+    def __post_init__(self) -> None:
+        check_at_least_zero(alpha=self.alpha, regularization=self.regularization, nu=self.nu)
+        check_choice("ridge", self.ridge, ("own", "authors"))
+
+    @property
+    def target(self) -> float:
+        return -1.0
+
+    def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
+        return n / (2.0 * max(n_items, 1))
+
+    def observed(self, n: NDArray[Any], n_items: int) -> Observed:
+        return Observed(_same(n, self.alpha), _same(n, 0.5 + self.alpha), _same(n, self.alpha))
+
+    def _mass(self, problem: RowProblem, total: float) -> Vector:
+        if self.ridge == "own":
+            return super()._mass(problem, total)
+        return problem.weight * total + self.alpha * problem.rows.n_columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class RGX(RG2):
+    """RG-interactive: the exact second-order expansion of the softmax loss.
+
+    L = L_RG2 - sum_x n_x/(2N^2) (sum_y s_xy)^2
+
+    RG2 omits the subtracted term of the expansion. With it, the background penalizes each user's
+    *centered* scores. The term couples the items through the sum of their factors; one additional
+    K x K system keeps the item step in closed form (:mod:`mfrank.als.coupling`).
+    :class:`RGXPrinted` is the different loss that the paper prints.
+
+    Parameters
+    ----------
+    alpha, regularization, nu, ridge
+        As in :class:`RG2`.
+    """
+
+    def interaction(self, n_items: int) -> float:
+        return 1.0 / max(n_items, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RGXPrinted(RG2):
+    """RG-interactive as in the RG paper (Eqs. 31 and 38) and its authors' code.
+
+    L = L_RG2 - beta sum_x n_x/(2N) sum_y s_xy^2   (up to a constant)
+
+    Eq. 31 writes the interaction (sum_y s_xy)^2 as P_x Q'Q P_x', which is sum_y s_xy^2. This only
+    scales the Gram matrix by 1 - beta and is not the second-order expansion of the softmax;
+    :class:`RGX` is.
+
+    Parameters
+    ----------
+    beta : float, default 0.1
+        Weight of the interaction, 0 <= beta < 1; default from the authors.
+    alpha, regularization, nu, ridge
+        As in :class:`RG2`.
+    """
+
+    beta: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (is_number(self.beta) and 0 <= self.beta < 1):
+            raise ValueError(f"beta must be in [0, 1), got {self.beta!r}")
+
+    @property
+    def target(self) -> float:
+        return -1.0 / (1.0 - self.beta)
+
+    def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
+        return (1.0 - self.beta) * super().user_weights(n, n_items)
+
+    def _mass(self, problem: RowProblem, total: float) -> Vector:
+        # The ridge scales with the weights of RG2, before the interaction is subtracted.
+        return super()._mass(problem, total / (1.0 - self.beta))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RG2Sampled(QuadraticObjective):
+    """Expected RG-squared of a sampled softmax with ``negatives`` per positive (Eqs. 18, 19).
+
+    L = sum_{x,y} W_xy (S_xy - s_xy)^2 + ridge,  S = N/n_x - 1 if observed, else -1,
+    W = n_x if observed, else n_x (negatives + 1)/N
+
+    Parameters
+    ----------
+    negatives : int, default 200
+        Number of negatives per positive, from 0 to N - 1; default from the paper's sampled softmax
+        baseline on MovieLens-10M.
+    regularization : float, default 0.07
+        lambda, >= 0.
+    nu : float, default 1.0
+        Exponent of the ridge's frequency scaling; default from the paper.
+    """
+
+    negatives: int = 200
+    regularization: float = 0.07
+    nu: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_at_least_zero(
+            negatives=self.negatives, regularization=self.regularization, nu=self.nu
+        )
+
+    @property
+    def target(self) -> float:
+        return -1.0
+
+    def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
+        return n * self._sampled_fraction(n_items)
+
+    def observed(self, n: NDArray[Any], n_items: int) -> Observed:
+        n = n.astype(np.float64)
+        background = self.user_weights(n, n_items)
+        # The constant n_x (N/n_x - 1)^2 of the cell, minus the a_x z^2 of the background.
+        constant = n * (n_items / np.maximum(n, 1.0) - 1.0) ** 2 - background
+        return Observed(
+            CellTerm(n - background), CellTerm(n_items - n + background), CellTerm(constant)
+        )
+
+    def _sampled_fraction(self, n_items: int) -> float:
+        if self.negatives >= n_items:
+            raise ValueError(
+                f"negatives must be less than the number of items, {n_items}; got {self.negatives}"
+            )
+        return (self.negatives + 1) / n_items
+
+
+def _same(n: NDArray[Any], value: float, slope: float = 0.0) -> CellTerm:
+    return CellTerm(np.full(len(n), value), slope)

@@ -1,0 +1,108 @@
+"""Initial factors and biases of a fit: spectral, or carried over from another fit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mfrank.als.spectral import random_factors, spectral_item_factors
+from mfrank.arrays.placement import empty_aligned
+from mfrank.arrays.random import Seed, generator
+from mfrank.backends import Backend, Factors
+from mfrank.data.ids import Ids
+from mfrank.data.interactions import Interactions
+from mfrank.store.factors import FactorStore
+
+__all__ = ["first_factors"]
+
+
+def first_factors(
+    data: Interactions,
+    width: int,
+    dtype: DTypeLike,
+    random_state: Seed,
+    start: FactorStore | None,
+    backend: Backend,
+    n_threads: int = 0,
+) -> tuple[Factors, Factors]:
+    """Return initial user and item factors, as new arrays.
+
+    Without ``start``, item factors are spectral and user factors 0, since ALS begins by solving the
+    users. With ``start``, factors are copied for ids that it contains and random for all others.
+
+    Parameters
+    ----------
+    data : Interactions
+    width : int
+        K.
+    dtype : float32 or float64
+    random_state : int, numpy.random.Generator or None
+    start : FactorStore or None
+    backend : Backend
+        Computes the spectral factors.
+    n_threads : int, default 0
+        0 uses every core this process may use.
+
+    Returns
+    -------
+    user_factors, item_factors : numpy arrays, shape (n_users, width) and (n_items, width)
+
+    Raises
+    ------
+    TypeError
+        ``start`` is not a store.
+    ValueError
+        ``start`` has a different number of factors or none of the items; or neither it nor the data
+        has ids, and it has more rows.
+    """
+    random = generator(random_state)
+    if start is None:
+        users, items = data.user_rows(dtype), data.item_rows(dtype)
+        item_factors = spectral_item_factors(users, items, width, random, dtype, backend, n_threads)
+        user_factors = empty_aligned((data.n_users, width), dtype)
+        user_factors[:] = 0
+        return user_factors, item_factors
+    if not isinstance(start, FactorStore):
+        raise TypeError(f"start must be a fitted model or its store, got {start!r}")
+    if start.factors != width:
+        raise ValueError(
+            f"start has {start.factors} factors, this model {width}; "
+            f"use set_params(factors={start.factors}) to match"
+        )
+    start = start.on_host()
+    user_factors = random_factors((data.n_users, width), random, dtype)
+    item_factors = random_factors((data.n_items, width), random, dtype)
+    _carry_over("users", user_factors, data.user_ids, start.user_factors, start.user_ids)
+    # ALS begins by solving the users, so only item factors carry the start over.
+    if not _carry_over("items", item_factors, data.item_ids, start.item_factors, start.item_ids):
+        raise ValueError("start contains no item of the data; fit without start")
+    return user_factors, item_factors
+
+
+def _carry_over(side: str, new: Factors, ids: Ids, old: Factors, old_ids: Ids) -> int:
+    """Copy old factors to the rows of the same ids; return the number of such rows."""
+    if ids.table is None and old_ids.table is None and len(ids) < len(old_ids):
+        raise ValueError(
+            f"start has {len(old_ids)} {side}, the data only {len(ids)}. Without ids, rows are "
+            "matched by number, so that rows can be added but not removed; fit without start"
+        )
+    rows = old_ids.rows(ids.labels, missing=-1)
+    known = np.flatnonzero(rows >= 0)
+    new[known] = old[rows[known]]
+    return len(known)
+
+
+def first_biases(
+    data: Interactions, start: FactorStore | None, otherwise: NDArray[np.floating]
+) -> NDArray[np.floating]:
+    """Return initial item biases (n_items,), as a new array.
+
+    They are those of ``start`` for ids that it contains (0 if it has no biases), and ``otherwise``
+    (n_items,) for all others.
+    """
+    biases = otherwise.copy()
+    if start is not None:
+        known = start.on_host().item_biases
+        own = np.zeros(start.n_items) if known is None else known
+        _carry_over("items", biases, data.item_ids, own, start.item_ids)
+    return biases

@@ -1,0 +1,1 @@
+"""Arrays of any library, sparse rows, random numbers, and argument checks."""

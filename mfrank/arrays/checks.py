@@ -1,0 +1,100 @@
+"""Checks of arguments: counts, amounts, fractions, names of choices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral
+
+import numpy as np
+
+__all__ = [
+    "check_above_zero",
+    "check_at_least_zero",
+    "check_choice",
+    "check_count",
+    "check_fractions",
+    "check_length",
+    "is_count",
+    "is_number",
+    "share",
+]
+
+
+def is_count(value: object) -> bool:
+    """Whether the value is an integer of Python or numpy and not a bool."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether the value is a finite real number of Python or numpy and not a bool."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int too large for a float
+        return False
+
+
+def check_count(
+    name: str, value: int, least: int, most: int | None = None, remedy: str = ""
+) -> None:
+    """Raise unless the value is an integer from ``least`` to ``most``.
+
+    The error for a larger value ends with ``remedy``.
+    """
+    if not is_count(value):
+        raise TypeError(f"{name} must be an int, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    if most is not None and value > most:
+        end = f"; {remedy}" if remedy else ""
+        raise ValueError(f"{name} must be at most {most}, got {value}{end}")
+
+
+def check_length(name: str, value: int) -> None:
+    """Raise unless the value is a valid list length, 1 to 2^31 - 1: item numbers are int32."""
+    check_count(name, value, 1, 2**31 - 1)
+
+
+def check_above_zero(**values: float) -> None:
+    """Raise unless every value is a finite number above 0."""
+    for name, value in values.items():
+        if not is_number(value) or value <= 0:
+            raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+
+
+def check_at_least_zero(**values: float) -> None:
+    """Raise unless every value is a finite number and at least 0."""
+    for name, value in values.items():
+        if not is_number(value) or value < 0:
+            raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+
+
+def share(name: str, value: object, otherwise: str = "") -> float:
+    """Check that the value is a fraction in (0, 1) and return it as a Python float.
+
+    ``otherwise`` names the alternatives in the error, such as ``"None or "``.
+    """
+    if not isinstance(value, float | np.floating):
+        raise TypeError(f"{name} must be {otherwise}a fraction (float), got {value!r}")
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must be {otherwise}a fraction in (0, 1), got {value!r}")
+    return float(value)
+
+
+def check_fractions(**fractions: float) -> None:
+    """Raise unless all fractions are >= 0, the first is > 0, and they sum to 1."""
+    first = next(iter(fractions))
+    if not all(value >= 0 for value in fractions.values()) or fractions[first] == 0:
+        raise ValueError(f"fractions must be >= 0 and {first} > 0, got {fractions}")
+    total = math.fsum(fractions.values())
+    if not math.isclose(total, 1):
+        raise ValueError(f"{', '.join(fractions)} must sum to 1, got {total:g}")
+
+
+def check_choice(name: str, value: object, known: Iterable[object]) -> None:
+    """Raise unless the value is one of ``known``: strings, None, True or False."""
+    known = tuple(known)
+    if not any(value is one or (isinstance(value, str) and value == one) for one in known):
+        raise ValueError(f"{name} must be one of {', '.join(map(str, known))}; got {value!r}")

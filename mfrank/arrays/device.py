@@ -1,0 +1,112 @@
+"""The interface of a GPU that the CUDA backend uses: arrays, kernels, memory.
+
+:mod:`mfrank.backends.cuda.cupy_device` implements it. It is imported by name on first use, because
+it imports CuPy and because this folder must not depend on the backends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+from numpy.typing import DTypeLike, NDArray
+
+if TYPE_CHECKING:
+    from mfrank.backends.cuda.sources import Module
+
+__all__ = ["Array", "Device", "Grid", "device", "devices", "why_unavailable"]
+
+Array = Any
+"""An array of the device's library (CuPy), with numpy's interface."""
+
+
+class Grid(NamedTuple):
+    """Number of blocks, threads per block, and bytes of dynamic shared memory per block."""
+
+    blocks: int | tuple[int, int]
+    threads: int
+    shared: int = 0
+
+
+class Device(Protocol):
+    """A GPU.
+
+    Attributes
+    ----------
+    xp : module
+        The array library (CuPy), with numpy's function names.
+    shared_bytes : int
+        Largest shared memory of a block, in bytes.
+    """
+
+    xp: Any
+    shared_bytes: int
+
+    def holds(self, array: Any) -> bool:
+        """Whether ``array`` is an array of ``xp``."""
+
+    def asarray(self, array: Any, dtype: DTypeLike | None = None) -> Array:
+        """Copy a numpy or DLPack array to this device; share it if it is already there.
+
+        This device must be the current one. The result is C-contiguous.
+        """
+
+    def upload(self, array: NDArray[Any]) -> Callable[[], Array]:
+        """Start an asynchronous copy to the device.
+
+        The returned function waits for the copy and returns it.
+        """
+
+    def asnumpy(self, array: Array) -> NDArray[Any]:
+        """Copy an array of the device to numpy."""
+
+    def launch(self, module: Module, kernel: str, grid: Grid, args: Sequence[Any]) -> None:
+        """Launch a kernel; it runs after all kernels launched before.
+
+        Arguments are device arrays (pointers), int (``long long``), float (``double``) and None (a
+        null pointer).
+        """
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Context manager that makes this device the current one of the thread."""
+
+    def synchronize(self) -> None:
+        """Wait for all launched kernels."""
+
+    def free_bytes(self) -> int:
+        """Bytes available to new arrays."""
+
+
+def why_unavailable() -> str | None:
+    """Return None if there is a usable GPU, else a sentence that names what is missing.
+
+    No CUDA context is created.
+    """
+    if find_spec("cupy") is None:
+        return (
+            "CuPy is not installed; for an NVIDIA GPU with a driver of CUDA 12 or 13: "
+            "pip install mfrank[cuda12] or mfrank[cuda13]"
+        )
+    try:
+        reason: str | None = _cupy_device().why_no_gpu()
+    except ImportError as error:
+        return f"CuPy cannot be imported: {error}"
+    return reason
+
+
+def devices() -> tuple[Device, ...]:
+    """Every GPU that CUDA_VISIBLE_DEVICES leaves visible, the current one first."""
+    return cast(tuple[Device, ...], _cupy_device().all_devices())
+
+
+def device() -> Device:
+    """The current GPU, on which factors are placed."""
+    return devices()[0]
+
+
+def _cupy_device() -> ModuleType:
+    return import_module("mfrank.backends.cuda.cupy_device")

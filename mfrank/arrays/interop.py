@@ -1,0 +1,127 @@
+"""Conversion of arrays of any library to numpy or, on a GPU, to CuPy.
+
+An array in host memory becomes a numpy array that shares its memory. An array on a GPU stays there
+and is shared through DLPack or CUDA's array interface. Anything else, such as a list or a column of
+a data frame, is returned unchanged.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from mfrank.arrays import device_copies
+from mfrank.arrays.placement import on_host
+from mfrank.arrays.read_only import freeze
+
+__all__ = ["as_array", "is_on_gpu", "is_sparse_on_gpu", "sparse_to_host", "take", "to_host"]
+
+_HOST = {1, 3, 11}  # DLPack's device types of host memory: plain, pinned by CUDA or ROCm
+_CUDA = {2, 13}  # DLPack's device types of CUDA memory: on a device, managed
+
+
+def take(given: Any, name: str) -> Any:
+    """Convert an array of another library to numpy or, if it lies on a GPU, to CuPy.
+
+    Parameters
+    ----------
+    given : object
+        An array with ``__dlpack__`` or ``__cuda_array_interface__``, or anything else.
+    name : str
+        Name of the argument in errors.
+
+    Returns
+    -------
+    numpy array, array of the GPU's library (CuPy), or ``given``
+        Memory is shared; only GPU arrays that are not C-contiguous, or are on a GPU other than the
+        current one, are copied.
+
+    Raises
+    ------
+    TypeError
+        The library does not export the array, such as a torch tensor that requires a gradient.
+    ValueError
+        It lies on a device other than a CUDA GPU, or CuPy cannot use the GPU.
+    """
+    if isinstance(given, np.ndarray | np.generic):
+        return given
+    kind = _memory(given)
+    if kind is None:
+        return given
+    if kind not in _HOST | _CUDA:
+        raise ValueError(
+            f"{name} lies on a device that mfrank does not read ({type(given).__name__}, DLPack's "
+            f"device type {kind}): copy it to the host first"
+        )
+    try:
+        return _of_the_gpu(given, name) if kind in _CUDA else _of_the_host(given)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise TypeError(f"{name} cannot be read as an array: {error}") from error
+
+
+def as_array(given: Any, name: str) -> Any:
+    """Like :func:`take`, but anything that is not an array is converted to numpy."""
+    taken = take(given, name)
+    known = isinstance(taken, np.ndarray) or _memory(taken) is not None
+    return taken if known else np.asanyarray(taken)
+
+
+def to_host(given: Any, name: str) -> Any:
+    """Like :func:`take`, but GPU arrays are copied to numpy."""
+    taken = take(given, name)
+    return on_host(taken) if is_on_gpu(taken) else taken
+
+
+def is_on_gpu(given: Any) -> bool:
+    """Whether ``given`` is an array on a CUDA device."""
+    return not isinstance(given, np.ndarray) and _memory(given) in _CUDA
+
+
+def is_sparse_on_gpu(matrix: Any) -> bool:
+    """Whether ``matrix`` is a CuPy sparse matrix."""
+    cupy = sys.modules.get("cupyx.scipy.sparse")  # a caller who has a matrix of it has imported it
+    return cupy is not None and bool(cupy.issparse(matrix))
+
+
+def sparse_to_host(matrix: Any) -> Any:
+    """Copy a CuPy sparse matrix to scipy; return anything else unchanged.
+
+    The arrays of a CSR are registered as copies (:mod:`mfrank.arrays.device_copies`).
+    """
+    if not is_sparse_on_gpu(matrix):
+        return matrix
+    here = matrix.get()
+    if here.format == "csr":
+        for name in ("data", "indices", "indptr"):
+            copy = getattr(here, name)
+            freeze(copy)  # so that no owner copies it, which would lose the registration
+            device_copies.note(copy, getattr(matrix, name))
+    return here
+
+
+def _memory(given: Any) -> int | None:
+    """DLPack's device type of an array; None for anything else."""
+    if isinstance(given, type):
+        return None
+    if hasattr(type(given), "__dlpack_device__"):
+        return int(given.__dlpack_device__()[0])
+    return min(_CUDA) if hasattr(type(given), "__cuda_array_interface__") else None
+
+
+def _of_the_host(given: Any) -> Any:
+    # numpy's own protocol first: DLPack has no strings.
+    return np.asarray(given) if hasattr(given, "__array__") else np.from_dlpack(given)
+
+
+def _of_the_gpu(given: Any, name: str) -> Any:
+    from mfrank.arrays import device as gpu  # needed only for arrays on a GPU
+
+    if reason := gpu.why_unavailable():
+        raise ValueError(
+            f"{name} lies on a GPU, which cannot be used here: {reason}. Or copy it to the host "
+            f"first (torch: {name}.cpu())"
+        )
+    there = gpu.device().asarray(given)
+    return there.reshape(getattr(given, "shape", there.shape))  # a scalar stays zero-dimensional

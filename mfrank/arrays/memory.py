@@ -1,0 +1,91 @@
+"""The memory limit of this process, and a check that refuses work beyond it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+if sys.platform != "win32":
+    import resource
+
+__all__ = ["check_memory", "memory_there_is"]
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")
+
+
+def check_memory(needed: int, what: str, remedy: str) -> None:
+    """Raise if work needs more memory than this process may use in total, free or not.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes.
+    what, remedy : str
+        The work, and advice to the caller, for the error.
+
+    Raises
+    ------
+    MemoryError
+        Names the work, the memory it needs, the limit, and the remedy.
+    """
+    limit = memory_there_is()
+    if limit is not None and needed > limit:
+        raise MemoryError(
+            f"{what} would need {_gibibytes(needed)} of memory, but this process may use "
+            f"{_gibibytes(limit)} in total; {remedy}"
+        )
+
+
+def memory_there_is() -> int | None:
+    """Bytes that this process may use in total, free or not; None if the system does not tell.
+
+    The least of the machine's memory and the limits of its container, its batch system and
+    ``ulimit -v``.
+    """
+    return min((*_of_the_machine(), *_of_the_groups(), *_of_the_process()), default=None)
+
+
+def _of_the_machine() -> Iterator[int]:
+    names = "SC_PHYS_PAGES", "SC_PAGE_SIZE"
+    if all(name in getattr(os, "sysconf_names", ()) for name in names):
+        pages, size = map(os.sysconf, names)
+        if pages > 0 and size > 0:
+            yield pages * size
+
+
+def _of_the_groups() -> Iterator[int]:
+    """Memory limits of the control groups (version 2 or 1) of this process."""
+    try:
+        lines = _OWN_GROUPS.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            root, limit = _CGROUPS, "memory.max"
+        elif "memory" in controllers.split(","):
+            root, limit = _CGROUPS / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        own = PurePosixPath(path.lstrip("/"))
+        for group in (own, *own.parents):  # a container may see its own group as the root
+            try:
+                text = (root / group / limit).read_text().strip()
+            except OSError:
+                continue
+            if text.isdecimal():  # else "max"
+                yield int(text)
+
+
+def _of_the_process() -> Iterator[int]:
+    if sys.platform != "win32":
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            yield limit
+
+
+def _gibibytes(size: int) -> str:
+    return f"{size / 2**30:.4g} GiB"

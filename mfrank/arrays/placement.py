@@ -1,0 +1,119 @@
+"""Placement of arrays: in host memory, or on a GPU whose library has numpy's interface.
+
+Code in numpy's functions runs on both (``__array_function__``, NEP 18 and 35). One call cannot mix
+them, so host arrays are first moved to where the factors are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+__all__ = [
+    "Array",
+    "beside",
+    "empty_aligned",
+    "empty_beside",
+    "in_one_piece",
+    "on_host",
+    "reachable",
+    "readable",
+    "subtract_at",
+    "sums_at",
+]
+
+
+def on_host(array: Any) -> NDArray[Any]:
+    """The array in numpy: itself, or a copy of a CuPy array."""
+    found: NDArray[Any] = array.get() if hasattr(array, "get") else np.asanyarray(array)
+    return found
+
+
+def beside(array: Any, other: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    """The array on the side (host or GPU) of ``other``, copied if it lies on the other one."""
+    here = on_host(array) if isinstance(other, np.ndarray) else array
+    return np.asarray(here, dtype=dtype, like=other)
+
+
+def reachable(array: Any, place: Callable[[Any], Any]) -> Any:
+    """Make an array readable by the backend with this ``place``; all of them read numpy arrays."""
+    return array if isinstance(array, np.ndarray) else place(array)
+
+
+def empty_beside(other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """A new array with the dtype and on the side of ``other``; in numpy, aligned to 64 bytes."""
+    if isinstance(other, np.ndarray):
+        return empty_aligned(shape, other.dtype)
+    return np.empty(shape, dtype=other.dtype, like=other)
+
+
+def in_one_piece(array: Any) -> NDArray[Any]:
+    """The array if it is C-contiguous, else a C-contiguous copy."""
+    found: NDArray[Any] = np.ascontiguousarray(array, like=array)
+    return found
+
+
+def subtract_at(array: Any, places: NDArray[Any], values: NDArray[Any]) -> None:
+    """``numpy.subtract.at`` for a vector on either side: repeated places count each time."""
+    if isinstance(array, np.ndarray):
+        np.subtract.at(array, places, values)
+    else:
+        array -= sums_at(places.ravel(), [values.ravel()], len(array))[0]
+
+
+def sums_at(places: Any, values: Sequence[Any], size: int) -> Any:
+    """Sums of the values at each place, added in a fixed order, so that results are reproducible.
+
+    Like ``numpy.bincount``; CuPy's adds in the order in which its threads happen to run.
+
+    Parameters
+    ----------
+    places : int, shape (n,)
+        From 0 to ``size - 1``, in any order.
+    values : sequence of float64 arrays, shape (n,)
+    size : int
+
+    Returns
+    -------
+    float64, shape (len(values), size)
+        0 at places that do not occur.
+    """
+    if isinstance(places, np.ndarray):
+        return np.stack([np.bincount(places, each, minlength=size) for each in values])
+    order = np.argsort(places, kind="stable")
+    places, sums = places[order], np.stack([each[order] for each in values])
+    every = np.arange(size, like=places)
+    begins, ends = (np.searchsorted(places, every, side=side) for side in ("left", "right"))
+    # Each pass makes every number the sum of the last 2, 4, 8, ... at its place.
+    step, longest = 1, int((ends - begins).max())
+    while step < longest:
+        same = places[step:] == places[:-step]
+        sums[:, step:] += np.where(same, sums[:, :-step], 0.0)
+        step *= 2
+    return np.where(begins < ends, sums[:, ends - 1], 0.0)
+
+
+Array: TypeAlias = NDArray[Any]
+"""An array of numpy or of any library with numpy's interface."""
+
+_LINE = 64  # bytes of a cache line; numpy guarantees only 16
+
+
+def empty_aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.floating]:
+    """Like ``numpy.empty``, C-contiguous and aligned to 64 bytes."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    raw = np.empty(size + _LINE, dtype=np.uint8)
+    begin = -raw.ctypes.data % _LINE
+    return raw[begin : begin + size].view(dtype).reshape(shape)
+
+
+def readable(array: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:
+    """The array C-contiguous, aligned and of ``dtype`` (None: its own), copied only if it is not.
+
+    Arrays of a mapped file may be unaligned, which ``numpy.ascontiguousarray`` does not repair.
+    """
+    return np.require(array, dtype, ("C", "A", "E"))

@@ -1,0 +1,390 @@
+"""The C++ extension: threads, vector instructions, every row solved in the eigenbasis.
+
+The shared matrix of a half-step is diagonalized once, M = U diag(lambda) U'. In that basis a row's
+system is a diagonal plus one rank-one term per entry, which is cheap to solve
+(``cext/kernels/rows/row_solver.h``). Rows that float32 cannot solve to :data:`TOLERANCE` are solved
+again in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.native import ext as _ext
+from mfrank.arrays.native import why_missing
+from mfrank.arrays.placement import on_host
+from mfrank.arrays.row_lists import Listed, union
+from mfrank.backends.adam import AdamAverages, AdamRates
+from mfrank.backends.cpu.matmul import multiply
+from mfrank.backends.cpu.native_sums import NativeSums
+from mfrank.backends.cpu.search_order import shelves_for
+from mfrank.backends.least_squares import in_float64, minimum_norm
+from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
+from mfrank.backends.row_problem import Gram, RowProblem, Shared
+from mfrank.backends.solve_options import GatherDtype, SolveOptions
+from mfrank.backends.surface import Factors
+from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
+from mfrank.losses.sums import ListSums
+
+TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
+GATHERS: tuple[GatherDtype, ...] = ()
+
+
+def why_unavailable() -> str | None:
+    """Return None if the extension was built, else how to get it."""
+    return why_missing
+
+
+def place(factors: Factors) -> Factors:
+    """Return a numpy array: the factors themselves, or a copy of a device array."""
+    return on_host(factors)
+
+
+def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
+    """F' diag(weights) F and F' weights, summed in the same order for any number of threads."""
+    matrix, vector = _ext.gram(factors, weights, n_threads)
+    if factors.dtype == np.float32 and not np.isfinite(matrix).all():
+        # Partial sums are float32: products of factors beyond 1e19 overflow them.
+        matrix, vector = _ext.gram(factors.astype(np.float64), weights, n_threads)
+    return Gram(matrix, vector)
+
+
+def rotate(
+    factors: Factors,
+    basis: NDArray[np.float64],
+    n_null: int,
+    out: Factors,
+    n_threads: int = 0,
+) -> None:
+    """Multiply in the dtype of the factors, in blocks of rows."""
+    columns = np.ascontiguousarray(basis, dtype=factors.dtype)
+    _ext.rotate(factors, columns, n_null, out, n_threads)
+
+
+def solve_rows(
+    problem: RowProblem,
+    fixed: Factors,
+    shared: Shared,
+    out: Factors,
+    options: SolveOptions,
+    start: Factors | None = None,
+    turn: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Solve every row into ``out``, in float64 if the dtype is not precise enough."""
+    gain = np.empty(problem.rows.n_rows)
+    if turn is not None:
+        turn = np.ascontiguousarray(turn, dtype=fixed.dtype)
+    failed = _solve(
+        problem, fixed, shared, out if start is None else start, turn, out, gain, options
+    )
+    if len(failed):
+        part, columns = problem.part(failed)
+        wide = fixed[columns].astype(np.float64)
+        out[failed], gain[failed] = _solve_precisely(part, wide, shared, options)
+    return gain
+
+
+def observed_value(
+    problem: RowProblem, row_factors: Factors, fixed: Factors, n_threads: int = 0
+) -> float:
+    """Sum of c s^2 - 2 d s + k over observed cells."""
+    return _ext.observed_value(
+        rows=_rows(problem),
+        observed=_terms(problem),
+        users_are_rows=problem.users_are_rows,
+        row_factors=row_factors,
+        fixed=fixed,
+        n_threads=n_threads,
+    )
+
+
+def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
+    """Multiply by BLAS, in parts of rows that do not depend on the number of threads."""
+    return multiply(left, right, n_threads)
+
+
+def score(
+    queries: Factors,
+    items: Factors,
+    ids: NDArray[np.int64],
+    n_threads: int = 0,
+    *,
+    distances: bool = False,
+) -> Factors:
+    """Compute only the listed scores."""
+    out = np.empty((len(queries), ids.shape[1]), dtype=items.dtype)
+    _ext.score(queries, items, ids, out, distances, n_threads)
+    return out
+
+
+def sum_items(
+    items: Factors, ids: NDArray[np.int64], gradients: Factors, n_threads: int = 0
+) -> Factors:
+    """Sum list by list, in the order of the places."""
+    out = np.empty((len(gradients), items.shape[1]), dtype=items.dtype)
+    _ext.sum_items(items, ids, gradients, out, n_threads)
+    return out
+
+
+def sum_queries(
+    queries: Factors, n_items: int, ids: NDArray[np.int64], gradients: Factors, n_threads: int = 0
+) -> tuple[NDArray[np.int64], Factors, Factors]:
+    """Sum item by item, in the order of the lists."""
+    return _ext.sum_queries(queries, n_items, ids, gradients, n_threads)
+
+
+def adam(
+    table: Factors,
+    rows: NDArray[np.int64],
+    gradients: Factors,
+    averages: AdamAverages,
+    rates: AdamRates,
+    n_threads: int = 0,
+) -> None:
+    """Update in one pass over the rows."""
+    _ext.adam(
+        table=table,
+        rows=rows,
+        gradients=gradients,
+        **averages._asdict(),
+        **rates._asdict(),
+        n_threads=n_threads,
+    )
+
+
+def list_sums(n_threads: int = 0) -> ListSums:
+    """See :meth:`mfrank.backends.Backend.list_sums`."""
+    return NativeSums(n_threads)
+
+
+def tangent(table: Factors, rows: NDArray[np.int64], sums: Factors, n_threads: int = 0) -> Factors:
+    """See :meth:`mfrank.backends.Backend.tangent`."""
+    sums = np.ascontiguousarray(sums)
+    _ext.tangent(table, rows, sums, n_threads)
+    return sums
+
+
+def ball_gradients(
+    table: Factors,
+    rows: NDArray[np.int64],
+    sums: Factors,
+    totals: Factors,
+    n_threads: int = 0,
+) -> Factors:
+    """See :meth:`mfrank.backends.Backend.ball_gradients`."""
+    sums = np.ascontiguousarray(sums)
+    _ext.ball_gradients(table, rows, np.ascontiguousarray(totals), sums, n_threads)
+    return sums
+
+
+def project_rows(
+    table: Factors, rows: NDArray[np.int64], *, ball: bool, n_threads: int = 0
+) -> None:
+    """See :meth:`mfrank.backends.Backend.project_rows`."""
+    _ext.project_rows(table, rows, ball, n_threads)
+
+
+def draw_positives(
+    rows: CSR, users: NDArray[np.int64], n_places: int, key: int, n_threads: int = 0
+) -> NDArray[np.int64]:
+    """Draw list by list."""
+    cells = np.empty((len(users), n_places), dtype=np.int64)
+    _ext.draw_positives(
+        indptr=rows.indptr,
+        indices=rows.indices,
+        n_columns=rows.n_columns,
+        users=users,
+        key=key,
+        cells=cells,
+        n_threads=n_threads,
+    )
+    return cells
+
+
+def draw_negatives(
+    rows: CSR,
+    users: NDArray[np.int64],
+    n_places: int,
+    key: int,
+    chances: ItemProbabilities | None = None,
+    n_threads: int = 0,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Draw list by list."""
+    items = np.empty((len(users), n_places), dtype=np.int64)
+    filled = np.empty(items.shape, dtype=np.bool_)
+    _ext.draw_negatives(
+        indptr=rows.indptr,
+        indices=rows.indices,
+        n_columns=rows.n_columns,
+        users=users,
+        key=key,
+        cumulative=None if chances is None else chances.cumulative,
+        guide=None if chances is None else chances.guide,
+        rounds=ROUNDS,
+        items=items,
+        filled=filled,
+        n_threads=n_threads,
+    )
+    return items, filled
+
+
+def walk(
+    chain: Chain,
+    base: Factors,
+    start: Factors,
+    scale: float,
+    until: Until,
+    n_threads: int = 0,
+) -> Walked:
+    """Iterate block by block, a large block with all threads."""
+    n_blocks = len(chain.blocks) - 1
+    walked = Walked(start.copy(), np.empty(n_blocks), np.empty(n_blocks, dtype=np.int64))
+    _ext.walk(
+        rows=(chain.rows.indptr, chain.rows.indices, chain.rows.data),
+        blocks=chain.blocks,
+        left=chain.left,
+        right=chain.right,
+        base=base,
+        scale=scale,
+        x=walked.values,
+        n_steps=until.steps,
+        tolerance=until.tolerance,
+        spread=until.norm == "spread",
+        changes=walked.changes,
+        steps=walked.steps,
+        n_threads=n_threads,
+    )
+    return walked
+
+
+def stationary(
+    moves: Moves,
+    restarts: CSR,
+    alpha: float,
+    tolerance: float,
+    most: int,
+    n_threads: int = 0,
+) -> Stationary:
+    """Gauss-Seidel over waves of nodes; float32 contributions until float64 is needed."""
+    rounding = (1 - alpha) / alpha * float(np.finfo(np.float32).eps) / 2
+    shape = restarts.n_rows, restarts.n_columns
+
+    def sweep(begin: NDArray[np.float64] | None, *, rounded: bool, within: float) -> Stationary:
+        result = Stationary(np.empty(shape), np.empty(shape[0]), np.empty(shape[0], np.int64))
+        _ext.stationary(
+            rows=(moves.rows.indptr, moves.rows.indices, moves.rows.data),
+            shares=(1 - alpha) * moves.shares,
+            waves=moves.waves,
+            order=moves.order,
+            place=moves.place,
+            starts=(restarts.indptr, restarts.indices, restarts.data),
+            begin=begin,
+            keep=1 - alpha,
+            tolerance=within,
+            n_steps=most,
+            values=result.values,
+            errors=result.errors,
+            steps=result.steps,
+            rounded=rounded,
+            n_threads=n_threads,
+        )
+        return result
+
+    if tolerance >= 2 * rounding:
+        return sweep(None, rounded=True, within=tolerance)
+    coarse = sweep(None, rounded=True, within=4 * rounding)
+    fine = sweep(coarse.values, rounded=False, within=tolerance)
+    return fine._replace(steps=coarse.steps + fine.steps)
+
+
+def top_k(
+    queries: Factors,
+    items: Factors,
+    k: int,
+    *,
+    item_bias: NDArray[Any] | None = None,
+    exclude: Sequence[Listed] = (),
+    exclude_all: NDArray[np.int32] | None = None,
+    candidates: Listed | None = None,
+    n_threads: int = 0,
+) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Score, filter and select in one pass."""
+    ids = np.full((len(queries), k), -1, dtype=np.int32)
+    scores = np.full((len(queries), k), np.nan, dtype=items.dtype)
+    excluded = union(exclude)
+    rows, sketch, lengths = shelves_for(
+        len(queries), items, item_bias, candidates, exclude_all, n_threads
+    )
+    _ext.top_k(
+        queries=queries,
+        items=items,
+        item_bias=item_bias,
+        shelves=None if rows is None else (rows.indptr, rows.indices),
+        sketch=sketch,
+        lengths=lengths,
+        exclude=None if excluded is None else (excluded.indptr, excluded.indices),
+        ids=ids,
+        scores=scores,
+        n_threads=n_threads,
+    )
+    return ids, scores
+
+
+def _rows(problem: RowProblem) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any] | None]:
+    return problem.rows.indptr, problem.rows.indices, problem.rows.data
+
+
+def _terms(problem: RowProblem) -> tuple[tuple[NDArray[np.float64], float], ...]:
+    observed = problem.observed
+    terms = (observed.curvature, observed.pull, observed.constant)
+    return tuple((term.offset, term.slope) for term in terms)
+
+
+def _solve(
+    problem: RowProblem,
+    fixed: Factors,
+    shared: Shared,
+    start: Factors,
+    turn: NDArray[Any] | None,
+    out: Factors,
+    gain: NDArray[np.float64],
+    options: SolveOptions,
+) -> NDArray[np.int64]:
+    """Solve in the dtype of the factors; return the rows that need more precision."""
+    return _ext.solve_rows(
+        rows=_rows(problem),
+        observed=_terms(problem),
+        users_are_rows=problem.users_are_rows,
+        weight=problem.weight,
+        ridge=problem.ridge,
+        fixed=fixed,
+        eigenvalues=shared.values,
+        vector=shared.vector,
+        start=start,
+        turn=turn,
+        out=out,
+        gain=gain,
+        solver=options.solver,
+        cg_steps=options.cg_steps,
+        cg_tolerance=options.residual(fixed.dtype),
+        to_tolerance=options.cg_tolerance is not None,
+        n_threads=options.n_threads,
+    )
+
+
+def _solve_precisely(
+    problem: RowProblem, fixed: NDArray[np.float64], shared: Shared, options: SolveOptions
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Solutions and gains in float64; rows that are singular even there, by least squares."""
+    problem, exact = in_float64(problem), replace(options, solver="cholesky")
+    out = np.zeros((problem.rows.n_rows, fixed.shape[1]))
+    gain = np.empty(len(out))
+    for r in _solve(problem, fixed, shared, out, None, out, gain, exact):
+        out[r], gain[r] = minimum_norm(problem, int(r), fixed, shared)
+    return out, gain

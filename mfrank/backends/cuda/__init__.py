@@ -1,0 +1,300 @@
+"""A GPU through CuPy: the same systems as on the CPU, each solved by a block of threads.
+
+Arguments may be numpy or device arrays. Results computed from device arrays stay on the device;
+results computed only from numpy arrays are numpy arrays. Rows of interactions, and read-only
+factors such as those of a store, are copied to the device once and stay there as long as they are
+alive; rows and filters that were passed as device arrays are read in place.
+
+**No kernel of this backend has run on a GPU yet.** The tests compile each for sm_80, sm_90 and
+sm_100, and run all of them, and everything around them, on an emulated device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays import device as gpu
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.device import Array
+from mfrank.arrays.row_lists import Listed
+from mfrank.backends.adam import AdamAverages, AdamRates
+from mfrank.backends.bounded_rows import ball_gradients as ball_gradients
+from mfrank.backends.bounded_rows import project_rows as project_rows
+from mfrank.backends.bounded_rows import tangent as tangent
+from mfrank.backends.cuda import draws, factor_sums, list_products, selection, walks
+from mfrank.backends.cuda.filters import Filters
+from mfrank.backends.cuda.fixed_factors import Fixed
+from mfrank.backends.cuda.resident import Resident, resident_on
+from mfrank.backends.cuda.workers import RowsTask, solve
+from mfrank.backends.least_squares import in_float64, minimum_norm
+from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
+from mfrank.backends.row_problem import Gram, RowProblem, Shared
+from mfrank.backends.solve_options import GatherDtype, SolveOptions
+from mfrank.backends.surface import Factors
+from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
+from mfrank.losses.sums import ListSums
+from mfrank.losses.sums.written_out import WRITTEN_OUT
+
+TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
+GATHERS: tuple[GatherDtype, ...] = ("float16",)
+
+
+def why_unavailable() -> str | None:
+    """Return None if CuPy finds a GPU that it can use, else what is missing."""
+    return gpu.why_unavailable()
+
+
+def place(factors: Factors) -> Factors:
+    """Return the factors on the device; copies of read-only factors are kept for later calls."""
+    placed: Factors = _resident().of_factors(factors)
+    return placed
+
+
+def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
+    """F' diag(weights) F and F' weights, by cuBLAS in float64."""
+    return Gram(*factor_sums.gram(gpu.device(), _resident().of_factors(factors), weights))
+
+
+def rotate(
+    factors: Factors,
+    basis: NDArray[np.float64],
+    n_null: int,
+    out: Factors,
+    n_threads: int = 0,
+) -> None:
+    """Multiply by cuBLAS in the dtype of the factors, in blocks of rows."""
+    device = gpu.device()
+    given = _resident().of_factors(factors)
+    turned = out if device.holds(out) else device.xp.empty_like(given)
+    factor_sums.rotate(device, given, basis, n_null, turned)
+    if turned is not out:
+        out[:] = device.asnumpy(turned)
+
+
+def solve_rows(
+    problem: RowProblem,
+    fixed: Factors,
+    shared: Shared,
+    out: Factors,
+    options: SolveOptions,
+    start: Factors | None = None,
+    turn: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Solve every row into ``out``, in float64 if the dtype is not precise enough.
+
+    Large problems are divided among all GPUs that CUDA_VISIBLE_DEVICES leaves visible.
+    """
+    device, factors = gpu.device(), _resident().of_factors(fixed)
+    read = Fixed.of(factors)
+    if options.gather_dtype == "float16":
+        read = Fixed.in_float16(device, factors)
+    begin = out if start is None else start
+    gain, failed = solve(gpu.devices(), RowsTask(problem, read, shared, options, begin, turn), out)
+    if len(failed):
+        part, columns = problem.part(failed)
+        wide = read.wide(device.asarray(columns))
+        solved, gain[failed] = _solve_precisely(in_float64(part), wide, shared, options)
+        if device.holds(out):
+            out[device.asarray(failed)] = device.asarray(solved, read.dtype)
+        else:
+            out[failed] = solved
+    return gain
+
+
+def observed_value(
+    problem: RowProblem, row_factors: Factors, fixed: Factors, n_threads: int = 0
+) -> float:
+    """Sum of c s^2 - 2 d s + k over observed cells."""
+    resident = _resident()
+    left, right = resident.of_factors(row_factors), resident.of_factors(fixed)
+    return factor_sums.observed_value(gpu.device(), resident, problem, left, right)
+
+
+def product(left: Factors, right: Factors, n_threads: int = 0) -> Factors:
+    """Multiply by cuBLAS."""
+    device = gpu.device()
+    return _beside(device.asarray(left) @ device.asarray(right), left, right)
+
+
+def score(
+    queries: Factors,
+    items: Factors,
+    ids: NDArray[np.int64],
+    n_threads: int = 0,
+    *,
+    distances: bool = False,
+) -> Factors:
+    """One warp per place."""
+    device = gpu.device()
+    found = list_products.score(device, device.asarray(queries), *_listed(items, ids), distances)
+    return _beside(found, queries, items)
+
+
+def sum_items(
+    items: Factors, ids: NDArray[np.int64], gradients: Factors, n_threads: int = 0
+) -> Factors:
+    """One block per list, which always sums in the same order."""
+    device = gpu.device()
+    found = list_products.sum_items(device, *_listed(items, ids), device.asarray(gradients))
+    return _beside(found, items, gradients)
+
+
+def sum_queries(
+    queries: Factors, n_items: int, ids: NDArray[np.int64], gradients: Factors, n_threads: int = 0
+) -> tuple[NDArray[np.int64], Factors, Factors]:
+    """Sort the terms by item; one block per item."""
+    device = gpu.device()
+    touched, sums, totals = list_products.sum_queries(
+        device, device.asarray(queries), device.asarray(ids), device.asarray(gradients)
+    )
+    return (
+        _beside(touched, queries, gradients),
+        _beside(sums, queries, gradients),
+        _beside(totals, queries, gradients),
+    )
+
+
+def adam(
+    table: Factors,
+    rows: NDArray[np.int64],
+    gradients: Factors,
+    averages: AdamAverages,
+    rates: AdamRates,
+    n_threads: int = 0,
+) -> None:
+    """One thread per number; the rows of a host table are copied to the device and back."""
+    device = gpu.device()
+    at, steps = device.asarray(rows), device.asarray(gradients)
+    if device.holds(table):
+        list_products.adam(device, table, at, steps, averages, rates)
+        return
+    # Copy only these rows, renumbered from 0.
+    parts = [device.asarray(array[rows]) for array in (table, *averages)]
+    few = device.xp.arange(len(rows))
+    list_products.adam(device, parts[0], few, steps, AdamAverages(*parts[1:]), rates)
+    for array, part in zip((table, *averages), parts, strict=True):
+        array[rows] = device.asnumpy(part)
+
+
+def list_sums(n_threads: int = 0) -> ListSums:
+    """See :meth:`mfrank.backends.Backend.list_sums`."""
+    return WRITTEN_OUT
+
+
+def draw_positives(
+    rows: CSR, users: NDArray[np.int64], n_places: int, key: int, n_threads: int = 0
+) -> NDArray[np.int64]:
+    """One block per list, which finds the smallest random numbers by radix selection."""
+    device = gpu.device()
+    cells = draws.draw_positives(device, _rows(rows), device.asarray(users), n_places, key)
+    return _beside(cells, users)
+
+
+def draw_negatives(
+    rows: CSR,
+    users: NDArray[np.int64],
+    n_places: int,
+    key: int,
+    chances: ItemProbabilities | None = None,
+    n_threads: int = 0,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """One thread per place."""
+    device, resident = gpu.device(), _resident()
+    cumulative = None if chances is None else resident.array(chances.cumulative)
+    items, filled = draws.draw_negatives(
+        device, _rows(rows), device.asarray(users), n_places, key, cumulative, ROUNDS
+    )
+    return _beside(items, users), _beside(filled, users)
+
+
+def walk(
+    chain: Chain,
+    base: Factors,
+    start: Factors,
+    scale: float,
+    until: Until,
+    n_threads: int = 0,
+) -> Walked:
+    """Iterate all blocks at once; blocks that have stopped keep their values."""
+    device = gpu.device()
+    on_device = device.asarray(base), device.asarray(start)
+    walked = walks.walk(device, chain, *on_device, scale, until)
+    return walked._replace(values=_beside(walked.values, start))
+
+
+def stationary(
+    moves: Moves,
+    restarts: CSR,
+    alpha: float,
+    tolerance: float,
+    most: int,
+    n_threads: int = 0,
+) -> Stationary:
+    """Power iteration, for several restart distributions at a time."""
+    return walks.stationary(gpu.device(), moves, restarts, alpha, tolerance, most)
+
+
+def top_k(
+    queries: Factors,
+    items: Factors,
+    k: int,
+    *,
+    item_bias: NDArray[Any] | None = None,
+    exclude: Sequence[Listed] = (),
+    exclude_all: NDArray[np.int32] | None = None,
+    candidates: Listed | None = None,
+    n_threads: int = 0,
+) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Score all items, set filtered scores to NaN, select the best."""
+    device, resident = gpu.device(), _resident()
+    bias = None if item_bias is None else resident.of_factors(item_bias)
+    filters = Filters.of(device, len(items), candidates, exclude_all, exclude)
+    placed = resident.of_factors(queries), resident.of_factors(items)
+    ids, scores = selection.top_k(device, *placed, k, bias, filters)
+    return _beside(ids, queries), _beside(scores, queries)
+
+
+def _beside(result: Array, *given: Any) -> NDArray[Any]:
+    """Return ``result`` in numpy if all of ``given`` are numpy arrays, else on the device."""
+    if all(isinstance(each, np.ndarray) for each in given):
+        return gpu.device().asnumpy(result)
+    on_device: NDArray[Any] = result
+    return on_device
+
+
+def _listed(items: Factors, ids: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Items and ids on the device; of host items, only those in ``ids`` are copied."""
+    device, resident = gpu.device(), _resident()
+    if device.holds(items) or device.holds(ids) or len(items) <= ids.size:
+        return resident.of_factors(items), device.asarray(ids)
+    rows, at = np.unique(ids, return_inverse=True)
+    return device.asarray(items[rows]), device.asarray(at.reshape(ids.shape))
+
+
+def _rows(rows: CSR) -> draws.Rows:
+    device, resident = gpu.device(), _resident()
+    kept = resident.rows(rows)
+    columns = device.asarray(rows.indices) if kept.indices is None else kept.indices
+    return kept.indptr, columns, rows.n_columns
+
+
+def _resident() -> Resident:
+    return resident_on(gpu.device())
+
+
+def _solve_precisely(
+    problem: RowProblem, fixed: Fixed, shared: Shared, options: SolveOptions
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Solutions and gains in float64; rows that are singular even there, by least squares."""
+    out = np.zeros((problem.rows.n_rows, fixed.k))
+    exact = replace(options, solver="cholesky")
+    gain, failed = solve(gpu.devices(), RowsTask(problem, fixed, shared, exact, out), out)
+    wide: Any = gpu.device().asnumpy(fixed.values) if len(failed) else None
+    for r in failed:
+        out[r], gain[r] = minimum_norm(problem, int(r), wide, shared)
+    return out, gain

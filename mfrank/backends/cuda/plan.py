@@ -1,0 +1,112 @@
+"""Choosing the solver of each row of a half-step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr import CSR
+from mfrank.backends.cuda.blocks import Block
+
+if TYPE_CHECKING:
+    from mfrank.backends.solve_options import SolveOptions
+
+__all__ = ["HEAVY", "Group", "Way", "exact_groups", "padded", "plan"]
+
+Way = str
+"""``diagonal``, ``iterate``, ``dual``, ``primal`` or ``heavy``."""
+
+HEAVY = 8192
+"""The matrix of a row with more entries is summed by many blocks, this many entries each."""
+
+_SMALL, _LARGE = 32, 64
+"""Tile sizes; a matrix that fits in a small tile is one small tile."""
+
+_CG_SLOWNESS = 4.0
+"""Time of a multiply-add in conjugate gradients, which rereads a row's factors at each step,
+relative to one in the exact solution; measured on a CPU, not yet on a GPU."""
+
+
+class Group(NamedTuple):
+    """Rows of a block that are solved in the same way.
+
+    Attributes
+    ----------
+    way : str
+    rows : int32
+        Row numbers within the block.
+    size : int
+        Rows of their padded matrices; 0 for ``diagonal`` and ``iterate``, which make none.
+    flat : bool
+        Whether some of their entries may have a pull but no curvature.
+    """
+
+    way: Way
+    rows: NDArray[np.int32]
+    size: int = 0
+    flat: bool = True
+
+
+_plans: WeakKeyDictionary[CSR, dict[Any, tuple[NDArray[np.uint8], list[Group]]]]
+_plans = WeakKeyDictionary()
+
+
+def padded(n: int) -> int:
+    """Rows of an n x n matrix after padding to whole tiles."""
+    return _SMALL if n <= _SMALL else -(-n // _LARGE) * _LARGE
+
+
+def plan(block: Block, k: int, options: SolveOptions) -> list[Group]:
+    """Put every row of the block in one group; the list is cached for later epochs."""
+    key = block.rows.start, block.rows.stop, k, options.solver, options.cg_steps
+    known = _plans.setdefault(block.owner, {})
+    if key not in known or not np.array_equal(known[key][0], block.kinds):
+        known[key] = block.kinds, _planned(block, k, options)
+    return known[key][1]
+
+
+def _planned(block: Block, k: int, options: SolveOptions) -> list[Group]:
+    diagonal = (block.kinds & 1) == 0  # no curvature: the matrix is diagonal
+    iterated = ~diagonal & _iterated(block.counts, k, options)
+    groups = [("diagonal", diagonal), ("iterate", iterated)]
+    found = [Group(way, _numbers(mask)) for way, mask in groups if mask.any()]
+    return found + list(exact_groups(block, k, _numbers(~diagonal & ~iterated)))
+
+
+def exact_groups(block: Block, k: int, rows: NDArray[np.int32]) -> Iterator[Group]:
+    """Group rows that have curvature, to be solved exactly."""
+    counts, negative = block.counts[rows], (block.kinds[rows] & 2) != 0
+    dual = (counts <= k) & ~negative
+    for way, mask in (
+        ("heavy", ~dual & (counts > HEAVY)),
+        ("primal", ~dual & (counts <= HEAVY)),
+    ):
+        if mask.any():
+            yield Group(way, rows[mask], padded(k))
+    sizes = np.where(counts <= _SMALL, 0, -(-counts // _LARGE))
+    for size in np.flatnonzero(np.bincount(sizes[dual]))[::-1]:
+        some = rows[dual & (sizes == size)]
+        flat = bool((block.kinds[some] & 4).any())
+        yield Group("dual", some, int(size) * _LARGE or _SMALL, flat)
+
+
+def steps_worth(counts: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+    """Steps of conjugate gradients that cost as much as the exact solution, per row."""
+    n = np.maximum(counts, 1).astype(np.float64)
+    dual, primal = n * n * (k / 2 + n / 6), k * k * (n / 2 + k / 6)
+    steps: NDArray[np.float64] = np.minimum(dual, primal) / (_CG_SLOWNESS * 2 * n * k)
+    return steps
+
+
+def _iterated(counts: NDArray[np.int64], k: int, options: SolveOptions) -> NDArray[np.bool_]:
+    if options.solver != "auto":
+        return np.full(len(counts), options.solver == "cg")
+    return np.asarray(options.cg_steps + 1 < steps_worth(counts, k))
+
+
+def _numbers(mask: NDArray[np.bool_]) -> NDArray[np.int32]:
+    return np.flatnonzero(mask).astype(np.int32)

@@ -1,0 +1,143 @@
+"""Device copies that stay while their host arrays are alive: rows, problems, stored factors."""
+
+from __future__ import annotations
+
+import weakref
+from functools import cache
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import numpy as np
+
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.device import Array, Device
+from mfrank.arrays.device_copies import device_copy_of
+from mfrank.backends.cuda.transpose import BYTES_OF_AN_ENTRY, by_columns
+from mfrank.backends.row_problem import RowProblem
+
+__all__ = ["PerRow", "Resident", "Rows", "resident_on"]
+
+_MOST_OF_FREE = 0.5  # Largest fraction of free memory that an array may take in order to stay.
+
+
+class Rows(NamedTuple):
+    """A CSR's arrays on the device; None for an array that is too large to stay, or None itself."""
+
+    indptr: Array
+    indices: Array | None
+    data: Array | None
+
+
+class PerRow(NamedTuple):
+    """A problem's numbers per row (weight, ridge) and per user (offsets), float64."""
+
+    weight: Array
+    ridge: Array
+    curvature_offset: Array
+    pull_offset: Array
+
+
+class Resident:
+    """Copies on one device, or the originals of host copies (:mod:`mfrank.arrays.device_copies`).
+
+    The objects that they belong to, ``CSR`` and ``RowProblem``, are immutable.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._rows = WeakKeyDictionary[CSR, Rows]()
+        self._columns = WeakValueDictionary[int, Array]()
+        self._problems = WeakKeyDictionary[RowProblem, PerRow]()
+        self._arrays: dict[int, tuple[weakref.ref[Any], Array]] = {}
+
+    def rows(self, rows: CSR) -> Rows:
+        """The arrays of ``rows`` on the device."""
+        kept = self._rows.get(rows)
+        if kept is None:
+            kept = self._transposed(rows) or Rows(
+                self._device.asarray(self._original(rows.indptr), np.int64),
+                self._columns_of(rows),
+                self._if_it_fits(rows.data),
+            )
+            self._rows[rows] = kept
+        return kept
+
+    def _transposed(self, rows: CSR) -> Rows | None:
+        """Arrays transposed on the device from ``rows.across``, if that came from a device."""
+        source = rows.across
+        if source is None or device_copy_of(source.indices) is None:
+            return None
+        if BYTES_OF_AN_ENTRY * len(source.indices) > _MOST_OF_FREE * self._device.free_bytes():
+            return None
+        indptr, indices, data = self.rows(source if rows.data is not None else source.pattern())
+        if indices is None or (data is None and rows.data is not None):
+            return None
+        return Rows(*by_columns(self._device, indptr, indices, data, rows.n_rows))
+
+    def per_row(self, problem: RowProblem) -> PerRow:
+        """The problem's numbers on the device."""
+        kept = self._problems.get(problem)
+        if kept is None:
+            offsets = problem.observed.curvature.offset, problem.observed.pull.offset
+            arrays = problem.weight, problem.ridge, *offsets
+            kept = PerRow(*(self._device.asarray(array, np.float64) for array in arrays))
+            self._problems[problem] = kept
+        return kept
+
+    def of_factors(self, factors: Any) -> Array:
+        """Factors on the device; copies of read-only ones, such as a store's, stay."""
+        if not isinstance(factors, np.ndarray):
+            return self._device.asarray(factors)
+        if not factors.flags.writeable:
+            return self.array(factors)
+        return self._device.asarray(self._original(factors), factors.dtype)
+
+    def array(self, array: Any) -> Array:
+        """Device copy of an array that does not change, cached by its id."""
+        known = self._arrays.get(id(array))
+        if known is not None and known[0]() is array:
+            return known[1]
+        copy = self._if_it_fits(array)
+        if copy is None:
+            return self._device.asarray(array)
+        key, arrays = id(array), self._arrays
+        arrays[key] = weakref.ref(array, lambda _: arrays.pop(key, None)), copy
+        return copy
+
+    def _columns_of(self, rows: CSR) -> Array | None:
+        """Column indices, which rows with and without values may share."""
+        if self._device.holds(self._original(rows.indices)):
+            return self._if_it_fits(rows.indices)
+        key = id(rows.indices)  # unique as long as rows with this array are kept
+        columns = self._columns.get(key)
+        if columns is None:
+            columns = self._if_it_fits(rows.indices)
+            if columns is not None:
+                self._columns[key] = columns
+        return columns
+
+    def _if_it_fits(self, array: Any) -> Array | None:
+        if array is None:
+            return None
+        original = self._original(array)
+        if original.dtype == array.dtype and self._device.holds(original):
+            return self._device.asarray(original)
+        if array.nbytes > _MOST_OF_FREE * self._device.free_bytes():
+            return None
+        return self._device.asarray(original, array.dtype)
+
+    def _original(self, array: Any) -> Any:
+        """The device array that a host array is a copy of, else the array itself."""
+        original = device_copy_of(array) if isinstance(array, np.ndarray) else None
+        return array if original is None else original
+
+
+def resident_on(device: Device) -> Resident:
+    """The copies on that device."""
+    key: Any = device  # mypy does not know that a protocol is hashable
+    return _resident(key)
+
+
+@cache
+def _resident(device: Any) -> Resident:
+    return Resident(device)

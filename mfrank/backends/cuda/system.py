@@ -1,0 +1,132 @@
+"""The part of a half-step's systems that is the same for all rows, and launches of its kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.device import Array, Device, Grid
+from mfrank.backends.cuda.blocks import Block
+from mfrank.backends.cuda.fixed_factors import Fixed
+from mfrank.backends.cuda.sources import Module
+
+if TYPE_CHECKING:
+    from mfrank.backends.row_problem import Shared
+
+__all__ = ["WARP", "Results", "System", "aligned"]
+
+WARP = 32
+_TILE = 64  # of turn_rows
+_DEPTH, _PADDING = 16, 4  # as in kernels/tile.cuh
+
+Results = tuple[Array, Array, Array]
+"""Results of a block's rows: ``out`` (R, K), ``gain`` float64 (R,) and ``status`` uint8 (R,)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class System:
+    """The part of the rows' systems that is the same for all rows.
+
+    Attributes
+    ----------
+    fixed : Fixed
+    eigenvalues, vector : float64, shape (K,)
+    has_vector : bool
+        Whether ``vector`` is not 0.
+    untouched : int
+        Number of leading directions in which every fixed factor is 0.
+    """
+
+    device: Device
+    fixed: Fixed
+    eigenvalues: Array
+    vector: Array
+    has_vector: bool
+    untouched: int
+
+    @classmethod
+    def of(cls, device: Device, fixed: Fixed, shared: Shared) -> System:
+        """Copy ``shared`` to the device."""
+        n_null = int(np.count_nonzero(shared.values == 0))
+        touched = n_null > 0 and bool((fixed.values[:, :n_null] != 0).any())
+        return cls(
+            device,
+            fixed,
+            device.asarray(shared.values, np.float64),
+            device.asarray(shared.vector, np.float64),
+            bool(shared.vector.any()),
+            0 if touched else n_null,
+        )
+
+    @property
+    def k(self) -> int:
+        """K."""
+        return self.fixed.k
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of computations and results."""
+        return self.fixed.dtype
+
+    @property
+    def factors(self) -> tuple[Any, ...]:
+        """Arguments of kernels that gather factors."""
+        return self.fixed.values, self.k
+
+    def cells(self, block: Block) -> tuple[Any, ...]:
+        """Arguments of kernels that read entries."""
+        return block.indptr, block.first, block.indices, block.curvature, block.pull
+
+    def diagonal(self, block: Block) -> tuple[Any, ...]:
+        """Arguments of kernels that compute a row's diagonal."""
+        return block.weight, block.ridge, self.eigenvalues
+
+    def whole(self, block: Block) -> tuple[Any, ...]:
+        """Arguments of kernels that solve rows: all of the above."""
+        return *self.cells(block), *self.diagonal(block), *self.factors
+
+    def launch(
+        self, module: str, kernel: str, grid: Grid, args: tuple[Any, ...], tile: int = 64
+    ) -> None:
+        """Run a kernel that is compiled for these factors."""
+        compiled = Module.of(module, self.dtype, tile, self.fixed.is_half)
+        self.device.launch(compiled, kernel, grid, args)
+
+    def bytes_of(self, *counts: int) -> int:
+        """Shared memory, in bytes, of arrays with these numbers of elements."""
+        return sum(aligned(count * self.dtype.itemsize) for count in counts)
+
+    def stage(self, tile: int) -> int:
+        """Shared memory, in bytes, to stage matrix products (``kernels/tile.cuh``)."""
+        return self.bytes_of(2 * _DEPTH * (tile + _PADDING))
+
+    def over_groups(self, threads: int) -> int:
+        """Number of partial sums of all thread groups (``kernels/gather.cuh``)."""
+        width = -(-self.k // WARP) * WARP if self.k < threads else threads
+        return threads // width * self.k
+
+    def starts(self, start: Any, rows: NDArray[np.int32], turn: Array | None) -> Array:
+        """Rows of a host or device array, on the device, in the basis of ``fixed``.
+
+        A row's bits must not depend on the rows computed with it, because devices and free memory
+        decide how rows are divided. So this has its own kernel: cuBLAS may round by shape.
+        """
+        if not self.device.holds(start):
+            start, rows = start[rows], np.arange(len(rows), dtype=np.int32)
+        start, at = self.device.asarray(start), self.device.asarray(rows, np.int64)
+        if turn is None:
+            return start[at]
+        turned = self.device.xp.empty((len(rows), self.k), self.dtype)
+        tiles = -(-len(rows) // _TILE), -(-self.k // _TILE)
+        grid = Grid(tiles, (_TILE // 4) ** 2, self.stage(_TILE))
+        args = start, at, len(rows), turn, self.k, turned
+        self.device.launch(Module.of("turn", self.dtype, _TILE), "turn_rows", grid, args)
+        return turned
+
+
+def aligned(n_bytes: int) -> int:
+    """Shared memory, in bytes, that an array of ``n_bytes`` takes (``kernels/block.cuh``)."""
+    return -(-n_bytes // 16) * 16

@@ -1,0 +1,36 @@
+"""Float64 least squares, for rows that the factors' dtype cannot solve precisely enough."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.backends.row_problem import RowProblem
+
+if TYPE_CHECKING:
+    from mfrank.backends.row_problem import Shared
+
+__all__ = ["in_float64", "minimum_norm"]
+
+
+def in_float64(problem: RowProblem) -> RowProblem:
+    """The problem with its values converted to float64."""
+    if problem.rows.data is None:
+        return problem
+    return replace(problem, rows=replace(problem.rows, data=problem.rows.data.astype(np.float64)))
+
+
+def minimum_norm(
+    problem: RowProblem, r: int, fixed: NDArray[np.float64], shared: Shared
+) -> tuple[NDArray[np.float64], float]:
+    """Minimum-norm solution (K,) and gain of row ``r``, by least squares."""
+    one, columns = problem.part(np.array([r]))
+    observed = fixed[columns][one.rows.indices]
+    matrix = (observed.T * one.curvature()) @ observed
+    matrix[np.diag_indices_from(matrix)] += one.weight[0] * shared.values + one.ridge[0]
+    right = observed.T @ one.pull() + one.weight[0] * shared.vector
+    solution = np.linalg.lstsq(matrix, right)[0]
+    return solution, float(2 * solution @ right - solution @ matrix @ solution)

@@ -1,0 +1,136 @@
+"""Backends by name: mfrank's own and third-party ones."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, cast
+
+from mfrank.backends import cpu, reference
+from mfrank.backends.surface import Backend
+
+__all__ = ["choose", "named", "names", "register"]
+
+# Imported here, not on first use: a thread cannot import them during interpreter exit, nor can a
+# child process that was forked in the middle of the import.
+_FASTEST_FIRST = {"cpu": cast(Backend, cpu), "reference": cast(Backend, reference)}
+_BY_NAME_ONLY = ("cuda",)
+_GROUP = "mfrank.backends"
+
+_registered: dict[str, Backend] = {}
+
+
+def choose(name: str = "auto") -> Backend:
+    """Return the backend with that name; ``"auto"`` picks the fastest CPU backend that can run.
+
+    ``"auto"`` never picks a GPU: its results agree to rounding, not bit by bit, and detecting one
+    would import CuPy. Nor does it pick a third-party backend.
+
+    Raises
+    ------
+    ValueError
+        If there is no such backend, or it cannot run here; the message says why.
+    """
+    if name == "auto":
+        return next(b for b in _FASTEST_FIRST.values() if b.why_unavailable() is None)
+    backend = named(name)
+    if reason := backend.why_unavailable():
+        raise ValueError(f"backend {name!r} cannot run here: {reason}")
+    return backend
+
+
+def named(name: str) -> Backend:
+    """Return the backend with that name, whether or not it can run here.
+
+    Raises
+    ------
+    ValueError
+        If there is no such backend.
+    """
+    if name in _FASTEST_FIRST:
+        return _FASTEST_FIRST[name]
+    if name in _BY_NAME_ONLY:
+        return cast(Backend, import_module(f"mfrank.backends.{name}"))
+    if name in _registered:
+        return _registered[name]
+    if name in (found := _installed()):
+        register(name, found[name].load())
+        return _registered[name]
+    raise ValueError(f"backend must be one of {', '.join(('auto', *names()))}; got {name!r}")
+
+
+def names() -> tuple[str, ...]:
+    """Names of all backends, whether or not they can run here."""
+    return (*_FASTEST_FIRST, *_BY_NAME_ONLY, *sorted({*_registered, *_installed()}))
+
+
+def register(name: str, backend: Any) -> None:
+    """Make ``backend=name`` select your own backend, in this process.
+
+    An installed package needs no call: it declares an entry point ``name`` in the group
+    ``mfrank.backends``.
+
+    Parameters
+    ----------
+    name : str
+        A Python identifier.
+    backend : module or object
+        Has some or all functions of :class:`mfrank.backends.Backend`; using a missing one raises
+        NotImplementedError. Without ``place`` it gets factors unchanged, without
+        ``why_unavailable`` it can always run, and ``TOLERANCE`` and ``GATHERS`` have defaults.
+
+    Raises
+    ------
+    ValueError
+        If ``name`` is a backend of mfrank's or no identifier, or ``backend`` has none of the
+        functions.
+    """
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"name must be an identifier such as 'mine', got {name!r}")
+    if name == "auto" or name in _FASTEST_FIRST or name in _BY_NAME_ONLY:
+        raise ValueError(f"name must not be the name of one of mfrank's backends, got {name!r}")
+    if not any(hasattr(backend, part) for part in _surface()):
+        raise ValueError(
+            f"backend must have some of {', '.join(sorted(_surface()))}; {backend!r} has none"
+        )
+    _registered[name] = cast(Backend, _Guest(name, backend))
+
+
+class _Guest:
+    """A third-party backend, with defaults for constants and an error for missing functions."""
+
+    def __init__(self, name: str, backend: Any) -> None:
+        self._name, self._backend = name, backend
+
+    def __getattr__(self, part: str) -> Any:
+        if hasattr(self._backend, part):
+            return getattr(self._backend, part)
+        if part in _DEFAULTS:
+            return _DEFAULTS[part]
+        if part in _surface():
+            raise NotImplementedError(
+                f"backend {self._name!r} has no {part}, which this call needs; add it, or use "
+                "another backend"
+            )
+        raise AttributeError(part)
+
+
+_DEFAULTS: dict[str, Any] = {
+    "TOLERANCE": {"float32": 1e-4, "float64": 1e-9},
+    "GATHERS": (),
+    "place": lambda factors: factors,
+    "why_unavailable": lambda: None,
+}
+
+
+@cache
+def _surface() -> frozenset[str]:
+    parts = {*vars(Backend), *Backend.__annotations__}
+    return frozenset(part for part in parts if not part.startswith("_"))
+
+
+@cache
+def _installed() -> dict[str, Any]:
+    """Entry points of installed packages, looked up once, when first needed."""
+    return {found.name: found for found in entry_points(group=_GROUP)}

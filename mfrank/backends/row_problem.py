@@ -1,0 +1,163 @@
+"""A half-step of ALS: independent linear systems, one per row, that every backend solves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr import CSR
+
+__all__ = [
+    "CellTerm",
+    "Observed",
+    "RowProblem",
+    "Vector",
+]
+
+Vector = NDArray[np.float64]
+
+_ENTRIES_AT_ONCE = 1 << 20
+"""Entries whose coefficients are computed at a time, to limit the memory of temporary arrays."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellTerm:
+    """A coefficient of observed cells, ``offset_x + slope |r_xy|``; offsets (n_users,)."""
+
+    offset: Vector
+    slope: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observed:
+    """Loss of observed cells with score s: c s^2 - 2 d s + k, where d = k = 0 unless r > 0.
+
+    ``curvature`` is c, ``pull`` is d, ``constant`` is k.
+    """
+
+    curvature: CellTerm
+    pull: CellTerm
+    constant: CellTerm
+
+    def of_users(self, users: NDArray[Any]) -> Observed:
+        """The same for some users, renumbered in the given order."""
+        terms = (self.curvature, self.pull, self.constant)
+        return Observed(*(CellTerm(term.offset[users], term.slope) for term in terms))
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class RowProblem:
+    """One half-step: for each row r the system
+
+        (weight_r M + sum_e c_e f_e f_e' + ridge_r I) out_r = sum_e d_e f_e + weight_r v
+
+    over its entries e, where f_e is the fixed factor of the entry's column, and the matrix M and
+    the vector v are the same for all rows (:class:`Shared`).
+
+    Attributes
+    ----------
+    rows : CSR
+        R rows of observed cells; users for the user step, items for the item step.
+    weight, ridge : float64, shape (R,)
+        Background weight (a_x or w_y) and ridge (rho_x or sigma_y) of each row.
+    observed : Observed
+        Its offsets are indexed by user: by row if ``users_are_rows``, else by column.
+    users_are_rows : bool
+        True in the user step.
+    """  # noqa: D400 (the sentence is the equation)
+
+    rows: CSR
+    weight: Vector
+    ridge: Vector
+    observed: Observed
+    users_are_rows: bool
+
+    @property
+    def curved(self) -> bool:
+        """Whether any observed cell has curvature; if not, matrices are weight_r M + ridge_r I."""
+        curvature = self.observed.curvature
+        return curvature.slope != 0 or bool(np.any(curvature.offset))
+
+    def part(self, rows: NDArray[Any]) -> tuple[RowProblem, NDArray[np.int32]]:
+        """The problem of some rows, restricted to the columns they use, and those columns."""
+        whole = self.rows
+        counts = whole.counts[rows]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        entries = np.arange(indptr[-1]) + np.repeat(whole.indptr[rows] - indptr[:-1], counts)
+        columns, indices = np.unique(whole.indices[entries], return_inverse=True)
+        data = None if whole.data is None else whole.data[entries]
+        csr = CSR(indptr, indices.astype(np.int32), data, len(columns))
+        users = rows if self.users_are_rows else columns
+        observed = self.observed.of_users(users)
+        weight, ridge = self.weight[rows], self.ridge[rows]
+        return RowProblem(csr, weight, ridge, observed, self.users_are_rows), columns
+
+    def curvature(self) -> Vector:
+        """Coefficients c of the entries, float64, shape (nnz,)."""
+        return self._coefficients(self.observed.curvature)
+
+    def pull(self) -> Vector:
+        """Coefficients d of the entries, float64, shape (nnz,)."""
+        return self._coefficients(self.observed.pull) * self.likes()
+
+    def constant(self) -> Vector:
+        """Coefficients k of the entries, float64, shape (nnz,)."""
+        return self._coefficients(self.observed.constant) * self.likes()
+
+    def likes(self) -> NDArray[np.bool_]:
+        """Whether an entry is positive (r > 0), bool, shape (nnz,)."""
+        if self.rows.data is None:
+            return np.ones(len(self.rows.indices), dtype=bool)
+        return np.asarray(self.rows.data > 0)
+
+    def row_sums(self, term: CellTerm, *, likes_only: bool = False) -> Vector:
+        """Sum of a cell term over each row's entries (or the positive ones), float64, (R,)."""
+        sums = np.empty(self.rows.n_rows)
+        for first, last in self.rows.blocks(_ENTRIES_AT_ONCE):
+            cells = self._coefficients(term, first, last)
+            begins = self.rows.indptr[first : last + 1]
+            if likes_only and self.rows.data is not None:
+                cells *= self.rows.data[begins[0] : begins[-1]] > 0
+            running = np.concatenate([[0.0], np.cumsum(cells)])
+            sums[first:last] = np.diff(running[begins - begins[0]])
+        return sums
+
+    def _coefficients(self, term: CellTerm, first: int = 0, last: int | None = None) -> Vector:
+        """Coefficients of the entries in rows ``first:last``, as a new array."""
+        begins = self.rows.indptr[first : None if last is None else last + 1]
+        entries = slice(begins[0], begins[-1])
+        if self.users_are_rows:
+            offsets = np.repeat(term.offset[first:last], np.diff(begins))
+        else:
+            offsets = term.offset[self.rows.indices[entries]]
+        if term.slope != 0:
+            data = self.rows.data
+            offsets += term.slope * (1.0 if data is None else np.abs(data[entries], dtype=float))
+        return offsets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gram:
+    """F' diag(w) F as ``matrix`` (K, K) and F' w as ``vector`` (K,), float64."""
+
+    matrix: NDArray[np.float64]
+    vector: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared:
+    """M and v of a half-step, the same for all rows, in the eigenbasis of M; float64.
+
+    Attributes
+    ----------
+    values : shape (K,)
+        Eigenvalues of M, ascending, >= 0; those at the level of rounding are exactly 0.
+    vector : shape (K,)
+        v.
+    """
+
+    values: NDArray[np.float64]
+    vector: NDArray[np.float64]

@@ -1,0 +1,286 @@
+"""The interface of every backend: the only boundary between engines and arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.row_lists import Listed
+from mfrank.backends.adam import AdamAverages, AdamRates
+from mfrank.backends.negative_sampling import ItemProbabilities
+from mfrank.backends.row_problem import Gram, RowProblem, Shared
+from mfrank.backends.solve_options import GatherDtype, SolveOptions
+from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
+from mfrank.losses.sums import ListSums
+
+__all__ = ["Backend", "Factors"]
+
+Factors = NDArray[Any]
+"""Factors of users or items: a numpy array, or a device array with numpy's interface."""
+
+
+class Backend(Protocol):
+    """The constants and functions of a backend module.
+
+    All factors in a call have one dtype, float32 or float64. ``n_threads`` is the number of CPU
+    threads; 0 uses every core this process may use.
+    """
+
+    TOLERANCE: dict[str, float]
+    """Relative error against ``reference`` that the backend guarantees, by dtype name."""
+
+    GATHERS: tuple[GatherDtype, ...]
+    """Dtypes, besides their own, in which the backend can read fixed factors."""
+
+    def why_unavailable(self) -> str | None:
+        """Return None if the backend can run, else one sentence that says what is missing."""
+
+    def place(self, factors: Factors) -> Factors:
+        """Return the array where this backend keeps factors: itself, or its device copy."""
+
+    def gram(self, factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
+        """F' diag(weights) F and F' weights of (R, K) factors F, accumulated in float64."""
+
+    def rotate(
+        self,
+        factors: Factors,
+        basis: NDArray[np.float64],
+        n_null: int,
+        out: Factors,
+        n_threads: int = 0,
+    ) -> None:
+        """Compute ``factors @ basis`` into ``out``, which may be ``factors``.
+
+        In the first ``n_null`` columns, values at the level of rounding errors become exactly 0.
+        """
+
+    def solve_rows(
+        self,
+        problem: RowProblem,
+        fixed: Factors,
+        shared: Shared,
+        out: Factors,
+        options: SolveOptions,
+        start: Factors | None = None,
+        turn: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Solve every row of the half-step into ``out`` (R, K), with minimum norm if singular.
+
+        Parameters
+        ----------
+        problem : RowProblem, with R rows and S columns
+        fixed : shape (S, K)
+            Factors of the fixed side, in the basis of ``shared``.
+        start : shape (R, K), optional
+            Initial values of iterations, by default the contents of ``out``.
+        turn : shape (K, K), optional
+            Change of basis: ``start @ turn`` is the start in the basis of ``shared``.
+
+        Returns
+        -------
+        float64, shape (R,)
+            2 x'b - x'A x for each row's system A x = b and solution x: how much lower the objective
+            is at x than at 0; x'b if the solution is exact.
+        """
+
+    def observed_value(
+        self, problem: RowProblem, row_factors: Factors, fixed: Factors, n_threads: int = 0
+    ) -> float:
+        """Sum of c s^2 - 2 d s + k over the problem's entries, with scores s; in float64."""
+
+    def product(self, left: Factors, right: Factors, n_threads: int = 0) -> Factors:
+        """``left @ right``, of shapes (R, K) and (K, C) and any strides."""
+
+    def score(
+        self,
+        queries: Factors,
+        items: Factors,
+        ids: NDArray[np.int64],
+        n_threads: int = 0,
+        *,
+        distances: bool = False,
+    ) -> Factors:
+        """Dot products ``queries[q] . items[ids[b, i]]``, shape (R, n).
+
+        With ``distances``, negative squared distances. The R queries are divided evenly among the B
+        lists of ``ids`` (B, n), in order: the first R / B queries use list 0. The same holds for
+        :meth:`sum_items` and :meth:`sum_queries`.
+        """
+
+    def sum_items(
+        self, items: Factors, ids: NDArray[np.int64], gradients: Factors, n_threads: int = 0
+    ) -> Factors:
+        """Sum over i of ``gradients[q, i] items[ids[b, i]]`` for each query q, shape (R, K)."""
+
+    def sum_queries(
+        self,
+        queries: Factors,
+        n_items: int,
+        ids: NDArray[np.int64],
+        gradients: Factors,
+        n_threads: int = 0,
+    ) -> tuple[NDArray[np.int64], Factors, Factors]:
+        """Sum ``gradients[q, i] queries[q]`` over all places of each item in the lists.
+
+        Returns
+        -------
+        touched : int64, shape (T,)
+            Items below ``n_items`` with a nonzero gradient in some list, ascending.
+        sums : shape (T, K)
+        totals : shape (T,)
+            Sums of the items' gradients.
+        """
+
+    def adam(
+        self,
+        table: Factors,
+        rows: NDArray[np.int64],
+        gradients: Factors,
+        averages: AdamAverages,
+        rates: AdamRates,
+        n_threads: int = 0,
+    ) -> None:
+        """Update some rows of the table, none twice, by Adam (Kingma & Ba 2015), in place."""
+
+    def list_sums(self, n_threads: int = 0) -> ListSums:
+        """Return the inner loops of the ranking losses."""
+
+    def tangent(
+        self, table: Factors, rows: NDArray[np.int64], sums: Factors, n_threads: int = 0
+    ) -> Factors:
+        """Project ``sums`` s (R, K) to the tangent spaces of table rows x: s - (s . x) x.
+
+        These rows have length 1. ``sums`` may be overwritten.
+        """
+
+    def ball_gradients(
+        self,
+        table: Factors,
+        rows: NDArray[np.int64],
+        sums: Factors,
+        totals: Factors,
+        n_threads: int = 0,
+    ) -> Factors:
+        """Gradients of negative squared distances by table rows x: 2 (s - t x), shape (R, K).
+
+        Parameters
+        ----------
+        rows : shape (R,)
+        sums : shape (R, K)
+            s of each row, from :meth:`sum_items` or :meth:`sum_queries`; may be overwritten.
+        totals : shape (R,)
+            t of each row: the sum of the same gradients.
+        """
+
+    def project_rows(
+        self, table: Factors, rows: NDArray[np.int64], *, ball: bool, n_threads: int = 0
+    ) -> None:
+        """Scale table rows to length 1, in place; with ``ball``, only rows longer than 1.
+
+        Rows of length 0 are unchanged.
+        """
+
+    def draw_positives(
+        self, rows: CSR, users: NDArray[np.int64], n_places: int, key: int, n_threads: int = 0
+    ) -> NDArray[np.int64]:
+        """Entries (positions in ``indices``) of users' rows, drawn without replacement.
+
+        The result has shape (B, n_places); -1 pads short rows. A user gets the entries with the
+        smallest random numbers, ascending: entry e has number e of the stream ``key``
+        (:func:`mfrank.arrays.random.random_bits`).
+        """
+
+    def draw_negatives(
+        self,
+        rows: CSR,
+        users: NDArray[np.int64],
+        n_places: int,
+        key: int,
+        chances: ItemProbabilities | None = None,
+        n_threads: int = 0,
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Items that are not in the users' rows, drawn with replacement.
+
+        Items are equally likely unless ``chances`` is given. Place p of the flattened result tries
+        the numbers ``ROUNDS * p``, ``ROUNDS * p + 1``, ... of the stream ``key``, up to ``ROUNDS``
+        of them, until one yields an item that is not in the row.
+
+        Returns
+        -------
+        ids : int64, shape (B, n_places)
+        filled : bool, shape (B, n_places)
+            False if every try failed; the id is then an item of the row.
+        """
+
+    def walk(
+        self,
+        chain: Chain,
+        base: Factors,
+        start: Factors,
+        scale: float,
+        until: Until,
+        n_threads: int = 0,
+    ) -> Walked:
+        """Iterate ``x <- base + scale (M x)`` from ``start`` in each block of the matrix M.
+
+        ``base`` and ``start`` have shape (n, k); all k columns of a block stop together.
+        """
+
+    def stationary(
+        self,
+        moves: Moves,
+        restarts: CSR,
+        alpha: float,
+        tolerance: float,
+        most: int,
+        n_threads: int = 0,
+    ) -> Stationary:
+        """Stationary distributions pi = alpha r + (1 - alpha) P' pi of a walk on the graph.
+
+        Each row of the result is independent of the other rows.
+
+        Parameters
+        ----------
+        restarts : CSR with n columns, float64
+            One restart distribution r per row, indexed by node, with sum 1.
+        alpha : float
+            Restart probability, in (0, 1).
+        tolerance : float
+            A row's iteration ends when the bound on its sum of absolute errors is at most this.
+        most : int
+            Maximum number of sweeps over all edges (in each precision used), at least 1.
+        """
+
+    def top_k(
+        self,
+        queries: Factors,
+        items: Factors,
+        k: int,
+        *,
+        item_bias: NDArray[Any] | None = None,
+        exclude: Sequence[Listed] = (),
+        exclude_all: NDArray[np.int32] | None = None,
+        candidates: Listed | None = None,
+        n_threads: int = 0,
+    ) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Exact best ``k`` items of each query: int32 ids and scores, both of shape (U, k).
+
+        Sorted by descending score, ties by lower id; padded with id -1 and score NaN.
+
+        Parameters
+        ----------
+        queries, items : shape (U, K) and (N, K), of one dtype
+            Scores are ``queries @ items.T + item_bias``.
+        exclude : sequence of lists (:mod:`mfrank.arrays.row_lists`) with U rows and N columns
+            Items that a query must not get: those in row q of any of the lists.
+        exclude_all : int32, sorted and unique, optional
+            Items that no query may get.
+        candidates : lists with U rows, or a CSR with one row for all queries; N columns; optional
+            The only items that a query may get. Exclusions still apply.
+
+        Filters may be on a GPU, whatever the backend.
+        """

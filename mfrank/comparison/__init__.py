@@ -1,1 +1,0 @@
-"""Models side by side on one split, implicit among them: alternating, measured alike."""

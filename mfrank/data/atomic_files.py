@@ -1,0 +1,108 @@
+"""Files that are replaced atomically."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["replacing"]
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield the path of a draft; after the block, flush it to the disk and rename it to ``path``.
+
+    If the block fails, the draft is deleted and ``path`` keeps its old contents. The draft has the
+    name of ``path`` and lies in a folder ``.<16 hex digits>.<name>`` beside it, so that temporary
+    files which libraries write beside the draft lie there too. The folder is locked while it is in
+    use. A process that is killed leaves it unlocked, and the next one to replace ``path`` removes
+    it (not on Windows, which has no such locks).
+    """
+    _sweep(path)
+    with _locked_folder(path) as folder:
+        draft = folder / path.name
+        try:
+            yield draft
+            with draft.open("rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        finally:
+            _remove(folder)
+
+
+def _make(path: Path) -> Path:
+    """Create a folder beside ``path``; its name is never reused, so sweeps identify it by name."""
+    folder = path.with_name(f".{secrets.token_hex(8)}.{path.name}")
+    folder.mkdir()
+    return folder
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):  # anything but a regular file is not a draft and stays
+        for entry in folder.iterdir():
+            if entry.is_symlink() or not entry.is_file():
+                return
+            entry.unlink()
+        folder.rmdir()
+
+
+if sys.platform == "win32":  # no lock shows whether a folder is in use
+
+    @contextmanager
+    def _locked_folder(path: Path) -> Iterator[Path]:
+        yield _make(path)
+
+    def _sweep(path: Path) -> None:
+        pass
+
+else:
+
+    @contextmanager
+    def _locked_folder(path: Path) -> Iterator[Path]:
+        """Create a folder for the draft, locked if the file system has locks."""
+        locked = None
+        while locked is None:
+            locked = _lock(_make(path))
+        try:
+            yield locked[0]
+        finally:
+            os.close(locked[1])
+
+    def _lock(folder: Path) -> tuple[Path, int] | None:
+        """Lock a folder and return both; None if another writer removed the folder first."""
+        with suppress(FileNotFoundError):
+            descriptor = _opened(folder)
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if folder.exists():
+                return folder, descriptor
+            os.close(descriptor)
+        return None
+
+    def _sweep(path: Path) -> None:
+        """Remove abandoned drafts of ``path``."""
+        of_path = re.compile(rf"\.[0-9a-f]{{16}}\.{re.escape(path.name)}")
+        with suppress(OSError):  # the folder is missing or cannot be listed
+            for entry in path.parent.iterdir():
+                if of_path.fullmatch(entry.name):
+                    _remove_unlocked(entry)
+
+    def _remove_unlocked(folder: Path) -> None:
+        with suppress(OSError):  # not a folder, in use, or already removed
+            descriptor = _opened(folder)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(folder)
+            finally:
+                os.close(descriptor)
+
+    def _opened(folder: Path) -> int:
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

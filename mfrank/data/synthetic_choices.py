@@ -1,0 +1,145 @@
+"""Tastes of synthetic users, and the items they choose.
+
+Items lie on a line, genre after genre, and within a genre by style, from old to new. Each item
+covers an interval whose length is its popularity within the genre; popularity follows a power law.
+A user has preferences over genres and a position along the style. An interaction is a point on the
+line: a genre drawn by preference, and in it the user's position plus noise, which moves toward new
+items with time; or, with a small probability, a point drawn by popularity alone. So beyond
+popularity a recommender can find a discrete and a continuous factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["GENRES", "ItemLine", "Tastes", "choose"]
+
+GENRES = (
+    *("drama", "comedy", "thriller", "romance", "action", "crime", "sci-fi", "horror"),
+    *("adventure", "animation", "documentary", "fantasy", "musical", "western", "war", "noir"),
+)
+_POPULARITY_EXPONENT = 1.4  # of the power law
+_POPULARITY_SHIFT = 0.02  # fraction of the catalog: the head is flatter than the law
+_GENRE_SIZE = 50  # approximate least items per genre: small catalogs have fewer genres
+_GENRE_CONCENTRATION = 1.5  # sum of the Dirichlet parameters: most users prefer two or three genres
+_STYLE_NOISE = 0.15
+_DRIFT = 0.4  # fraction of the position along the style that is due to time
+_BACKGROUND = 0.1  # fraction of interactions drawn by popularity alone
+_REACHES = (1, 1, 2, 4, 8, 16)  # of the rounds that redraw items a user already has
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemLine:
+    """The line of items: item ``order[j]`` ends at ``ends[j]``, genre g at g + 1."""
+
+    genres: NDArray[np.int64]  # of each item
+    shares: NDArray[np.floating]  # popularity of each genre as a fraction of the total
+    popularity: NDArray[np.floating]  # of each item
+    order: NDArray[np.int64]
+    ends: NDArray[np.floating]
+
+    @classmethod
+    def drawn(cls, n_items: int, rng: np.random.Generator) -> ItemLine:
+        """Draw items; no genre is empty."""
+        n_genres = min(len(GENRES), -(-n_items // _GENRE_SIZE))
+        genres = np.concatenate(
+            [np.arange(n_genres), rng.integers(n_genres, size=n_items - n_genres)]
+        )
+        rank = rng.permutation(n_items) + 1.0
+        popularity: NDArray[np.floating] = (
+            rank + _POPULARITY_SHIFT * n_items
+        ) ** -_POPULARITY_EXPONENT
+        order = np.lexsort((rng.random(n_items), genres))
+        totals = np.bincount(genres, popularity)
+        lengths = popularity / totals[genres]
+        return cls(genres, totals / totals.sum(), popularity, order, np.cumsum(lengths[order]))
+
+    def anywhere(self, n: int, rng: np.random.Generator) -> NDArray[np.floating]:
+        """Draw points by popularity alone."""
+        genre = np.searchsorted(np.cumsum(self.shares[:-1]), rng.random(n), side="right")
+        return np.asarray(genre + rng.random(n))
+
+    def at(self, points: NDArray[np.floating]) -> NDArray[np.int64]:
+        """Items at points of the line."""
+        place = np.searchsorted(self.ends, points, side="right")
+        return self.order[np.minimum(place, len(self.order) - 1)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tastes:
+    """Tastes of a block of users, numbered from 0."""
+
+    line: ItemLine
+    genres: NDArray[np.floating]  # cumulative preferences; user u's lie in u to u + 1
+    style: NDArray[np.floating]  # position along the style, in [0, 1)
+
+    @classmethod
+    def drawn(cls, line: ItemLine, n_users: int, rng: np.random.Generator) -> Tastes:
+        """Draw tastes."""
+        weights = _GENRE_CONCENTRATION * line.shares
+        cumulative = np.cumsum(rng.gamma(weights, size=(n_users, len(weights))), axis=1)
+        cumulative = cumulative / cumulative[:, -1:] + np.arange(n_users)[:, None]
+        return cls(line, cumulative.ravel(), rng.random(n_users))
+
+    def draw(
+        self,
+        users: NDArray[np.int64],
+        time: NDArray[np.floating],
+        rng: np.random.Generator,
+        reach: float = 1.0,
+    ) -> NDArray[np.int64]:
+        """Draw an item for each pair of a user and a time; a larger reach weakens the taste."""
+        n, n_genres = len(users), len(self.line.shares)
+        genre = np.searchsorted(self.genres, users + rng.random(n), side="right") % n_genres
+        style = (1 - _DRIFT) * self.style[users] + _DRIFT * time
+        style += reach * _STYLE_NOISE * rng.standard_normal(n)
+        points = np.abs((style + 1) % 2 - 1)  # reflected at 0 and 1
+        points += genre
+        anywhere = rng.random(n) < 1 - (1 - _BACKGROUND) / reach
+        points[anywhere] = self.line.anywhere(int(anywhere.sum()), rng)
+        return self.line.at(points)
+
+
+def choose(
+    tastes: Tastes, users: NDArray[np.int64], time: NDArray[np.floating], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw items by taste, distinct for each user; repeats are redrawn with a larger reach."""
+    items = tastes.draw(users, time, rng)
+    unsure = np.arange(len(users))
+    for reach in _REACHES:
+        repeated = np.sort(unsure[_repeats(users[unsure], items[unsure])])
+        if not len(repeated):
+            return items
+        items[repeated] = tastes.draw(users[repeated], time[repeated], rng, reach)
+        unsure = unsure[np.isin(users[unsure], users[repeated])]
+    repeated = np.sort(unsure[_repeats(users[unsure], items[unsure])])
+    for user in np.unique(users[repeated]):
+        slots = repeated[users[repeated] == user]
+        _fill(items, users, slots, tastes.line.popularity, rng)
+    return items
+
+
+def _fill(
+    items: NDArray[np.int64],
+    users: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    popularity: NDArray[np.floating],
+    rng: np.random.Generator,
+) -> None:
+    """Fill one user's slots with new items, drawn by popularity (an exponential race)."""
+    first, last = np.searchsorted(users, [users[slots[0]], users[slots[0]] + 1])
+    chosen = np.delete(items[first:last], slots - first)
+    arrival = rng.exponential(size=len(popularity)) / popularity
+    arrival[chosen] = np.inf
+    items[slots] = np.argpartition(arrival, len(slots) - 1)[: len(slots)]
+
+
+def _repeats(users: NDArray[np.int64], items: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions of pairs that also occur at an earlier position."""
+    pairs = users * (items.max(initial=0) + 1) + items
+    order = np.argsort(pairs, kind="stable")
+    again: NDArray[np.bool_] = pairs[order[1:]] == pairs[order[:-1]]
+    return order[1:][again]

@@ -1,0 +1,171 @@
+"""Table files: columns read by their roles, and tables written atomically.
+
+The suffix determines the format: .csv (comma), .tsv (tab), .txt (tab, else comma, else spaces),
+each also with .gz, and .parquet. Text is UTF-8, read with pandas if it is installed, else with the
+standard library; parquet needs the extra ``parquet``.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any, cast, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.data import delimited
+from mfrank.data.atomic_files import replacing
+from mfrank.data.columns import assign, frame_columns
+from mfrank.data.fields import IdsAs, as_text
+from mfrank.data.labels import canonical
+
+__all__ = ["is_text", "read_columns", "write_table"]
+
+_SEPARATORS: Mapping[str, str | None] = {".csv": ",", ".tsv": "\t", ".txt": None}
+
+
+def read_columns(
+    path: str | os.PathLike[str], chosen: Mapping[str, str | None], ids: IdsAs = "auto"
+) -> dict[str, NDArray[Any]]:
+    """Read the user, item, value and timestamp columns of a file.
+
+    A text file has a header if its first row contains a name known to
+    :func:`mfrank.data.columns.guess`, if columns are chosen by name, or if its first row contains
+    no number but the second does. Otherwise its columns are user, item, value, timestamp in this
+    order; the last two may be absent.
+
+    Parameters
+    ----------
+    path : path-like
+    chosen : mapping of role -> column name or None
+        As in :func:`mfrank.data.columns.assign`.
+    ids : {"auto", "text"}, default "auto"
+        Type of ids. A text file does not distinguish numbers from text: with ``"auto"`` a column
+        of ids is int64 if every field is spelled as Python prints an int64, else text as written
+        (``007``, ``+7``, ``1.0``, ``1e5``). With ``"text"`` ids are always text, and integers of a
+        parquet file are converted.
+
+    Returns
+    -------
+    dict
+        Role -> values, shape (n_rows,), n_rows > 0. In a text file ids are int64 or text, values
+        float64 and timestamps int64 (:func:`mfrank.data.columns.epoch_seconds`). Spaces after a
+        separator are ignored, as are empty fields beyond those of the first row; fields may be
+        quoted. Columns of a parquet file keep their dtypes.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the suffix is unknown, a column is not recognized, there are no rows, or, in a text
+        file, rows differ in length or a field of these columns is empty or invalid. The message
+        names the line on which the row begins, counted from 1 as in an editor: including header
+        and blank lines, and line breaks in quotes.
+    ModuleNotFoundError
+        If the file is parquet and pandas or pyarrow is not installed.
+    """
+    if ids not in get_args(IdsAs):
+        raise ValueError(f"ids must be 'auto' or 'text', got {ids!r}")
+    file, kind = Path(path), _kind(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {file}")
+    if kind == ".parquet":
+        return _read_parquet(file, chosen, ids)
+
+    def lines() -> IO[str]:
+        return _text(file, "r", compressed=file.suffix.lower() == ".gz")
+
+    try:
+        return delimited.read(lines, _SEPARATORS[kind], chosen, ids)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
+    """Write columns of equal length with a header, atomically.
+
+    In text a missing value (None) is an empty field, and floats have as few digits as needed to
+    read the same number back.
+
+    Raises
+    ------
+    ValueError
+        If the suffix is unknown, or the columns differ in length.
+    ModuleNotFoundError
+        If the file is parquet and pandas or pyarrow is not installed.
+    OSError
+        If writing fails; an earlier file of that name is then unchanged.
+    """
+    file, kind = Path(path), _kind(path)
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    if len({array.shape for array in arrays.values()}) > 1:
+        lengths = {name: array.shape for name, array in arrays.items()}
+        raise ValueError(f"columns must have one length, got {lengths}")
+    with replacing(file) as draft:
+        if kind == ".parquet":
+            pyarrow = _parquet_modules()
+            pyarrow.parquet.write_table(pyarrow.table(arrays), draft)
+            return
+        with _text(draft, "w", compressed=file.suffix.lower() == ".gz") as text:
+            writer = csv.writer(text, delimiter=_SEPARATORS[kind] or "\t", lineterminator="\n")
+            writer.writerow(arrays)
+            writer.writerows(zip(*map(_printable, arrays.values()), strict=True))
+
+
+def is_text(path: str | os.PathLike[str]) -> bool:
+    """Whether a file of this name is a text file, in which ids have no type."""
+    return _kind(path) in _SEPARATORS
+
+
+def _kind(path: str | os.PathLike[str]) -> str:
+    """The suffix that determines the format, without .gz."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes[-1:] == [".gz"] and suffixes[-2:-1] != [".parquet"]:
+        suffixes.pop()
+    kind = suffixes[-1] if suffixes else ""
+    if kind not in (*_SEPARATORS, ".parquet"):
+        known = ", ".join(_SEPARATORS)
+        raise ValueError(f"{path}: expected a suffix {known} (also with .gz) or .parquet")
+    return kind
+
+
+def _text(file: Path, mode: str, *, compressed: bool) -> IO[str]:
+    encoding = "utf-8-sig" if mode == "r" else "utf-8"  # a byte order mark is not part of a name
+    opener = cast(Callable[..., IO[str]], gzip.open if compressed else open)
+    return opener(file, f"{mode}t", encoding=encoding, newline="")
+
+
+def _printable(array: NDArray[Any]) -> list[Any]:
+    """Values for the csv module; floats as text, because it prints float32 as a longer float64."""
+    printable: list[Any] = (array.astype(str) if array.dtype.kind == "f" else array).tolist()
+    return printable
+
+
+def _parquet_modules() -> Any:
+    try:
+        import pandas  # noqa: F401
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "parquet files need pandas and pyarrow: pip install mfrank[parquet]"
+        ) from error
+    return pyarrow
+
+
+def _read_parquet(
+    file: Path, chosen: Mapping[str, str | None], ids: IdsAs
+) -> dict[str, NDArray[Any]]:
+    parquet = _parquet_modules().parquet
+    roles = assign(parquet.read_schema(file).names, chosen)
+    frame = parquet.read_table(file, columns=list(roles.values())).to_pandas()
+    if not len(frame):
+        raise ValueError(f"{file}: the file has columns and no rows")
+    columns = frame_columns(frame, roles)
+    if ids == "text":
+        columns |= {role: as_text(canonical(columns[role])) for role in ("user", "item")}
+    return columns

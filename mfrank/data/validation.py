@@ -1,0 +1,153 @@
+"""Checks and numbering of the input of :class:`mfrank.Interactions`."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.arrays.interop import sparse_to_host, to_host
+from mfrank.data import cells
+from mfrank.data.cells import Duplicates
+from mfrank.data.columns import epoch_seconds
+from mfrank.data.ids import Ids, RawIds
+
+__all__ = ["IdsLike", "Parts", "from_arrays", "from_sparse", "known"]
+
+IdsLike = Ids | RawIds
+"""An :class:`Ids`, or raw ids in row order."""
+
+Parts = tuple[sp.csr_array, Ids, Ids, NDArray[np.int64] | None]
+"""user_items, user_ids, item_ids, timestamps."""
+
+
+def from_arrays(
+    users: RawIds,
+    items: RawIds,
+    values: ArrayLike | None,
+    timestamps: ArrayLike | None,
+    *,
+    shape: tuple[int, int] | None,
+    duplicates: Duplicates,
+    user_ids: IdsLike | None,
+    item_ids: IdsLike | None,
+) -> Parts:
+    """Build the parts of interactions from one array per column."""
+    _check_duplicates(duplicates)
+    users, items = to_host(users, "users"), to_host(items, "items")
+    values, timestamps = to_host(values, "values"), to_host(timestamps, "timestamps")
+    if shape is None:
+        known_users, user_rows = _look_up("users", users, user_ids)
+        known_items, item_rows = _look_up("items", items, item_ids)
+        shape = len(known_users), len(known_items)
+    else:
+        cells.check_shape(shape)
+        known_users, user_rows = _ids(user_ids, shape[0]), _row_numbers("users", users, shape[0])
+        known_items, item_rows = _ids(item_ids, shape[1]), _row_numbers("items", items, shape[1])
+    cells.check_shape(shape)
+    numbers = np.ones(len(user_rows), np.float32) if values is None else _numbers(values)
+    times = None if timestamps is None else epoch_seconds(timestamps)
+    for name, column in {"items": item_rows, "values": numbers, "timestamps": times}.items():
+        if column is not None and column.shape != user_rows.shape:
+            raise ValueError(f"{len(user_rows)} users, but {name} have shape {column.shape}")
+    _refuse_infinite(numbers, user_rows, item_rows, known_users, known_items)
+    user_items, times = cells.from_triples(
+        user_rows, item_rows, numbers, times, shape=shape, duplicates=duplicates
+    )
+    return _finite(user_items, known_users, known_items, times)
+
+
+def from_sparse(
+    matrix: Any, *, duplicates: Duplicates, user_ids: IdsLike | None, item_ids: IdsLike | None
+) -> Parts:
+    """Build the parts of interactions from a scipy or CuPy sparse matrix."""
+    _check_duplicates(duplicates)
+    matrix = sparse_to_host(matrix)
+    if not sp.issparse(matrix):
+        raise TypeError(f"expected a scipy sparse matrix, got {type(matrix).__name__}")
+    user_items = cells.from_sparse(matrix, duplicates=duplicates)
+    n_users, n_items = user_items.shape
+    return _finite(user_items, _ids(user_ids, n_users), _ids(item_ids, n_items), None)
+
+
+def known(name: str, ids: IdsLike | None) -> Ids | None:
+    """Convert given ids to :class:`Ids`; None stays None. Errors begin with the name."""
+    if ids is None or isinstance(ids, Ids):
+        return ids
+    try:
+        return Ids.of(ids)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def _check_duplicates(duplicates: str) -> None:
+    if duplicates not in get_args(Duplicates):
+        raise ValueError(f"duplicates must be 'sum', 'max' or 'last', got {duplicates!r}")
+
+
+def _ids(ids: IdsLike | None, n: int) -> Ids:
+    if ids is None:
+        return Ids.numbered(n)
+    return ids if isinstance(ids, Ids) else Ids.of(ids)
+
+
+def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[np.int64]]:
+    try:
+        if ids is None:
+            return Ids.factorize(raw)
+        known = ids if isinstance(ids, Ids) else Ids.of(ids)
+        return known, known.rows(raw)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def _row_numbers(name: str, raw: RawIds, n: int) -> NDArray[Any]:
+    rows = np.asarray(raw)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise TypeError(
+            f"with a shape, {name} must be row numbers in one dimension, got dtype {rows.dtype} "
+            f"of shape {rows.shape}; leave shape out for raw ids"
+        )
+    outside = (rows < 0) | (rows >= n)
+    if outside.any():
+        position = int(np.argmax(outside))
+        raise ValueError(f"{name} must lie in 0..{n - 1}, got {rows[position]} in row {position}")
+    return rows.astype(np.int64, copy=False)
+
+
+def _numbers(values: ArrayLike) -> NDArray[Any]:
+    numbers = np.asarray(values)
+    if numbers.dtype.kind == "c":
+        raise TypeError("values must be real numbers, got complex ones")
+    if numbers.dtype in (np.float32, np.float64):
+        return numbers
+    try:
+        return numbers.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"values must be numbers: {error}") from error
+
+
+def _finite(
+    user_items: sp.csr_array, user_ids: Ids, item_ids: Ids, times: NDArray[np.int64] | None
+) -> Parts:
+    """Return the parts; raise if a value is NaN or infinite (also by merging, or in float32)."""
+    if not np.isfinite(user_items.data).all():
+        users = cells.entry_rows(user_items)
+        _refuse_infinite(user_items.data, users, user_items.indices, user_ids, item_ids)
+    return user_items, user_ids, item_ids, times
+
+
+def _refuse_infinite(
+    values: NDArray[Any], users: NDArray[Any], items: NDArray[Any], user_ids: Ids, item_ids: Ids
+) -> None:
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    entry = int(np.argmin(finite))
+    user, item = user_ids.raw(users[[entry]]).tolist(), item_ids.raw(items[[entry]]).tolist()
+    raise ValueError(
+        f"values must be finite and fit float32, got {values[entry]} in entry {entry} "
+        f"(user {user[0]!r}, item {item[0]!r}); drop or replace it"
+    )

@@ -1,0 +1,1 @@
+"""Stochastic gradient descent for any ranking loss: sampling, factor tables, optimizers."""

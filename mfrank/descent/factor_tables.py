@@ -1,0 +1,255 @@
+"""Factor tables: scores of lists, and updates along the gradients of a loss by these scores.
+
+A loss returns the gradients g by the scores h_u(i) of a batch's lists; the chain rule then does not
+depend on the loss. With dot products, h = p_u . q_i / T + b_i:
+
+    dP_u = sum_i g_ui q_i / T        dQ_i = sum_u g_ui p_u / T        db_i = sum_u g_ui
+
+Gradients of other scores are made of the same sums (:mod:`mfrank.descent.scoring`). Some losses
+also score a list's positives against its negatives (:attr:`mfrank.losses.Loss.pair_scores`); the
+list then has more queries: W = 1 + L, its user and its L positives, instead of W = 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.distinct import distinct
+from mfrank.arrays.placement import Array, in_one_piece
+from mfrank.backends import Backend
+from mfrank.descent.gradients import Sums, SumsAt, joined
+from mfrank.descent.optimizers import Optimizer, State, Touched
+from mfrank.descent.sample import Drawn
+from mfrank.descent.scoring import SCORINGS, Rows, Scoring
+from mfrank.losses import Gradients
+
+__all__ = ["Scored", "Tables"]
+
+Ints = NDArray[np.int64]
+
+
+class Scored(NamedTuple):
+    """Scores of the positives (B, L) and of the negatives (B, M) of lists by their users.
+
+    ``pair_scores`` are the scores of the negatives by each positive, (B, L, M); (B, 0, M) if the
+    loss does not use them.
+    """
+
+    positives: Array
+    negatives: Array
+    pair_scores: Array
+
+
+@dataclass(eq=False)
+class Tables:
+    """Parameters of a fit, updated in place, and the optimizer's state.
+
+    Attributes
+    ----------
+    users, items : float32 or float64, shape (n_users, K) and (n_items, K)
+        Factors, in the set that ``scoring`` projects to.
+    biases : shape (n_items, 1), optional
+        Item biases.
+    backend : Backend
+        Computes the scores and the sums of gradients.
+    scoring : Scoring
+        Default dot products.
+    temperature : float, default 1.0
+        T, which divides the scores before biases are added.
+    n_threads : int, default 0
+        0 uses every core this process may use.
+    kept : dict
+        The optimizer's state of each table, by the table's name.
+    """
+
+    users: Array
+    items: Array
+    biases: Array | None
+    backend: Backend
+    scoring: Scoring = SCORINGS["dot"]
+    temperature: float = 1.0
+    n_threads: int = 0
+    kept: dict[str, State] = field(default_factory=dict)
+
+    def by_name(self) -> dict[str, Array]:
+        """Return the tables by name; without "biases" if there are none."""
+        named = {"users": self.users, "items": self.items, "biases": self.biases}
+        return {name: table for name, table in named.items() if table is not None}
+
+    def stored_biases(self) -> tuple[Array | None, Array | None]:
+        """Return user and item biases with which p . q ranks as the scores do, None if unneeded."""
+        return self._stored(self.users, None), self._stored(self.items, self.biases)
+
+    def _stored(self, table: Array, biases: Array | None) -> Array | None:
+        if biases is not None:
+            return self.scoring.stored(table, self.temperature * biases[:, 0])
+        if self.scoring.distances:
+            return self.scoring.stored(table, np.zeros(len(table), table.dtype, like=table))
+        return None
+
+    def begin(self, rule: Optimizer) -> None:
+        """Create the optimizer's state of tables that have none yet."""
+        for name, table in self.by_name().items():
+            self.kept.setdefault(name, rule.state(table))
+
+    def catch_up(self, rule: Optimizer, drawn: Drawn | None = None) -> None:
+        """Apply the steps that rows have missed (:meth:`Optimizer.catch_up`).
+
+        Rows of the given lists, or all rows by default.
+        """
+        if not rule.drifts:
+            return
+        if drawn is None:
+            users, items = (np.arange(len(of), like=of) for of in (self.users, self.items))
+        else:
+            users, items = distinct(drawn.lists.users), drawn.distinct_items()
+        for name, table in self.by_name().items():
+            rows = users if name == "users" else items
+            rule.catch_up(table, self.kept[name], rows, self.backend)
+            if name != "biases":
+                self.scoring.project_rows(Rows(table, rows, self.backend, self.n_threads))
+
+    def scores(self, drawn: Drawn, *, pair_scores: bool = False) -> Scored:
+        """Score the items of the lists by their users and, if ``pair_scores``, by positives."""
+        positives, negatives = drawn.lists.positive_items, drawn.negatives
+        queries = self._queries(drawn, pair_scores)
+        if drawn.shared:
+            of_positives = self._scores(queries[:, :1], positives)
+            of_negatives = self._scores(queries, negatives)
+        else:
+            found, n_positives = self._scores(queries, drawn.items), positives.shape[1]
+            of_positives, of_negatives = found[:, :, :n_positives], found[:, :, n_positives:]
+        by_users = in_one_piece(of_positives[:, 0]), in_one_piece(of_negatives[:, 0])
+        return Scored(*by_users, of_negatives[:, 1:])
+
+    def _queries(self, drawn: Drawn, pair_scores: bool) -> Array:
+        """Factors of each list's user and, if ``pair_scores``, of its positives: (B, W, K)."""
+        queries: Array = self.users[drawn.lists.users][:, None]
+        if pair_scores:
+            queries = np.concatenate([queries, self.items[drawn.lists.positive_items]], axis=1)
+        return queries
+
+    def _scores(self, queries: Array, items: Ints) -> Array:
+        """Score queries (B, W, K) with items (B, n), or (n,) for all lists: (B, W, n)."""
+        flat = in_one_piece(queries.reshape(-1, queries.shape[2]))
+        if items.ndim == 1:
+            rows = self.items[items]
+            products = self.backend.product(flat, rows.T, self.n_threads)
+            scores = self.scoring.scores(products, flat, rows)
+        else:
+            scores = self.backend.score(
+                flat, self.items, items, self.n_threads, distances=self.scoring.distances
+            )
+        scores = scores.reshape(*queries.shape[:2], -1)
+        if self.temperature != 1:
+            scores /= self.temperature
+        return scores if self.biases is None else scores + self.biases[items, 0][..., None, :]
+
+    def update(
+        self, drawn: Drawn, gradients: Gradients, rule: Optimizer, decay: float, clip: float | None
+    ) -> None:
+        """Update the rows of the lists' users and items, to lower the mean of the lists' losses.
+
+        Gradients by weights are clipped to [-clip, clip]; then ``decay`` times the weights is
+        added.
+        """
+        # Gradients of the mean loss by the scores before they are divided by T.
+        scale = len(gradients.loss) * self.temperature
+        on_queries, on_items = self._sums(drawn, gradients, scale)
+        if self.biases is not None:
+            totals = self.temperature * on_items.sums.totals[:, None]
+            self._update_table("biases", on_items.rows, totals, rule, decay, clip)
+        on_users = SumsAt(drawn.lists.users, on_queries.of(np.s_[:, 0]))
+        if drawn.users_repeat:
+            on_users = self._merged(self.users, *on_users)
+        if gradients.pair_scores.size:
+            on_positives = on_queries.of(np.s_[:, 1:])
+            used = on_positives.values.any(axis=2) | (on_positives.totals != 0)
+            positives = drawn.lists.positive_items[used]
+            on_items = joined(on_items, self._merged(self.items, positives, on_positives.of(used)))
+        for name, table, at in (("users", self.users, on_users), ("items", self.items, on_items)):
+            rows = Rows(table, at.rows, self.backend, self.n_threads)
+            by_rows = self.scoring.gradients(*at.sums, rows)
+            self._update_table(name, at.rows, by_rows, rule, decay, clip)
+            self.scoring.project_rows(rows)
+
+    def _sums(self, drawn: Drawn, gradients: Gradients, scale: float) -> tuple[Sums, SumsAt]:
+        """Sum the gradients, divided by ``scale``, at the queries (B, W) and at the items."""
+        pair_scores = gradients.pair_scores.size > 0
+        queries = self._queries(drawn, pair_scores)
+        n_lists, n_queries, _ = queries.shape
+        n_positives, n_negatives = gradients.positives.shape[1], gradients.negatives.shape[1]
+        if not drawn.shared:
+            # Zero where positives would score positives: no loss uses such scores.
+            shape = n_lists, n_queries, n_positives + n_negatives
+            by_score = np.zeros_like(queries, shape=shape)
+            by_score[:, 0, :n_positives] = gradients.positives / scale
+            by_score[:, 0, n_positives:] = gradients.negatives / scale
+            if pair_scores:
+                by_score[:, 1:, n_positives:] = gradients.pair_scores / scale
+            return self._sums_of(queries, drawn.items, by_score)
+        by_positives = np.empty_like(queries, shape=(n_lists, 1, n_positives))
+        by_positives[:, 0] = gradients.positives / scale
+        by_negatives = np.empty_like(queries, shape=(n_lists, n_queries, n_negatives))
+        by_negatives[:, 0] = gradients.negatives / scale
+        if pair_scores:
+            by_negatives[:, 1:] = gradients.pair_scores / scale
+        on_queries, at_negatives = self._sums_of(queries, drawn.negatives, by_negatives)
+        positives = drawn.lists.positive_items
+        on_users, at_positives = self._sums_of(queries[:, :1], positives, by_positives)
+        on_queries.values[:, :1] += on_users.values
+        on_queries.totals[:, :1] += on_users.totals
+        return on_queries, joined(at_negatives, at_positives)
+
+    def _sums_of(self, queries: Array, items: Ints, by_score: Array) -> tuple[Sums, SumsAt]:
+        """Sum gradients by scores (B, W, n), at the queries (B, W) and at the items.
+
+        ``items`` are of shape (B, n), or (n,) for all lists. Items whose gradients are all 0 are
+        left out.
+        """
+        flat = in_one_piece(queries.reshape(-1, queries.shape[2]))
+        by_score = in_one_piece(by_score.reshape(len(flat), -1))
+        if items.ndim == 1:
+            used = by_score.any(axis=0)
+            items, by_score = items[used], by_score[:, used]
+            values = self.backend.product(by_score, self.items[items], self.n_threads)
+            at_items = self.backend.product(by_score.T, flat, self.n_threads)
+            touched, sums, totals = items, at_items, by_score.sum(axis=0)
+        else:
+            values = self.backend.sum_items(self.items, items, by_score, self.n_threads)
+            touched, sums, totals = self.backend.sum_queries(
+                flat, len(self.items), items, by_score, self.n_threads
+            )
+        of_queries = np.einsum("rn->r", by_score).reshape(queries.shape[:2])
+        on_queries = Sums(values.reshape(queries.shape), of_queries)
+        return on_queries, SumsAt(touched, Sums(sums, totals))
+
+    def _merged(self, table: Array, rows: Ints, sums: Sums) -> SumsAt:
+        """Add up the sums of rows (R,) of the table that appear more than once."""
+        values = np.concatenate([sums.values, sums.totals[:, None]], axis=1)
+        each = np.ones_like(values, shape=(len(rows), 1))
+        touched, merged, _ = self.backend.sum_queries(
+            values, len(table), rows[:, None], each, self.n_threads
+        )
+        return SumsAt(touched, Sums(in_one_piece(merged[:, :-1]), merged[:, -1]))
+
+    def _update_table(
+        self,
+        name: str,
+        rows: Ints,
+        gradients: Array,
+        rule: Optimizer,
+        decay: float,
+        clip: float | None,
+    ) -> None:
+        table = self.by_name()[name]
+        if clip is not None:
+            gradients = np.clip(gradients, -clip, clip)
+        if decay:
+            gradients = gradients + decay * table[rows]
+        gradients = np.ascontiguousarray(gradients, dtype=table.dtype, like=table)
+        rule.update(Touched(table, rows, gradients, self.kept[name], self.backend, self.n_threads))

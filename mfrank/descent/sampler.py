@@ -1,0 +1,268 @@
+"""Draws users' lists for ranking losses: all items of a list, or a sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.checks import check_at_least_zero, check_choice, check_count
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.distinct import distinct
+from mfrank.arrays.random import key_of, random_units
+from mfrank.backends import Backend
+from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
+from mfrank.descent.sample import Drawn
+from mfrank.losses import Lists
+
+__all__ = ["ListDrawer", "NegativeSampling", "Sampling"]
+
+NegativeSampling = Literal["uniform", "popularity", "in-batch"]
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Which items a list contains.
+
+    Parameters
+    ----------
+    positives : int or None, default 10
+        Largest number of positives, drawn without replacement; None uses all.
+    negatives : int or None, default 300
+        Number of negatives, drawn with replacement; None uses all.
+    negative_sampling : {"uniform", "popularity", "in-batch"}, default "uniform"
+        Distribution of the negatives: uniform, proportional to their number of users to the
+        ``power``, or uniform over the positives of the batch's lists.
+    power : float, default 0.75
+        Exponent of the popularity, >= 0.
+    shared : bool, default False
+        Whether the lists of a batch share one sample, from which each list excludes its own user's
+        positives.
+    """
+
+    positives: int | None = 10
+    negatives: int | None = 300
+    negative_sampling: NegativeSampling = "uniform"
+    power: float = 0.75
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("positives", "negatives"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), 1)
+                object.__setattr__(self, name, int(getattr(self, name)))
+        check_choice("negative_sampling", self.negative_sampling, get_args(NegativeSampling))
+        if self.negatives is None and self.negative_sampling != "uniform":
+            raise ValueError(
+                f"negative_sampling={self.negative_sampling!r} draws a sample, but negatives=None "
+                "uses all items; set negatives to a number"
+            )
+        check_choice("shared_negatives", self.shared, (True, False))
+        if self.shared and self.negative_sampling == "in-batch":
+            raise ValueError(
+                "shared_negatives=True draws one sample per batch, but "
+                'negative_sampling="in-batch" draws one per list; use "uniform" or "popularity"'
+            )
+        check_at_least_zero(popularity_power=self.power)
+
+
+class _BatchUsers(NamedTuple):
+    """Rows (B,) of the lists' users and their numbers of positives, on the backend and the host.
+
+    The host copies save waiting for a GPU.
+    """
+
+    host_users: Ints
+    host_counts: Ints
+    users: Ints
+    counts: Ints
+
+
+class ListDrawer:
+    """Draws the lists of a batch.
+
+    Parameters
+    ----------
+    rows : CSR
+        Observed cells by users; each is a positive of gain 1, whatever its value.
+    sampling : Sampling
+    backend : Backend
+        Draws the lists and keeps them in its memory. All backends draw the same lists.
+    cutoff : int, optional
+        Number of places that count in the ideal DCG; default all.
+    n_threads : int, default 0
+        0 uses every core this process may use.
+    """
+
+    def __init__(
+        self,
+        rows: CSR,
+        sampling: Sampling,
+        backend: Backend,
+        cutoff: int | None = None,
+        n_threads: int = 0,
+    ) -> None:
+        self._rows, self._sampling, self._counts = rows, sampling, rows.counts
+        self._backend, self._n_threads = backend, n_threads
+        most = int(self._counts.max(initial=0))
+        discounts = 1 / np.log2(2 + np.arange(most))
+        if cutoff is not None:
+            discounts[cutoff:] = 0
+        ideal = np.concatenate([[1.0], np.cumsum(discounts)])
+        self._weights, self._probabilities = np.ones(rows.n_columns), None
+        if sampling.negative_sampling == "popularity" and len(rows.indices):
+            self._weights = _by_popularity(rows, sampling.power)
+            self._probabilities = ItemProbabilities.of(self._weights)
+        self._total_weight = self._weights.sum()
+        self._least_weight = self._weights.min(initial=np.inf)
+        cumulative = np.concatenate([[0.0], np.cumsum(self._weights[rows.indices])])
+        negative_weight = self._total_weight - np.diff(cumulative[rows.indptr])
+        self._ideal, self._log_weights, self._negative_weight, self._indptr, self._indices = (
+            backend.place(array)
+            for array in (ideal, np.log(self._weights), negative_weight, rows.indptr, rows.indices)
+        )
+
+    def of_users(self, users: Ints, key: int) -> Drawn:
+        """Draw one list per user (B,). Users must be distinct and have a positive each."""
+        batch = self._batch(users)
+        width = int(batch.host_counts.max(initial=1))
+        if self._sampling.positives is None:
+            place = np.arange(width, like=batch.users)
+            first = self._indptr[batch.users][:, None]
+            cells = np.where(place < batch.counts[:, None], first + place, -1)
+        else:
+            cells = self._backend.draw_positives(
+                self._rows, batch.users, min(width, self._sampling.positives), key, self._n_threads
+            )
+        return self._drawn(batch, cells, key, users_repeat=False)
+
+    def of_cells(self, cells: Ints, key: int) -> Drawn:
+        """Draw one list per observed cell (B,), with this cell as its only positive."""
+        users = np.searchsorted(self._rows.indptr, cells, side="right") - 1
+        placed = self._backend.place(cells)[:, None]
+        return self._drawn(self._batch(users), placed, key, users_repeat=True)
+
+    def _batch(self, users: Ints) -> _BatchUsers:
+        counts, place = self._counts[users], self._backend.place
+        return _BatchUsers(users, counts, place(users), place(counts))
+
+    def _drawn(self, batch: _BatchUsers, cells: Ints, key: int, *, users_repeat: bool) -> Drawn:
+        filled, users = cells >= 0, batch.users
+        positives = np.where(filled, self._indices[cells], 0).astype(np.int64)
+        negatives, valid, log_expected_counts = self._negatives(
+            batch, positives, filled, key_of(key, 1)
+        )
+        lists = Lists(
+            gains=filled.astype(np.float64),
+            negatives=valid,
+            n_positives=batch.counts.astype(np.float64),
+            n_items=np.full_like(users, self._rows.n_columns, dtype=np.float64),
+            ideal=self._ideal[batch.counts],
+            cells=cells,
+            users=users,
+            log_expected_counts=log_expected_counts,
+            positive_items=positives,
+            sums=self._backend.list_sums(self._n_threads),
+        )
+        return Drawn(lists, negatives, users_repeat)
+
+    def _negatives(
+        self, batch: _BatchUsers, positives: Ints, filled: Bools, key: int
+    ) -> tuple[Ints, Bools, NDArray[np.float64] | None]:
+        """Return items, which of them fill a place, and the log of their expected counts."""
+        n_items, count = self._rows.n_columns, self._sampling.negatives
+        if count is None:
+            return np.arange(n_items, like=batch.users), ~self._positive_mask(batch), None
+        if self._sampling.shared:
+            return self._shared(batch, count, key)
+        if self._sampling.negative_sampling == "in-batch":
+            return self._from_pool(batch, positives[filled], count, key)
+        items, valid = self._backend.draw_negatives(
+            self._rows, batch.users, count, key, self._probabilities, self._n_threads
+        )
+        # A user with all items has none to draw: the bound avoids a division by 0.
+        rest = np.maximum(self._negative_weight[batch.users], self._least_weight)[:, None]
+        log_expected_counts = np.log(count / rest)
+        if self._probabilities is not None:
+            log_expected_counts = log_expected_counts + self._log_weights[items]
+        return items, valid, np.broadcast_to(log_expected_counts, items.shape)
+
+    def _shared(
+        self, batch: _BatchUsers, count: int, key: int
+    ) -> tuple[Ints, Bools, NDArray[np.float64]]:
+        """Draw one sample for all lists; return its distinct items and log inclusion chances."""
+        places, n_items = random_units(key, np.arange(count)), self._rows.n_columns
+        if self._probabilities is None:
+            drawn = (places * n_items).astype(np.int64)
+        else:
+            drawn = np.searchsorted(self._probabilities.cumulative, places, side="right")
+        items = distinct(drawn)
+        with np.errstate(divide="ignore"):  # log1p(-1) if there is only one item
+            missed = count * np.log1p(-self._weights[items] / self._total_weight)
+        probabilities = np.log(-np.expm1(missed))  # of being drawn at least once
+        items, log_expected_counts = map(self._backend.place, (items, probabilities))
+        valid = ~self._contained(batch, items)
+        return items, valid, np.broadcast_to(log_expected_counts, valid.shape)
+
+    def _positive_mask(self, batch: _BatchUsers) -> Bools:
+        """Return which items are positives of each user, shape (B, n_items)."""
+        shape = len(batch.users), self._rows.n_columns
+        mask = np.zeros(shape, dtype=np.bool_, like=batch.users)
+        mask[self._entries(batch)] = True
+        return mask
+
+    def _entries(self, batch: _BatchUsers) -> tuple[Ints, NDArray[np.int32]]:
+        """Return list and item of each of the users' positives, shape (nnz,) each."""
+        counts = batch.host_counts
+        lists = np.repeat(np.arange(len(counts)), counts)
+        first = self._rows.indptr[batch.host_users] - (np.cumsum(counts) - counts)
+        items = self._rows.indices[np.arange(len(lists)) + first[lists]]
+        return self._backend.place(lists), self._backend.place(items)
+
+    def _from_pool(
+        self, batch: _BatchUsers, pool: Ints, count: int, key: int
+    ) -> tuple[Ints, Bools, NDArray[np.float64]]:
+        """Draw negatives from ``pool``, the positives of all lists, each by its frequency."""
+        items, times = np.unique(pool, return_counts=True)
+        allowed = ~self._contained(batch, items)
+        weights = allowed * times
+        totals = weights.sum(axis=1, keepdims=True)
+        cumulative = np.cumsum(weights / np.maximum(totals, 1), axis=1)
+        # Offsets make the rows one ascending sequence, so that a single search is enough.
+        row = np.arange(len(allowed), like=items)[:, None]
+        offsets = 2.0 * row
+        positions = np.arange(len(allowed) * count, like=items).reshape(-1, count) * ROUNDS
+        wanted = random_units(key, positions) * cumulative[:, -1:] + offsets
+        at = np.searchsorted((cumulative + offsets).ravel(), wanted.ravel(), side="right")
+        at = at.reshape(wanted.shape) - len(items) * row
+        at = np.minimum(at, len(items) - 1)
+        valid = np.take_along_axis(allowed, at, axis=1) & (totals > 0)
+        expected = count * times[at] / np.maximum(totals, 1)
+        return items[at], valid, np.log(expected)
+
+    def _contained(self, batch: _BatchUsers, items: Ints) -> Bools:
+        """Return which of the ascending items are positives of each user, (B, len(items))."""
+        lists, own = self._entries(batch)
+        at = np.minimum(np.searchsorted(items, own), len(items) - 1)
+        found = items[at] == own
+        mask = np.zeros((len(batch.users), len(items)), dtype=np.bool_, like=items)
+        mask[lists[found], at[found]] = True
+        return mask
+
+
+def _by_popularity(rows: CSR, power: float) -> NDArray[np.float64]:
+    """Return each item's number of users, at least 1, to the given power."""
+    popularity = np.bincount(rows.indices, minlength=rows.n_columns)
+    with np.errstate(over="ignore"):
+        weights: NDArray[np.float64] = np.maximum(popularity, 1.0) ** power
+    if not np.isfinite(weights.sum()):
+        raise ValueError(
+            f"popularity_power {power:g} overflows float64 for an item with "
+            f"{popularity.max():,} users; use a smaller one, such as 0.75"
+        )
+    return weights

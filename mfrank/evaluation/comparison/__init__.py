@@ -1,0 +1,1 @@
+"""Comparison of models, implicit's included, on one split with equal measurements."""

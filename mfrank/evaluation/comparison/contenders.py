@@ -1,0 +1,199 @@
+"""The models of a comparison: mfrank's objectives and implicit's models, fitted in the same way.
+
+A contender is any model with the ``fit(user_items, show_progress=, callback=)`` of implicit and
+mfrank, which sets ``user_factors`` and ``item_factors``.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from importlib.util import find_spec
+from time import perf_counter
+from typing import Any
+
+from mfrank.als.engine import HalfSteps
+from mfrank.als.objectives import IALS, RG2, RGX, WRMF
+from mfrank.als.quadratic import QuadraticObjective
+from mfrank.arrays.random import Seed
+from mfrank.arrays.threads import usable_cores
+from mfrank.backends import choose
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.interactions import Interactions
+from mfrank.models.als import ALS
+from mfrank.models.page_rank.estimator import SupervisedPageRank
+
+__all__ = [
+    "DEFAULT_OBJECTIVES",
+    "Fit",
+    "default_models",
+    "fit_once",
+    "has_implicit",
+    "is_implicit_als",
+    "objective_minimized",
+    "objective_name",
+    "objective_value",
+]
+
+DEFAULT_OBJECTIVES: tuple[QuadraticObjective, ...] = (WRMF(), IALS(), RG2(), RGX())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """One timed fit.
+
+    Attributes
+    ----------
+    model : object
+        The fitted model.
+    epoch_seconds : float
+        Median over the epochs, as timed by the library; the whole fit if it reports no epochs.
+    total_seconds : float
+        Duration of ``fit``, including checks, transposing, first factors and all epochs.
+    """
+
+    model: Any
+    epoch_seconds: float
+    total_seconds: float
+
+
+def has_implicit() -> bool:
+    """Whether the package implicit is installed."""
+    return find_spec("implicit") is not None
+
+
+def default_models(
+    objectives: Sequence[QuadraticObjective] = DEFAULT_OBJECTIVES,
+    *,
+    factors: int = 64,
+    iterations: int = 15,
+    n_threads: int = 0,
+    random_state: Seed = 0,
+) -> dict[str, Any]:
+    """ALS of mfrank with each objective and, if installed, implicit's ALS and BPR.
+
+    implicit's ALS gets alpha and the ridge of the first ``WRMF`` that it can express, and then
+    minimizes the same sum; without one, those of the default ``WRMF()``.
+
+    Parameters
+    ----------
+    objectives : sequence of QuadraticObjective
+    factors, iterations, n_threads, random_state
+        The same for every model.
+
+    Returns
+    -------
+    dict
+        Unfitted models by name.
+    """
+    mine: dict[str, Any] = {}
+    for objective in objectives:
+        name = f"mfrank {type(objective).__name__}"
+        if name in mine:
+            name = f"mfrank {objective_name(objective)}"
+        mine[name] = ALS(
+            objective,
+            factors=factors,
+            iterations=iterations,
+            n_threads=n_threads,
+            random_state=random_state,
+        )
+    if not has_implicit():
+        return mine
+    expressible = (
+        o for o in objectives if isinstance(o, WRMF) and o.nu == 0 and o.confidence == "alpha*r"
+    )
+    shared = {
+        "factors": factors,
+        "iterations": iterations,
+        "num_threads": n_threads or usable_cores(),
+        "random_state": random_state,
+    }
+    return mine | _implicit_models(next(expressible, WRMF()), shared)
+
+
+def fit_once(unfitted: Any, train: Interactions) -> Fit:
+    """Fit a copy of the model and time it.
+
+    The data are passed as a ``scipy.sparse.csr_matrix``, the only class that implicit reads; a walk
+    gets the Interactions, because it needs their timestamps.
+    """
+    model = deepcopy(unfitted)
+    data = train if isinstance(model, SupervisedPageRank) else train.to_scipy()
+    epochs: list[float] = []
+    with _suitable_blas_threads(model):
+        began = perf_counter()
+        model.fit(data, show_progress=False, callback=lambda *step: epochs.append(step[1]))
+        total = perf_counter() - began
+    return Fit(model, statistics.median(epochs or [total]), total)
+
+
+def is_implicit_als(model: Any) -> bool:
+    """Whether this is an ``AlternatingLeastSquares`` of implicit."""
+    return type(model).__module__.startswith("implicit.") and hasattr(model, "alpha")
+
+
+def objective_minimized(model: Any) -> QuadraticObjective | None:
+    """Objective that the model minimizes; None if it is not one of mfrank's."""
+    if isinstance(model, ALS):
+        return model.objective
+    if is_implicit_als(model):
+        return WRMF(alpha=model.alpha, regularization=model.regularization)
+    return None
+
+
+def objective_name(objective: QuadraticObjective) -> str:
+    """Name and options without spaces, in the syntax of the command line."""
+    options = ",".join(
+        f"{name}={value if isinstance(value, str) else format(value, 'g')}"
+        for name, value in vars(objective).items()
+    )
+    return f"{type(objective).__name__.lower()}:{options}"
+
+
+def objective_value(
+    objective: QuadraticObjective, model: Any, train: Interactions, n_threads: int
+) -> float:
+    """Value of the objective at the factors of a model from any library."""
+    users, items = model.user_factors, model.item_factors
+    halves = HalfSteps(objective, train.counts, choose(), SolveOptions(n_threads=n_threads))
+    return halves.value(
+        objective.user_problem(train.user_rows(users.dtype), train.counts),
+        objective.item_problem(train.item_rows(items.dtype), train.counts),
+        users,
+        items,
+    )
+
+
+def _implicit_models(objective: WRMF, shared: Mapping[str, Any]) -> dict[str, Any]:
+    from implicit.cpu.als import AlternatingLeastSquares
+    from implicit.cpu.bpr import BayesianPersonalizedRanking
+
+    als = {**shared, "alpha": objective.alpha, "regularization": objective.regularization}
+    with _one_blas_thread():  # their constructors warn about more
+        return {
+            "implicit ALS": AlternatingLeastSquares(**als),
+            "implicit ALS exact": AlternatingLeastSquares(**als, use_cg=False),
+            "implicit BPR": BayesianPersonalizedRanking(**shared),
+        }
+
+
+@contextmanager
+def _suitable_blas_threads(model: Any) -> Iterator[None]:
+    """Limit BLAS to one thread for implicit, which more threads slow down; not for others."""
+    if not type(model).__module__.startswith("implicit."):
+        yield
+        return
+    with _one_blas_thread():
+        yield
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    import threadpoolctl  # a dependency of implicit
+
+    with threadpoolctl.threadpool_limits(1, "blas"):
+        yield

@@ -1,0 +1,140 @@
+"""The steps of a comparison: alternating fits, memory measurements, evaluation, result rows."""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from time import perf_counter
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from mfrank.arrays.threads import usable_cores
+from mfrank.data.interactions import Interactions
+from mfrank.evaluation.comparison.contenders import (
+    Fit,
+    fit_once,
+    objective_minimized,
+    objective_name,
+    objective_value,
+)
+from mfrank.evaluation.comparison.peak_memory import peak_memory
+from mfrank.evaluation.comparison.scoreboard import Row
+from mfrank.evaluation.evaluate import evaluate
+from mfrank.evaluation.kinds import Metric
+from mfrank.evaluation.report import Evaluation
+from mfrank.retrieval.recommender import Recommender
+
+__all__ = ["Course"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """The setting shared by all contenders: data, metrics, and threads of the evaluation."""
+
+    train: Interactions
+    test: Interactions
+    metrics: tuple[Metric | str, ...]
+    n_threads: int
+
+    def check(self) -> None:
+        """Raise the errors that the evaluation would, by evaluating no users."""
+        nothing = SimpleNamespace(
+            user_factors=np.zeros((self.test.n_users, 1)),
+            item_factors=np.zeros((self.test.n_items, 1)),
+        )
+        self.evaluate(nothing, users=np.empty(0, dtype=np.int64))
+        if not self.test.nnz:
+            raise ValueError("test has no entries, so no ranking can be evaluated")
+
+    def evaluate(self, model: Any, **options: Any) -> Evaluation:
+        """Evaluate a model; ``options`` are passed to :func:`mfrank.evaluate`."""
+        return evaluate(
+            model,
+            self.test,
+            train=self.train,
+            metrics=self.metrics,
+            n_threads=self.n_threads,
+            **options,
+        )
+
+    def alternate(
+        self, contenders: Mapping[str, Any], repeats: int, *, show_progress: bool
+    ) -> dict[str, list[Fit]]:
+        """Fit each model ``repeats`` times; only the first :class:`Fit` keeps its model."""
+        runs: dict[str, list[Fit]] = {name: [] for name in contenders}
+        turns = [
+            name
+            for repeat in range(repeats)
+            for name in (list(contenders) if repeat % 2 == 0 else reversed(list(contenders)))
+        ]
+        with closing(_announced(turns) if show_progress else (name for name in turns)) as running:
+            for name in running:
+                fit = fit_once(contenders[name], self.train)
+                runs[name].append(replace(fit, model=None) if runs[name] else fit)
+        return runs
+
+    def peak(self, model: Any) -> int | None:
+        """Peak memory of one more fit, in bytes, measured in a separate process."""
+        return peak_memory(partial(fit_once, model, self.train))
+
+    def row(self, name: str, fits: Sequence[Fit], peak: int | None) -> Row:
+        """The result row of a model, without ratios."""
+        model = fits[0].model
+        objective, value = objective_minimized(model), None
+        if objective is not None:
+            value = objective_value(objective, model, self.train, self.n_threads)
+        return Row(
+            model=name,
+            library=_library(model),
+            epoch_seconds=statistics.median(fit.epoch_seconds for fit in fits),
+            total_seconds=statistics.median(fit.total_seconds for fit in fits),
+            peak_memory=peak,
+            objective=value,
+            objective_name=objective_name(objective) if objective else "",
+            evaluation=self.evaluate(model),
+            ratios={},
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Sizes of the data, threads and machine."""
+        return {
+            "users": self.train.n_users,
+            "items": self.train.n_items,
+            "train_entries": self.train.nnz,
+            "test_entries": self.test.nnz,
+            "threads": self.n_threads or usable_cores(),
+            "machine": platform.machine(),
+            "python": platform.python_version(),
+        }
+
+
+def _announced(turns: Sequence[str]) -> Generator[str]:
+    """Yield the turns, printing the current run and the time left on stderr."""
+    began = perf_counter()
+    try:
+        for done, name in enumerate(turns):
+            spent = perf_counter() - began
+            left = f", {spent / done * (len(turns) - done):.0f} s left" if done else ""
+            sys.stderr.write(f"\r\033[Kcompare: run {done + 1}/{len(turns)}, {name}{left}")
+            sys.stderr.flush()
+            yield name
+    finally:
+        sys.stderr.write("\r\033[K")
+
+
+def _library(model: Any) -> str:
+    if isinstance(model, Recommender):
+        return f"mfrank {model.store.versions['mfrank']}"
+    package = type(model).__module__.partition(".")[0]
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:  # a model defined in a script
+        return package

@@ -1,0 +1,88 @@
+"""Memory checks before a fit: the size of its factors and of the arrays of a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.memory import check_memory
+from mfrank.backends import Backend
+from mfrank.descent.engine import Batches
+from mfrank.descent.sampler import Sampling
+from mfrank.losses import Loss
+
+__all__ = ["check_batch_memory", "check_width"]
+
+_MOST_NUMBERS = 2**28  # per array, 2 GiB in float64; a loss allocates several at once
+
+
+def check_batch_memory(
+    rows: CSR,
+    loss: Loss,
+    batches: Batches,
+    sampling: Sampling,
+    backend: Backend,
+) -> None:
+    """Raise if a batch needs an array of more than 2^28 numbers, too large for most machines.
+
+    Parameters
+    ----------
+    rows : CSR
+        Positives by user.
+    loss : Loss
+    batches : Batches
+    sampling : Sampling
+    backend : Backend
+        Some allocate a number for each pair of places of a batch.
+
+    Raises
+    ------
+    ValueError
+        The message names the options to lower.
+    """
+    longest = int(rows.counts.max(initial=1))
+    by_users = batches.of == "users"
+    n_positives = min(sampling.positives or longest, longest) if by_users else 1
+    n_negatives = rows.n_columns if sampling.negatives is None else sampling.negatives
+    size = min(batches.size, max(1, rows.n_rows if by_users else len(rows.indices)))
+    numbers = size * loss.largest_array(n_positives, n_negatives)
+    if backend.list_sums().holds_pairs:
+        numbers = max(numbers, size * loss.largest_pair_array(n_positives, n_negatives))
+    if numbers > _MOST_NUMBERS:
+        raise ValueError(
+            f"a batch of {size} lists of {n_positives:,} positives and {n_negatives:,} negatives "
+            f"makes {type(loss).__name__} allocate arrays of {numbers:.1e} numbers; lower "
+            "batch_size, or set positives and negatives to smaller numbers"
+        )
+
+
+def check_width(
+    n_rows: int, width: int, dtype: DTypeLike, backend: Backend, *, tables: int, matrices: int
+) -> None:
+    """Raise if the fit needs more memory than this process may ever have.
+
+    A fit on a GPU is not checked: the GPU's library raises when its memory runs out.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of users and items together.
+    width : int
+        Number of latent factors.
+    dtype : dtype
+    backend : Backend
+    tables : int
+        Copies of all factors, (n_rows, width), that are in memory at once.
+    matrices : int
+        Float64 matrices of shape (width, width) that are in memory at once, next to one table.
+
+    Raises
+    ------
+    MemoryError
+    """
+    if not isinstance(backend.place(np.empty((1, 1), dtype)), np.ndarray):
+        return
+    table = n_rows * width * np.dtype(dtype).itemsize
+    needed = max(tables * table, table + matrices * width**2 * 8)
+    check_memory(needed, f"a fit of {width} factors to {n_rows:,} users and items", "lower factors")

@@ -1,0 +1,97 @@
+"""The arrays of a fitted linear scorer, saved as a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.data.scaling import Scaling
+from mfrank.store.checks import check_finite, fitter_of, history_record
+from mfrank.store.folder import read, write
+from mfrank.store.manifest import Contents, Format, check_keys
+
+__all__ = ["FORMAT", "LinearStore"]
+
+FORMAT = Format("mfrank.linear_ranker", version=1)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearStore:
+    """Weights w of the scaled features: the score of a document is scaled(x) . w.
+
+    Attributes
+    ----------
+    weights : float64, shape (n_features,)
+    scaling : Scaling
+    fitter : mapping
+        Name and options of the estimator, as JSON.
+    history : sequence of mappings
+        One record per epoch.
+    """
+
+    weights: NDArray[np.float64]
+    scaling: Scaling
+    fitter: Mapping[str, Any]
+    history: Sequence[Mapping[str, float | int | None]]
+
+    @property
+    def coefficients(self) -> NDArray[np.float64]:
+        """Weights of the unscaled features, float64, shape (n_features,)."""
+        return self.weights * self.scaling.factors
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Save atomically, replacing a scorer saved there; nothing is pickled.
+
+        Raises
+        ------
+        ValueError
+            Before anything is written: a number is not finite, or the folder contains anything but
+            a saved scorer.
+        """
+        arrays = {
+            "weights": self.weights,
+            "means": self.scaling.means,
+            "factors": self.scaling.factors,
+        }
+        _check(arrays, "the ranker cannot be saved")
+        history = [history_record(record) for record in self.history]
+        metadata = {"fitter": fitter_of(self.fitter), "history": history}
+        write(Path(folder), Contents(arrays, metadata), FORMAT)
+        return Path(folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, verify: bool = False) -> LinearStore:
+        """Load a scorer saved by :meth:`save`; ``verify`` checks the checksum of every file.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            The folder does not exist, contains something else, or is damaged.
+        """
+        contents = read(Path(folder), FORMAT, verify=verify)
+        check_keys(f"metadata of {folder}", contents.metadata, {"fitter", "history"})
+        arrays, metadata = contents.arrays, contents.metadata
+        check_keys(folder, arrays, {"weights", "means", "factors"})
+        _check(arrays, f"{folder} is damaged")
+        scaling = Scaling(arrays["means"], arrays["factors"])
+        try:
+            fitter = fitter_of(metadata["fitter"])
+            history = [history_record(record) for record in metadata["history"]]
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(f"{folder} is damaged: {error}") from error
+        return cls(arrays["weights"], scaling, fitter, history)
+
+
+def _check(arrays: Mapping[str, NDArray[Any]], problem: str) -> None:
+    """Raise ValueError, with ``problem``, unless all arrays are finite float64 of one length."""
+    for name, array in arrays.items():
+        has_length = array.ndim == 1 and array.shape == arrays["weights"].shape
+        if not has_length or array.dtype != np.float64:
+            raise ValueError(f"{problem}: {name} must be float64, one for each weight")
+        check_finite(f"{problem}: {name}", array)

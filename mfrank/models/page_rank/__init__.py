@@ -1,0 +1,1 @@
+"""Supervised PageRank as a recommender."""

@@ -1,0 +1,294 @@
+"""Supervised PageRank as an estimator: a walk on items, with learned feature weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.arrays.checks import check_above_zero, check_choice, check_count, share
+from mfrank.arrays.random import Seed, generator
+from mfrank.arrays.threads import check_threads
+from mfrank.data.counts import Counts
+from mfrank.data.interactions import Interactions
+from mfrank.models.factor_model import Callback
+from mfrank.models.option_checks import check_backend, runnable, warn_if_slow
+from mfrank.models.page_rank.learning import Learned
+from mfrank.models.page_rank.recommender import WalkRecommender, walk_arrays
+from mfrank.models.page_rank.tasks import Task
+from mfrank.models.parameters import Parameters, describe, restore
+from mfrank.models.shown import Fit, fit_of
+from mfrank.pagerank import GBN, GBP, GFN, Graphs, Problem, SquareLoss, Tuned
+from mfrank.pagerank.next_clicks import Draw
+from mfrank.pagerank.prior import with_prior
+from mfrank.pagerank.problem import Accuracy
+from mfrank.retrieval.seen import pack
+from mfrank.store.factors import FactorStore
+
+__all__ = ["SupervisedPageRank"]
+
+Floats = NDArray[np.float64]
+Method = GBN | GBP | GFN
+
+# Best overall on the validation splits of bench/pagerank_quality.py.
+_DEFAULT_METHOD, _DEFAULT_LOSS = GBN(epsilon=1e-10, radius=3.0), SquareLoss(0.02)
+
+
+@dataclass(eq=False, repr=False)
+class SupervisedPageRank(Parameters, WalkRecommender):
+    """Rank items by a random walk that restarts at the user's most recent items.
+
+    The walk's transition and restart probabilities are proportional to weighted sums of features
+    of edges and items. The weights are learned from labeled queries (Bogolubsky et al. 2016); see
+    :meth:`fit`.
+    Scores are the walk's stationary probabilities; every item that is not filtered can be listed.
+
+    Parameters
+    ----------
+    method : GBN, GBP, GFN or None, default GBN(epsilon=1e-10, radius=3)
+        Method of ``mfrank.pagerank`` that learns the weights. None keeps all weights at 1. The
+        paper's radius of 0.99 keeps many weights too close together for one feature to dominate.
+    alpha : float, default 0.7
+        Probability of a restart, in (0, 1). The next item depends on the current one, so it is
+        large: 0.5, 0.7 and 0.85 ranked best on three data sets (``bench/pagerank_quality.py``),
+        while PageRank on the web uses 0.15 (Page et al. 1999).
+    loss : SquareLoss, default SquareLoss(0.02)
+        Its margin must be one number for all labels, because a model with several could not be
+        saved. With margin 0 the learned weights ranked worse than weights of 1 on these data.
+    accuracy : {"certificate", "theory"}, default "certificate"
+        Stopping rule of the walk's iterations during learning; see
+        :class:`mfrank.pagerank.Problem`.
+    recent : int, default 10
+        Maximum number of items at which a user's walk restarts, the most recent ones.
+    gap : float or None, default None
+        > 0, longest time between two consecutive items of a user for an edge between them, in the
+        unit of the timestamps. None is no limit.
+    queries : int, default 200
+        Maximum number of users to learn from, drawn at random. With graphs, all queries are used.
+    candidates : int, default 100
+        Negatives per query: the items most likely in the walk with all weights 1, without those
+        that the user has.
+    tolerance : float, default 1e-6
+        > 0, largest 1-norm error of a walk's probabilities.
+    random_state : int, numpy.random.Generator or None, default None
+        Seed of the draw of users. The same seed gives the same bits, whatever ``n_threads``.
+    n_threads : int, default 0
+        Threads of a fit; 0 uses every core this process may use.
+    backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
+        Where the walks are computed, as for :class:`mfrank.ALS`.
+
+    Attributes
+    ----------
+    weights : float64, shape (m1 + m2,)
+        phi in the paper: weights of the m1 node features, then of the m2 edge features.
+    item_prior : float64, shape (n_items,)
+        Probabilities of the walk of a user without items.
+    store : FactorStore
+        Has the prior and, among its extras, the weights and the walk. Its factors are one column
+        of zeros and ``item_biases`` the log of the prior, so ``Recommender.of(store)``, which has
+        no walk, ranks by the prior. ``history`` has the loss after each step.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> users, items = [0, 0, 0, 1, 1, 1, 1, 2, 2], [0, 1, 2, 0, 1, 2, 3, 0, 1]
+    >>> times = [1, 2, 3, 1, 2, 3, 4, 1, 2]
+    >>> data = mfrank.Interactions.from_arrays(users, items, timestamps=times)
+    >>> ids, scores = mfrank.SupervisedPageRank(random_state=0).fit(data).recommend(2, N=1)
+    >>> ids.tolist()
+    [2]
+    """
+
+    method: Method | None = _DEFAULT_METHOD
+    alpha: float = 0.7
+    loss: SquareLoss = _DEFAULT_LOSS
+    accuracy: Accuracy = "certificate"
+    recent: int = 10
+    gap: float | None = None
+    queries: int = 200
+    candidates: int = 100
+    tolerance: float = 1e-6
+    random_state: Seed = None
+    n_threads: int = 0
+    backend: str = "auto"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.method, GBN | GBP | GFN | None):
+            raise TypeError(
+                "method must be one of mfrank.pagerank's, such as GBN(), or None; got "
+                f"{self.method!r}"
+            )
+        if not isinstance(self.loss, SquareLoss):
+            raise TypeError(f"loss must be a mfrank.pagerank.SquareLoss, got {self.loss!r}")
+        if not isinstance(self.loss.margin, int | float):
+            raise ValueError(
+                "loss must have one margin, a number; for a margin per pair of labels, learn with "
+                "mfrank.pagerank.Problem"
+            )
+        check_choice("accuracy", self.accuracy, get_args(Accuracy))
+        share("alpha", self.alpha)
+        check_above_zero(tolerance=self.tolerance)
+        if self.gap is not None:
+            check_above_zero(gap=self.gap)
+        for name in ("recent", "queries", "candidates"):
+            check_count(name, getattr(self, name), 1)
+        check_threads(self.n_threads)
+        generator(self.random_state)
+        check_backend(self.backend)
+
+    def fit(
+        self,
+        data: Graphs | Interactions | Any,
+        labels: Any = None,
+        *,
+        item_features: ArrayLike | None = None,
+        callback: Callback | None = None,
+        show_progress: bool = False,
+    ) -> Self:
+        """Learn the weights and store the resulting walk.
+
+        From interactions: a user's items in the order of time form a session, in which each item
+        occurs once, at its last time. The graph has edges in both directions between consecutive
+        items, with the features of :func:`mfrank.pagerank.next_clicks.item_graph`. For learning,
+        each user's last item is held out and the graph is built without it. Up to ``queries`` users
+        are drawn. Each is a query that restarts at the user's last ``recent`` items, and in which
+        the held-out item should rank above the ``candidates``. The stored walk is that of all
+        interactions, with the learned weights.
+
+        From graphs: queries are the users, numbered as in the graphs, and pages are the items. The
+        stored walk is on the union of all graphs, where the weight of an edge between two pages is
+        the sum of its weights in the graphs. A query's walk restarts at its seeds.
+
+        Parameters
+        ----------
+        data : Interactions with timestamps, or Graphs
+        labels : optional
+            With graphs: graded relevance, shape (n_nodes,), NaN for unjudged nodes; default the
+            graphs' own labels. With interactions: the items that come next, users x items, as
+            Interactions or a scipy sparse matrix (such as the validation part of a split); the
+            queries then use the graph of all ``data``. Default each user's last item. Not used if
+            ``method`` is None.
+        item_features : shape (n_items, k), optional
+            Features of the items, >= 0; only with interactions.
+        callback : function, optional
+            Called after every step with its number (from 0), its seconds, and the loss. Returning
+            true stops learning.
+        show_progress : bool, default False
+            Show steps and the remaining time on stderr.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any step: ``data`` have no timestamps or have dislikes, there is nothing to
+            learn from, or labels or features do not match ``data``.
+
+        Notes
+        -----
+        After KeyboardInterrupt the model has the best weights of the complete steps.
+        """
+        self.__post_init__()
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be a function or None, got {callback!r}")
+        warn_if_slow(self.backend)
+        if isinstance(data, Graphs):
+            if item_features is not None:
+                raise ValueError("item_features go with interactions; graphs have their own")
+            task = Task.of_graphs(data, labels, learns=self.method is not None)
+        else:
+            task = self._task(Interactions.of(data), labels, item_features)
+        learned = Learned(np.ones(sum(task.serving.n_features)), [])
+        total = self._most_steps(task) if show_progress else None
+        try:
+            learned.take_up(self._steps(task.learning), callback, total)
+        except KeyboardInterrupt:
+            if learned.history:
+                self._adopt(self._stored(task, learned))
+            raise
+        self._adopt(self._stored(task, learned))
+        return self
+
+    @property
+    def weights(self) -> Floats:
+        """phi: weights of the node features, then of the edge features, float64, (m1 + m2,)."""
+        return self.store.extras["weights"]
+
+    @property
+    def item_prior(self) -> Floats:
+        """Probabilities of the walk of a user without items, float64, shape (n_items,)."""
+        prior: Floats = np.asarray(self.store.item_prior)
+        return prior
+
+    def _fit_told(self) -> Fit | None:
+        return fit_of(self._store)
+
+    def _task(self, data: Interactions, labels: Any, item_features: ArrayLike | None) -> Task:
+        draw = Draw(self.queries, self.candidates, generator(self.random_state))
+        return Task.of_interactions(
+            data,
+            labels,
+            item_features,
+            recent=self.recent,
+            gap=self.gap,
+            draw=None if self.method is None else draw,
+            walker=self._walker(self.n_threads),
+        )
+
+    def _most_steps(self, task: Task) -> int:
+        if isinstance(self.method, GFN):
+            return self.method.steps(sum(task.serving.n_features))
+        return self.method.iterations if self.method else 0
+
+    def _steps(self, graphs: Graphs | None) -> Iterator[Tuned]:
+        if self.method is None or graphs is None:
+            return iter(())
+        problem = Problem.of(
+            graphs,
+            self.loss,
+            alpha=self.alpha,
+            accuracy=self.accuracy,
+            backend=self.backend,
+            n_threads=self.n_threads,
+        )
+        return self.method.learn(problem)
+
+    def _stored(self, task: Task, learned: Learned) -> FactorStore:
+        weights = learned.weights
+        walk = task.walk(weights)
+        starts = task.starts(walk, weights)
+        prior = walk.prior(self._walker(self.n_threads))
+        by_item = np.bincount(task.seen.indices, minlength=walk.n_items).astype(np.int64)
+        store = FactorStore(
+            np.zeros((len(task.user_ids), 1)),
+            np.zeros((walk.n_items, 1)),
+            task.user_ids,
+            task.item_ids,
+            counts=Counts(np.diff(task.seen.indptr).astype(np.int64), by_item),
+            item_prior=prior,
+            fitter=describe(self),
+            history=learned.history,
+            extras={"weights": weights, **walk_arrays(walk, starts)},
+        )
+        return pack(with_prior(store, 1.0), task.seen)
+
+    @classmethod
+    def _from_store(cls, store: FactorStore) -> Self:
+        name, options = store.fitter["name"], dict(store.fitter["options"])
+        if name != cls.__name__:
+            raise ValueError(
+                f"the store is of {name}, not {cls.__name__}; mfrank.load loads any model"
+            )
+        known = {kind.__name__: kind for kind in (cls, GBN, GBP, GFN, SquareLoss)}
+        try:
+            options["backend"] = runnable(options["backend"])
+            model: Self = restore({"name": name, "options": options}, known)
+            model._adopt(store)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the {name} saved with the store is damaged: {error}") from error
+        return model

@@ -1,0 +1,47 @@
+"""The state of learning a supervised PageRank: best weights so far and history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.models.factor_model import Callback
+from mfrank.models.progress import follow
+from mfrank.pagerank import Tuned
+from mfrank.store.step import Record
+
+__all__ = ["Learned"]
+
+
+@dataclass(slots=True, eq=False)
+class Learned:
+    """The best weights so far and a record of each complete step."""
+
+    weights: NDArray[np.float64]
+    history: list[Record]
+
+    def take_up(self, steps: Iterator[Tuned], callback: Callback | None, total: int | None) -> None:
+        """Run the steps; with ``total``, their maximum number, show a progress bar."""
+        counted = map(_Counted.of, steps)
+        for tuned in (one.tuned for one in (follow(counted, total) if total else counted)):
+            self.history.append(tuned.record())
+            if tuned.is_best:
+                self.weights = tuned.weights
+            if callback and callback(tuned.step - 1, tuned.seconds, tuned.loss):
+                break
+
+
+class _Counted(NamedTuple):
+    """A step with the attributes that the progress bar reads."""
+
+    epoch: int
+    objective: float
+    tuned: Tuned
+
+    @classmethod
+    def of(cls, tuned: Tuned) -> Self:
+        return cls(tuned.step, tuned.loss, tuned)

@@ -1,0 +1,115 @@
+"""Top-K lists by the stationary probabilities of walks."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.placement import on_host
+from mfrank.arrays.row_lists import listed_on_host, union
+from mfrank.pagerank.item_walk import ItemWalk
+from mfrank.pagerank.stationary import Walker
+from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.top_k import Lists
+
+__all__ = ["walked_lists"]
+
+
+def walked_lists(
+    walk: ItemWalk,
+    starts: sp.csr_array,
+    candidates: Candidates,
+    n: int,
+    walker: Walker,
+    tolerance: float,
+    first: NDArray[np.int64] | None = None,
+) -> Lists:
+    """The ``n`` most likely items of the walk from each row of ``starts``, ties by lower row.
+
+    Parameters
+    ----------
+    walk : ItemWalk
+    starts : csr_array, shape (U, n_items)
+        Restart probabilities, one row per walk.
+    candidates : Candidates
+        Filters for U queries.
+    n : int
+        Length of a list.
+    walker : Walker
+    tolerance : float
+        > 0, largest 1-norm error of a walk's probabilities.
+    first : int64, shape (U,), optional
+        An item per row that comes first in its list unless it is filtered.
+
+    Returns
+    -------
+    Lists
+        Item rows int32 and scores float64, both (U, n); -1 and NaN after the end of a list.
+    """
+    parts, filters = [_no_lists(n)], _Filters.of(candidates)
+    for block in walk.blocks(starts.shape[0]):
+        scores = walk.rank(starts[block], tolerance, walker)
+        scores[~_allowed(filters, block, walk.n_items)] = -np.inf
+        parts.append(_best(scores, n, None if first is None else first[block]))
+    ids, listed = zip(*parts, strict=True)
+    return np.concatenate(ids), np.concatenate(listed)
+
+
+def _no_lists(n: int) -> Lists:
+    return np.empty((0, n), dtype=np.int32), np.empty((0, n))
+
+
+def _best(scores: NDArray[Any], n: int, first: NDArray[np.int64] | None) -> Lists:
+    """Best items by scores (rows, n_items), where -inf means that the item is filtered."""
+    order = -scores
+    if first is not None:
+        rows = np.flatnonzero(np.isfinite(scores[np.arange(len(first)), first]))
+        order[rows, first[rows]] = -np.inf
+    best = np.argsort(order, axis=1, kind="stable")[:, :n].astype(np.int32)
+    listed = np.take_along_axis(scores, best, axis=1)
+    missing = np.isneginf(listed)
+    best[missing], listed[missing] = -1, np.nan
+    more = ((0, 0), (0, n - best.shape[1]))
+    return (
+        np.pad(best, more, constant_values=np.int32(-1)),
+        np.pad(listed, more, constant_values=np.nan),
+    )
+
+
+class _Filters(NamedTuple):
+    """Candidates as numpy arrays, with one merged list of exclusions per row."""
+
+    only: CSR | None
+    exclude_all: NDArray[np.int32] | None
+    exclude: CSR | None
+
+    @classmethod
+    def of(cls, given: Candidates) -> _Filters:
+        only = None if given.only is None else listed_on_host(given.only)
+        every = None if given.exclude_all is None else on_host(given.exclude_all)
+        return cls(only, every, union(given.exclude))
+
+
+def _allowed(filters: _Filters, block: slice, n_items: int) -> NDArray[np.bool_]:
+    shape = block.stop - block.start, n_items
+    allowed = np.full(shape, filters.only is None)
+    if filters.only is not None:
+        allowed[_cells(filters.only, block)] = True
+    if filters.exclude_all is not None:
+        allowed[:, filters.exclude_all] = False
+    if filters.exclude is not None:
+        allowed[_cells(filters.exclude, block)] = False
+    return allowed
+
+
+def _cells(rows: CSR, block: slice) -> tuple[Any, NDArray[np.int32]]:
+    """Index of the entries of a block of rows; a single row applies to every row."""
+    if rows.n_rows == 1:
+        return slice(None), rows.indices
+    begin, end = rows.indptr[block.start], rows.indptr[block.stop]
+    counts = rows.counts[block]
+    return np.repeat(np.arange(len(counts)), counts), rows.indices[begin:end]

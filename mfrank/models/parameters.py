@@ -1,0 +1,163 @@
+"""Dataclasses of options as scikit-learn parameters and as JSON.
+
+Each hyperparameter is one dataclass field, from which the estimator, the command line and the saved
+file are built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import fields, is_dataclass, replace
+from importlib import import_module
+from reprlib import recursive_repr
+from typing import Any, Self
+
+import numpy as np
+
+from mfrank.models.shown import Fit, as_html, as_line
+
+__all__ = ["Parameters", "describe", "restore"]
+
+
+class Parameters:
+    """scikit-learn's parameter protocol for a dataclass: ``clone`` and searches work on it.
+
+    The options of a field that is itself a dataclass, such as an objective, are named
+    ``field__option``. Subclasses are declared with ``repr=False``, so that they print by
+    :mod:`mfrank.models.shown`.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the options by name; ``deep`` adds nested ones as ``outer__inner``."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+        nested = {
+            f"{name}__{f.name}": getattr(value, f.name)
+            for name, value in own.items()
+            if deep and is_dataclass(value)
+            for f in fields(value)
+        }
+        return own | nested
+
+    def set_params(self, **params: Any) -> Self:
+        """Set options by the names of :meth:`get_params`; if one is invalid, none is changed.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            A name is unknown (the message lists the known ones), or a value is invalid.
+        """
+        changed = {name: value for name, value in params.items() if "__" not in name}
+        # Set whole dataclasses first: a nested option of the same call changes the new one.
+        trial = copy(self)
+        for name, value in changed.items():
+            trial._check_known(name)
+            setattr(trial, name, value)
+        for name in params.keys() - changed.keys():
+            trial._check_known(name)
+            outer, inner = name.split("__", 1)
+            changed[outer] = replace(getattr(trial, outer), **{inner: params[name]})
+            setattr(trial, outer, changed[outer])
+        trial.__post_init__()
+        for name, value in changed.items():
+            setattr(self, name, value)
+        return self
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+
+    @recursive_repr()
+    def __repr__(self) -> str:
+        return as_line(self, self._fit_told())
+
+    def _repr_html_(self) -> str:
+        return as_html(self, self._fit_told())
+
+    def _fit_told(self) -> Fit | None:
+        """Facts about the fit to print; None before a fit."""
+        return None
+
+    def _check_known(self, name: str) -> None:
+        if name not in (known := self.get_params(deep=True)):
+            raise ValueError(
+                f"unknown parameter {name!r} for {type(self).__name__}; it has {', '.join(known)}"
+            )
+
+
+def describe(options: Any) -> dict[str, Any]:
+    """Options as JSON: ``{"name": class, "options": {field: value}}``, nested for dataclasses.
+
+    A nested class that is not mfrank's, such as the caller's own loss, is named by its import path,
+    ``"package.module:Name"``.
+    """
+    values = {f.name: _plain(getattr(options, f.name)) for f in fields(options) if f.init}
+    return {"name": type(options).__name__, "options": values}
+
+
+def restore(
+    description: Mapping[str, Any], known: Mapping[str, type[Any]], kinds: tuple[type, ...] = ()
+) -> Any:
+    """Build the object that :func:`describe` described.
+
+    Parameters
+    ----------
+    description : mapping
+    known : mapping of str to type
+        Classes that may be given by name alone.
+    kinds : tuple of types
+        A class given by its import path is imported and must be a dataclass derived from one of
+        these. By default no import path is accepted.
+
+    Raises
+    ------
+    ValueError
+        A class is unknown or cannot be imported, or does not have one of the options.
+    """
+    name, values = description["name"], dict(description["options"])
+    if ":" in name:
+        kind = _imported(name, kinds)
+    elif name in known:
+        kind = known[name]
+    else:
+        raise ValueError(f"no class {name!r} to restore; this version has {', '.join(known)}")
+    options = {f.name for f in fields(kind)}
+    if unknown := sorted(set(values) - options):
+        raise ValueError(f"{name} has no option {unknown[0]!r}; a newer mfrank may have written it")
+    for key, value in values.items():
+        if isinstance(value, Mapping) and set(value) == {"name", "options"}:
+            values[key] = restore(value, known, kinds)
+    return kind(**values)
+
+
+def _imported(path: str, kinds: tuple[type, ...]) -> type[Any]:
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"class {path!r} cannot be imported ({error}): define it at the top of a module that "
+            "Python can import, or load the factors alone with mfrank.FactorStore.load"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, kinds) and is_dataclass(found)):
+        wanted = ", ".join(kind.__name__ for kind in kinds)
+        raise ValueError(f"{path!r} must be a dataclass derived from {wanted}; got {found}")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        kind = type(value)
+        own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+        path = kind.__name__ if own else f"{kind.__module__}:{kind.__qualname__}"
+        return {**describe(value), "name": path}
+    if isinstance(value, np.random.Generator):
+        return None  # its state has advanced, so no seed would reproduce it
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, type | np.dtype):
+        return np.dtype(value).name
+    return value

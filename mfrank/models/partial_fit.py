@@ -1,0 +1,119 @@
+"""Write newly solved rows into a store: one side's factors, ids, counts and seen entries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays.distinct import distinct
+from mfrank.backends import Factors
+from mfrank.data.counts import Counts
+from mfrank.data.ids import Ids
+from mfrank.data.labels import objects
+from mfrank.retrieval.queries import Rows, check_rows
+from mfrank.retrieval.sides import Raw, Side, is_single
+from mfrank.store.factors import FactorStore
+
+__all__ = ["grown", "refit"]
+
+_MOST_ROWS = 2**31
+
+
+def grown(side: Side, raw: Raw) -> tuple[Ids, Rows]:
+    """Add the unknown ids of ``raw`` to a side; return all ids and the rows of those in ``raw``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An id occurs twice, or new row numbers leave a gap in the numbering.
+    """
+    argument = f"{side.name}ids"
+    many = [raw] if is_single(raw) else raw
+    if side.ids.table is None or side.by_row:
+        ids, rows = _continued(side, check_rows(many, _MOST_ROWS, argument), argument)  # type: ignore[arg-type]
+    else:
+        rows = side.find(many, argument, missing=-1)
+        labels = list(dict.fromkeys(objects(many)[rows < 0]))  # type: ignore[arg-type]
+        ids = Ids.of(objects([*side.ids.labels, *labels])) if labels else side.ids
+        rows = ids.rows(many)  # type: ignore[arg-type]
+    if len(distinct(rows)) < len(rows):
+        raise ValueError(f"{argument} must not repeat")
+    return ids, rows
+
+
+def _continued(side: Side, rows: Rows, argument: str) -> tuple[Ids, Rows]:
+    known = len(side.ids)
+    added = np.setdiff1d(rows, np.arange(known))
+    if side.ids.table is not None and len(added):
+        raise ValueError(
+            f"{argument}: row {added[0]} is new, and new {side.name}s need ids; by_row=True "
+            f"accepts known {side.name}s only"
+        )
+    if not np.array_equal(added, np.arange(known, known + len(added))):
+        raise ValueError(
+            f"{argument}: new {side.name}s must continue the numbering from {known}, got {added[0]}"
+        )
+    return (Ids.numbered(known + len(added)) if len(added) else side.ids), rows
+
+
+def refit(
+    store: FactorStore,
+    seen: sp.csr_array | None,
+    side: str,
+    ids: Ids,
+    rows: Rows,
+    given: sp.csr_array,
+    solved: Factors,
+) -> tuple[FactorStore, sp.csr_array | None]:
+    """Replace or add rows of one side; return the new store and seen entries.
+
+    Parameters
+    ----------
+    store : FactorStore
+        The model's store.
+    seen : csr_array, shape (n_users, n_items), or None
+        The model's seen entries.
+    side : {"user", "item"}
+    ids : Ids
+        All ids of the side, including the new ones.
+    rows : int64, shape (R,)
+        Rows of the side to write, no row twice.
+    given : csr_array, shape (R, rows of the other side)
+        The interactions from which the rows were solved.
+    solved : shape (R, K)
+        The factors of these rows.
+    """
+    before = store.known_counts
+    by_item, size, own_counts = side == "item", len(ids), np.diff(given.indptr)
+    if by_item:
+        counts = Counts(before.users, _put(before.items, size, rows, own_counts))
+        factors = _put(store.item_factors, size, rows, solved)
+        store = replace(store, item_factors=factors, item_ids=ids, counts=counts)
+    else:
+        counts = Counts(_put(before.users, size, rows, own_counts), before.items)
+        factors = _put(store.user_factors, size, rows, solved)
+        store = replace(store, user_factors=factors, user_ids=ids, counts=counts)
+    if seen is None:
+        return store, None
+    entries = _put_rows(seen.T.tocsr() if by_item else seen, size, rows, given)
+    return store, entries.T.tocsr() if by_item else entries
+
+
+def _put(array: NDArray[Any], size: int, rows: Rows, values: NDArray[Any]) -> NDArray[Any]:
+    grown = np.zeros((size, *array.shape[1:]), dtype=array.dtype)
+    grown[: len(array)] = array
+    grown[rows] = values
+    return grown
+
+
+def _put_rows(matrix: sp.csr_array, size: int, rows: Rows, values: sp.csr_array) -> sp.csr_array:
+    """Copy of a sparse matrix, extended to ``size`` rows, with ``rows`` replaced by ``values``."""
+    source = np.arange(size)
+    source[rows] = size + np.arange(len(rows))
+    empty = sp.csr_array((size - matrix.shape[0], matrix.shape[1]), dtype=matrix.dtype)
+    stacked = sp.vstack([matrix, empty, values.astype(matrix.dtype)], format="csr")
+    return sp.csr_array(stacked[source])

@@ -1,0 +1,1 @@
+"""Two-stage recommendation: a model's candidates, re-ranked by CatBoost's trees."""

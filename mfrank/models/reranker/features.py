@@ -1,0 +1,123 @@
+"""Features of a (user, item) pair that the second stage computes from the factor store alone.
+
+They are invariant to a rotation of the factors, so trees trained on one fit can be used with
+another fit of the same objective.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.retrieval.top_k import score
+from mfrank.store.factors import FactorStore
+
+__all__ = ["FEATURES", "Askers", "FirstLists", "pair_features"]
+
+FEATURES = (
+    "score",
+    "rank",
+    "score_in_list",
+    "user_count",
+    "item_count",
+    "prior",
+    "cosine",
+    "user_norm",
+    "item_norm",
+)
+"""Columns of :func:`pair_features`, in their order."""
+
+
+class Askers(NamedTuple):
+    """The U users of a call.
+
+    Attributes
+    ----------
+    factors : float32 or float64, shape (U, K)
+    counts : int64, shape (U,)
+        Number of items of each user.
+    """
+
+    factors: NDArray[Any]
+    counts: NDArray[np.int64]
+
+
+class FirstLists(NamedTuple):
+    """The first stage's lists of C candidates.
+
+    Attributes
+    ----------
+    rows : int64, shape (U, C)
+        Item rows by descending score, -1 after the end of a list.
+    scores : float32 or float64, shape (U, C)
+        NaN after the end of a list.
+    """
+
+    rows: NDArray[np.int64]
+    scores: NDArray[Any]
+
+    @property
+    def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """User (0..U-1) and position of every listed item, list by list."""
+        users, places = np.nonzero(self.rows >= 0)
+        return users, places
+
+
+def pair_features(store: FactorStore, askers: Askers, lists: FirstLists) -> NDArray[np.float32]:
+    """Features of every (user, listed item) pair, float32, shape (pairs, 9), list by list.
+
+    =============  ===============================================================================
+    score          first-stage score, biases included
+    rank           position in the list, from 0
+    score_in_list  (score - mean of the list) / standard deviation of the list; 0 if that is 0
+    user_count     log(1 + number of items of the user)
+    item_count     log(1 + number of users of the item)
+    prior          ``store.item_prior``, or the item's fraction of all interactions if that is None
+    cosine         cosine of the user's and the item's factors, 0 if either is zero
+    user_norm      norm of the user's factors
+    item_norm      norm of the item's factors
+    =============  ===============================================================================
+
+    Raises
+    ------
+    ValueError
+        The store has no counts.
+    """
+    users, places = lists.pairs
+    items = lists.rows[users, places]
+    user_norms = np.linalg.norm(askers.factors, axis=1)[users]
+    item_norms = np.linalg.norm(store.item_factors, axis=1)[items]
+    products = score(askers.factors, store.item_factors, users, items)
+    lengths = user_norms * item_norms
+    columns = {
+        "score": lists.scores[users, places],
+        "rank": places,
+        "score_in_list": _in_list(lists.scores)[users, places],
+        "user_count": np.log1p(askers.counts)[users],
+        "item_count": np.log1p(store.known_counts.items)[items],
+        "prior": _prior(store)[items],
+        "cosine": np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0),
+        "user_norm": user_norms,
+        "item_norm": item_norms,
+    }
+    return np.column_stack([columns[name] for name in FEATURES]).astype(np.float32)
+
+
+def _in_list(scores: NDArray[Any]) -> NDArray[np.float64]:
+    """Scores standardized within each list; NaN stays NaN."""
+    listed = ~np.isnan(scores)
+    lengths = np.maximum(listed.sum(axis=1, keepdims=True), 1)
+    wide = scores.astype(np.float64)
+    centered = wide - np.where(listed, wide, 0).sum(axis=1, keepdims=True) / lengths
+    deviation = np.sqrt(np.where(listed, centered**2, 0).sum(axis=1, keepdims=True) / lengths)
+    standardized: NDArray[np.float64] = centered / np.where(deviation > 0, deviation, 1)
+    return standardized
+
+
+def _prior(store: FactorStore) -> NDArray[Any]:
+    if store.item_prior is not None:
+        return store.item_prior
+    counts = store.known_counts.items
+    return counts / max(1, int(counts.sum()))

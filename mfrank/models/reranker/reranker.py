@@ -1,0 +1,331 @@
+"""The estimator of two-stage recommendation."""
+
+from __future__ import annotations
+
+import os
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.arrays.checks import check_above_zero, check_count
+from mfrank.arrays.random import Seed, generator
+from mfrank.arrays.threads import check_threads
+from mfrank.models.parameters import Parameters, describe
+from mfrank.models.reranker import saving, trees
+from mfrank.models.reranker.features import FEATURES, Askers, FirstLists
+from mfrank.models.reranker.given_features import GivenFeatures
+from mfrank.models.reranker.held_out import Found, HeldOut, in_rows_of
+from mfrank.models.reranker.pairs import blocks, described, training_pairs
+from mfrank.models.shown import Fit
+from mfrank.retrieval.answers import Answer
+from mfrank.retrieval.recommender import NotFittedError, Recommender
+from mfrank.retrieval.seen import Seen
+from mfrank.retrieval.sides import Matrix, Raw, given_rows, is_single, sides
+
+__all__ = ["Reranker"]
+
+
+class _Fitted(NamedTuple):
+    """The result of a fit: CatBoost's model, the caller's feature tables, and statistics."""
+
+    trees: Any
+    given: GivenFeatures
+    found: Found
+
+
+@dataclass(eq=False, repr=False)
+class Reranker(Parameters):
+    """Re-rank a fitted model's best items by CatBoost's gradient-boosted trees.
+
+    The first stage, any fitted model, recommends its best ``candidates`` items to each user. The
+    second stage scores them by trees, trained on interactions held out of the first stage to
+    maximize a ranking metric directly (StochasticRank). Its inputs are features computed from the
+    factor store (:func:`mfrank.models.reranker.features.pair_features`) and the caller's own
+    features of users and items, which add information that the first stage does not have.
+
+    The second stage only reorders the candidates. Held-out items that are not candidates do not
+    take part in the training, nor do users without a held-out candidate. Recommendations cannot
+    contain such items either, so an evaluation counts them as missed; :attr:`found` counts them.
+
+    Parameters
+    ----------
+    model : Recommender
+        The fitted first stage. For a store, pass ``Recommender.of(store)``.
+    candidates : int, default 100
+        Number of items per user to re-rank, >= 2. It is the maximum ``N``.
+    loss : str, default "StochasticRank:metric=NDCG;top=20"
+        A ranking loss of CatBoost with its parameters. StochasticRank runs on one thread and its
+        time grows with ``top``; "YetiRank" and especially "QueryRMSE" are faster.
+    iterations : int, default 100
+        Number of trees, >= 1.
+    learning_rate : float, default 0.1
+        Step size of the boosting, > 0.
+    depth : int, default 6
+        Depth of a tree, 1 to 16 (CatBoost's default).
+    random_state : int, numpy.random.Generator or None, default None
+        Seed of CatBoost. With catboost 1.2.10 the same seed gave the same scores, bit by bit, on
+        1, 2 and 3 threads. This depends on CatBoost; other versions or processors may differ.
+    n_threads : int, default 0
+        Threads of a fit; 0 uses every core.
+
+    References
+    ----------
+    Ustimenko & Prokhorenkova 2020, *StochasticRank: Global Optimization of Scale-Free Discrete
+    Functions*.
+    """
+
+    model: Recommender
+    candidates: int = 100
+    loss: str = "StochasticRank:metric=NDCG;top=20"
+    iterations: int = 100
+    learning_rate: float = 0.1
+    depth: int = 6
+    random_state: Seed = None
+    n_threads: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, Recommender):
+            raise TypeError(
+                "model must be a model of mfrank, such as mfrank.ALS, or Recommender.of(store); "
+                f"got {self.model!r}"
+            )
+        for name, least in (("candidates", 2), ("iterations", 1), ("depth", 1)):
+            check_count(name, getattr(self, name), least)
+        check_threads(self.n_threads)
+        if not isinstance(self.loss, str):
+            raise TypeError(f"loss must be a str such as 'YetiRank', got {self.loss!r}")
+        check_above_zero(learning_rate=self.learning_rate)
+        generator(self.random_state)
+
+    def fit(
+        self,
+        train: Any,
+        valid: Any,
+        *,
+        user_features: ArrayLike | None = None,
+        item_features: ArrayLike | None = None,
+    ) -> Self:
+        """Train the trees; the first stage does not change.
+
+        Parameters
+        ----------
+        train : Interactions, scipy sparse matrix (users x items), or DataFrame
+            The data that the first stage was fitted on; these items are not candidates.
+        valid : Interactions, scipy sparse matrix, or DataFrame
+            Interactions held out of the first stage. Entries above 0 that are not in ``train`` are
+            relevant, all equally; users unknown to the model are skipped. Interactions and
+            DataFrames are matched by id, a sparse matrix by row.
+        user_features : real numbers, shape (n_users, any), optional
+            Additional features, a row per user of the model; NaN where unknown.
+        item_features : real numbers, shape (n_items, any), optional
+            Additional features, a row per item of the model; NaN where unknown.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ModuleNotFoundError
+            The package catboost is not installed (``pip install mfrank[rerank]``).
+        ValueError, TypeError
+            The model is not fitted, ``train`` or ``valid`` do not match it, no user is left to
+            learn from, or CatBoost refuses an option.
+        """
+        self.__post_init__()
+        store = self.model.store
+        given = GivenFeatures.of(user_features, item_features, store)
+        seed = int(generator(self.random_state).integers(2**31))
+        growth = trees.Growth(
+            self.loss, self.iterations, self.learning_rate, self.depth, seed, self.n_threads
+        )
+        trees.check(growth)
+        seen = in_rows_of(store, train, "train")
+        held_out = HeldOut.of(valid, seen, store)
+        pairs = training_pairs(
+            self.model, self.candidates, seen, held_out, given, n_threads=self.n_threads
+        )
+        grown = trees.grow(
+            growth, pairs.features, pairs.relevant, pairs.users, [*FEATURES, *given.names]
+        )
+        self._adopt(_Fitted(grown, given, pairs.found))
+        return self
+
+    @property
+    def found(self) -> Found:
+        """How many held-out items of the fit were among the candidates."""
+        return self._fitted().found
+
+    @property
+    def seen(self) -> Seen | None:
+        """The items each user has in the first stage, which lists leave out; None if unknown."""
+        return self.model.seen
+
+    def over(self, model: Recommender) -> Self:
+        """Return a copy with the same trees over another model, such as one fitted to all data.
+
+        The features are invariant to a rotation of the factors, so trees trained on a fit to part
+        of the data also serve a fit to all data with the same objective and width. Users or items
+        with features of the caller's must be the same in both.
+
+        Raises
+        ------
+        ValueError, TypeError
+            ``model`` is not a fitted recommender, or its ids differ from those of the features.
+        """
+        moved = copy(self)
+        moved.model = model
+        moved.__post_init__()
+        self._fitted().given.check(model.store)
+        return moved
+
+    def recommend(
+        self,
+        userid: Raw,
+        user_items: Matrix | None = None,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        filter_items: Any = None,
+        recalculate_user: bool = False,
+        items: Any = None,
+        *,
+        by_row: bool = False,
+        n_threads: int = 0,
+    ) -> Answer:
+        """Best items of one or many users, chosen by the first stage and ordered by the second.
+
+        Parameters, filters and padding are those of :meth:`mfrank.Recommender.recommend`. Lists
+        are sorted by the trees' scores, ties in the order of the first stage. Memory grows with
+        users times candidates.
+
+        Returns
+        -------
+        ids, scores : arrays of shape (N,) for one user, (users, N) for many
+            Scores are the trees', float64, comparable within a list only.
+
+        Raises
+        ------
+        ValueError, TypeError
+            ``N`` exceeds ``candidates``, or as in the first stage's ``recommend``.
+        """
+        fitted, store = self._fitted(), self.model.store.on_host()
+        check_count("N", N, 1)
+        if self.candidates < N:
+            raise ValueError(
+                f"N must be at most the {self.candidates} candidates of the first stage, got {N}: "
+                "fit with more candidates"
+            )
+        fitted.given.check(store)
+        ids, scores = self.model.recommend(
+            userid,
+            user_items,
+            self.candidates,
+            filter_already_liked_items,
+            filter_items,
+            recalculate_user,
+            items,
+            by_row=by_row,
+            n_threads=n_threads,
+        )
+        many = np.atleast_2d(ids)
+        lists = self._by_row(many, np.atleast_2d(scores), by_row)
+        folded = user_items if recalculate_user else None
+        askers, rows = self._askers(userid, folded, by_row, fitted.given)
+        new = np.full(lists.scores.shape, np.nan)
+        for block in blocks(len(many), self.candidates):
+            part, some = FirstLists(*(x[block] for x in lists)), Askers(*(x[block] for x in askers))
+            own = None if rows is None else rows[block]
+            features = described(store, some, part, own, fitted.given)
+            if len(features):
+                new[block][part.pairs] = trees.scores(fitted.trees, features, n_threads)
+        order = np.argsort(-new, axis=1, kind="stable")[:, :N]  # NaN sorts last
+        answer = np.take_along_axis(many, order, axis=1), np.take_along_axis(new, order, axis=1)
+        return (answer[0][0], answer[1][0]) if is_single(userid) else answer
+
+    def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path:
+        """Save both stages atomically; nothing is pickled.
+
+        The trees are saved as CatBoost's own model file (cbm). ``with_seen`` is that of
+        :meth:`mfrank.Recommender.save`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before anything is written: the folder contains anything but a saved Reranker, or an
+            option was changed to an invalid value, which :meth:`load` would refuse.
+        OSError
+            Writing fails; a Reranker saved before is still there.
+        """
+        self.__post_init__()
+        grown, given, found = self._fitted()
+        second = saving.SecondStage(trees.to_bytes(grown), given, found)
+        options = {k: v for k, v in describe(self)["options"].items() if k != "model"}
+        return saving.save(Path(folder), self.model, options, second, with_seen=with_seen)
+
+    @classmethod
+    def load(
+        cls, folder: str | os.PathLike[str], *, mmap: bool = False, verify: bool = False
+    ) -> Self:
+        """Load a Reranker saved by :meth:`save`; see :meth:`mfrank.FactorStore.load`.
+
+        Load only folders that you trust: CatBoost reads the trees, and malformed bytes can crash
+        the process, or worse. Their checksum is always verified, but that does not protect
+        against a forged folder, whose checksum is forged too.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            The folder does not exist, contains something else, or is damaged.
+        ModuleNotFoundError
+            The package catboost is not installed.
+        """
+        model, options, second = saving.load(Path(folder), mmap=mmap, verify=verify)
+        try:
+            loaded = cls(model, **options)
+            grown = trees.from_bytes(second.cbm, [*FEATURES, *second.given.names])
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{folder} is damaged: {error}") from error
+        loaded._adopt(_Fitted(grown, second.given, second.found))
+        return loaded
+
+    def _adopt(self, fitted: _Fitted) -> None:
+        self._state = fitted
+
+    def _fitted(self) -> _Fitted:
+        if not hasattr(self, "_state"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
+        return self._state
+
+    def _fit_told(self) -> Fit | None:
+        if not hasattr(self, "_state"):
+            return None
+        return Fit(f"{self._state.found.users_trained_on:,} users")
+
+    def _by_row(self, ids: NDArray[Any], scores: NDArray[Any], by_row: bool) -> FirstLists:
+        """The first stage's lists as item rows."""
+        listed = ~np.isnan(scores)
+        rows = np.full(ids.shape, -1, dtype=np.int64)
+        if listed.any():
+            rows[listed] = sides(self.model.store, by_row=by_row)[1].rows(ids[listed], "items")
+        return FirstLists(rows, scores)
+
+    def _askers(
+        self, userid: Raw, folded: Matrix | None, by_row: bool, given: GivenFeatures
+    ) -> tuple[Askers, NDArray[np.int64] | None]:
+        """The users' factors and counts, and their rows in the model if they are needed.
+
+        Without ``folded`` these are the model's; with it, they come from the users' rows of it.
+        """
+        store = self.model.store.on_host()
+        users, items = sides(store, by_row=by_row)
+        if folded is None:
+            rows = users.rows(userid, "userid")
+            return Askers(store.user_factors[rows], store.known_counts.users[rows]), rows
+        factors = np.atleast_2d(self.model.recalculate_user(userid, folded, by_row=by_row))
+        rated = given_rows(folded, userid, users, items, "user_items")
+        own = None if given.users is None else users.rows(userid, "userid")
+        return Askers(factors, np.diff(rated.indptr).astype(np.int64)), own

@@ -1,1 +1,0 @@
-"""Two-stage recommendation: a model's candidates, put in a new order by CatBoost's trees."""

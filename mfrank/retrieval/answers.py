@@ -1,0 +1,134 @@
+"""Top-K lists by ids: convert filters to row numbers, add biases, return the caller's ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays.checks import check_length
+from mfrank.arrays.interop import is_on_gpu
+from mfrank.arrays.placement import beside, on_host
+from mfrank.arrays.row_lists import Listed
+from mfrank.arrays.threads import check_threads
+from mfrank.backends import Backend, Factors
+from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.queries import Asked
+from mfrank.retrieval.sides import Raw, Side, is_single
+from mfrank.retrieval.top_k import Lists, look_up, recommend, similar
+
+__all__ = ["Answer", "Asking", "Wanted", "answer", "best", "closest"]
+
+Answer: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
+"""Ids and scores: shape (N,) for a single query id, (queries, N) for an array of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """The options of a call that all its lists share.
+
+    Attributes
+    ----------
+    n : int
+        Length of the lists, the caller's ``N``.
+    blocked, only : ids, list of lists of ids, or sparse matrix, optional
+        Ids that the lists must not contain, and the only ids that they may contain.
+    n_threads : int
+    backend : Backend
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``n`` or ``n_threads`` is not an integer in its range.
+    """
+
+    n: int
+    blocked: Any
+    only: Any
+    n_threads: int
+    backend: Backend
+
+    def __post_init__(self) -> None:
+        check_length("N", self.n)
+        check_threads(self.n_threads)
+
+    def candidates(
+        self, asked: Asked, answering: Side, seen: sp.csr_array | Listed | None = None
+    ) -> Candidates:
+        """The filters as rows of ``answering``; ``seen`` has one row per query."""
+        name = f"{answering.name}s"
+        return Candidates.of(
+            Asked.new(asked.n_queries),  # Side.filter has already picked one row per query
+            len(answering.ids),
+            user_items=seen,
+            filter_items=answering.filter(self.blocked, asked, f"filter_{name}"),
+            items=answering.filter(self.only, asked, name),
+        )
+
+
+class Asking(NamedTuple):
+    """The queries of a call with their factors (U, K) and biases (U,), next to the query ids.
+
+    Query ids on a GPU have their factors and biases there too.
+    """
+
+    asked: Asked
+    factors: Factors
+    biases: NDArray[Any] | None
+
+    @classmethod
+    def known(cls, side: Side, raw: Raw, argument: str, backend: Backend) -> Asking:
+        """Queries that are rows of the model; ValueError if an id is unknown."""
+        rows = side.rows_there(raw, argument)
+        factors = beside(look_up(rows, side.factors, backend), rows)
+        biases = side.biases
+        if biases is not None:
+            biases = beside(look_up(rows, biases, backend), rows)
+        return cls(Asked.known(rows, len(side.ids)), factors, biases)
+
+
+def best(
+    asking: Asking, answering: Side, wanted: Wanted, seen: sp.csr_array | Listed | None
+) -> Lists:
+    """Rows of the answering side with the highest scores."""
+    ids, scores = recommend(
+        asking.factors,
+        answering.factors,
+        n=wanted.n,
+        candidates=wanted.candidates(asking.asked, answering, seen),
+        item_bias=answering.biases,
+        backend=wanted.backend,
+        n_threads=wanted.n_threads,
+    )
+    if asking.biases is not None:
+        scores = scores + beside(asking.biases, scores)[:, None]
+    return ids, scores
+
+
+def closest(side: Side, raw: Raw, wanted: Wanted) -> Answer:
+    """Rows of a side with the highest cosine to its rows of the ids ``raw``."""
+    rows = side.rows_there(raw, f"{side.name}id")
+    lists = similar(
+        rows,
+        side.factors,
+        n=wanted.n,
+        directions=side.directions(),
+        candidates=wanted.candidates(Asked.known(rows, len(side.ids)), side),
+        backend=wanted.backend,
+        n_threads=wanted.n_threads,
+    )
+    return answer(lists, side, raw)
+
+
+def answer(lists: Lists, side: Side, raw: Raw) -> Answer:
+    """Convert lists to the caller's ids; a single query id gets a 1-D list.
+
+    Results are on the GPU if the query ids ``raw`` are and the result ids are row numbers;
+    otherwise on the host.
+    """
+    on_gpu = is_on_gpu(raw) and side.speaks_rows
+    rows, scores = (beside(each, raw) if on_gpu else on_host(each) for each in lists)
+    ids = side.answer(rows)
+    return (ids[0], scores[0]) if is_single(raw) else (ids, scores)

@@ -1,0 +1,267 @@
+"""Top-K lists, similar rows and scores of pairs, from plain factor arrays.
+
+All functions work on row numbers; :class:`mfrank.Recommender` adds ids and fold-in. To list users
+for an item, call :func:`recommend` with the sides swapped. Arrays may be on the host or on a GPU;
+results are where the queries are. A backend that cannot read an array there gets a copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.arrays.checks import check_length
+from mfrank.arrays.interop import as_array, is_on_gpu
+from mfrank.arrays.placement import beside, empty_beside, reachable, readable
+from mfrank.arrays.threads import check_threads
+from mfrank.arrays.unit_rows import directions_of
+from mfrank.backends import Backend, Factors, choose
+from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.queries import Rows, check_rows_there
+
+__all__ = ["Lists", "look_up", "nearest", "recommend", "score", "similar"]
+
+Lists: TypeAlias = tuple[NDArray[np.int32], NDArray[Any]]
+"""Item rows and scores, both (n_queries, n), padded with row -1 and score NaN at the end."""
+
+_PAIRS_AT_ONCE = 1 << 16
+
+
+def recommend(
+    queries: Factors,
+    item_factors: Factors,
+    *,
+    n: int = 10,
+    candidates: Candidates | None = None,
+    item_bias: NDArray[Any] | None = None,
+    backend: Backend | None = None,
+    n_threads: int = 0,
+) -> Lists:
+    """Exact best ``n`` items of each query, by descending score, ties by lower row.
+
+    Items of a list are distinct and pass its filters.
+
+    Parameters
+    ----------
+    queries : shape (U, K)
+        Factors of the queries.
+    item_factors : float32 or float64, shape (N, K)
+        Scores are ``queries @ item_factors.T + item_bias``, in this dtype.
+    n : int, default 10
+        Length of a list, >= 1; it may exceed N.
+    candidates : Candidates, optional
+        Filters of the lists; default every item.
+    item_bias : shape (N,), optional
+        Added to every query's scores.
+    backend : Backend, optional
+        Where to compute; default ``choose("auto")``, the fastest CPU backend.
+    n_threads : int, default 0
+        0 uses every core this process may use. The result does not depend on it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``n`` is not an integer >= 1, ``queries`` or ``item_bias`` has the wrong shape, or
+        ``candidates`` is for another number of queries or items.
+    """
+    check_length("n", n)
+    check_threads(n_threads)
+    candidates = candidates or Candidates()
+    backend = backend or choose()
+    item_factors = as_array(item_factors, "item_factors")
+    queries = _as_queries(queries, item_factors, "queries")
+    candidates.check(len(queries), len(item_factors))
+    if item_bias is not None:
+        item_bias = _contiguous(as_array(item_bias, "item_bias"), item_factors.dtype)
+        if item_bias.shape != (len(item_factors),):
+            raise ValueError(
+                f"item_bias must have {len(item_factors)} values, got shape {item_bias.shape}"
+            )
+    placed_queries, placed_items = (
+        reachable(array, backend.place)
+        for array in (queries, _contiguous(item_factors, item_factors.dtype))
+    )
+    ids, scores = backend.top_k(
+        placed_queries,
+        placed_items,
+        int(n),
+        item_bias=None if item_bias is None else beside(item_bias, placed_items),
+        exclude=candidates.exclude,
+        exclude_all=candidates.exclude_all,
+        candidates=candidates.only,
+        n_threads=n_threads,
+    )
+    return beside(ids, queries), beside(scores, queries)
+
+
+def nearest(
+    vectors: ArrayLike,
+    factors: Factors,
+    *,
+    n: int = 10,
+    candidates: Candidates | None = None,
+    directions: Factors | None = None,
+    backend: Backend | None = None,
+    n_threads: int = 0,
+) -> Lists:
+    """Exact ``n`` rows of ``factors`` with the highest cosine to each vector.
+
+    The cosine with a zero vector is 0. Other parameters and errors are those of :func:`recommend`.
+
+    Parameters
+    ----------
+    vectors : shape (U, K)
+    factors : float32 or float64, shape (N, K)
+    directions : shape (N, K), optional
+        The factors normalized by :func:`mfrank.arrays.unit_rows.directions_of`, if already
+        computed.
+
+    Raises
+    ------
+    ValueError
+        ``vectors`` has the wrong shape or contains NaN or infinity.
+    """
+    backend, factors = backend or choose(), as_array(factors, "factors")
+    queries = _as_queries(vectors, factors, "vectors")
+    _check_finite(queries, "vectors")
+    if directions is None:
+        directions = directions_of(backend.place(factors))
+    ids, scores = recommend(
+        directions_of(backend.place(queries)),
+        directions,
+        n=n,
+        candidates=candidates,
+        backend=backend,
+        n_threads=n_threads,
+    )
+    return beside(ids, queries), beside(scores, queries)
+
+
+def similar(
+    rows: ArrayLike,
+    factors: Factors,
+    *,
+    n: int = 10,
+    candidates: Candidates | None = None,
+    directions: Factors | None = None,
+    backend: Backend | None = None,
+    n_threads: int = 0,
+) -> Lists:
+    """Exact ``n`` rows of ``factors`` with the highest cosine to each of the given rows.
+
+    A row comes first in its own list, with score 1 (0 if its factors are zero), even if others
+    have the same direction, unless it is filtered. Other parameters are those of :func:`nearest`.
+
+    Parameters
+    ----------
+    rows : integers, shape (U,)
+        Rows of ``factors``.
+    candidates : Candidates, optional
+        Filters of the lists, which apply to the row itself, too.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``rows`` are not rows of ``factors``; or as in :func:`recommend`.
+    """
+    check_length("n", n)
+    check_threads(n_threads)
+    factors = as_array(factors, "factors")
+    own = check_rows_there(rows, len(factors), "rows")
+    backend, candidates = backend or choose(), candidates or Candidates()
+    candidates.check(len(own), len(factors))
+    if directions is None:
+        directions = directions_of(backend.place(factors))
+    itself = look_up(own, directions, backend)
+    _check_finite(itself, "factors of rows")
+    ids, scores = recommend(
+        itself,
+        directions,
+        n=n,
+        candidates=candidates.without(own, len(factors)),
+        backend=backend,
+        n_threads=n_threads,
+    )
+    kept = np.flatnonzero(beside(candidates.allow(own), ids))
+    ids[kept, 1:], scores[kept, 1:] = ids[kept, :-1], scores[kept, :-1]
+    ids[kept, 0], scores[kept, 0] = beside(own, ids)[kept], (itself[kept] != 0).any(axis=1)
+    return beside(ids, own), beside(scores, own)
+
+
+def score(
+    user_factors: Factors,
+    item_factors: Factors,
+    users: ArrayLike,
+    items: ArrayLike,
+    *,
+    item_bias: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Scores of user ``users[j]`` for item ``items[j]``, shape (P,), in the factors' dtype.
+
+    They are computed on the device of the factors and returned on that of ``users``.
+
+    Parameters
+    ----------
+    user_factors, item_factors : shape (M, K) and (N, K)
+    users, items : integers, shape (P,)
+        Rows of ``user_factors`` and ``item_factors``.
+    item_bias : shape (N,), optional
+        Added to the scores.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``users`` or ``items`` are not rows, or differ in length.
+    """
+    given_users = check_rows_there(users, len(user_factors), "users")
+    user_rows = beside(given_users, user_factors)
+    item_rows = beside(check_rows_there(items, len(item_factors), "items"), item_factors)
+    if len(user_rows) != len(item_rows):
+        raise ValueError(
+            "users and items must have one length, one item per user; "
+            f"got {len(user_rows)} users and {len(item_rows)} items"
+        )
+    scores = empty_beside(item_factors, (len(user_rows),))
+    for begin in range(0, len(user_rows), _PAIRS_AT_ONCE):
+        part = slice(begin, begin + _PAIRS_AT_ONCE)
+        u, i = user_factors[user_rows[part]], item_factors[item_rows[part]]
+        scores[part] = np.einsum("ek,ek->e", u, i)
+    if item_bias is not None:
+        scores += beside(item_bias, scores)[item_rows].astype(scores.dtype)
+    return beside(scores, given_users)
+
+
+def look_up(rows: Rows, table: Factors, backend: Backend) -> Factors:
+    """Rows of a table; the table itself, not a copy, if ``rows`` are all rows in order.
+
+    For rows on a GPU, the table is first placed where the backend keeps factors.
+    """
+    placed = backend.place(table) if is_on_gpu(rows) else table
+    if len(rows) == len(placed) and bool((rows == np.arange(len(rows), like=rows)).all()):
+        return placed
+    found: Factors = placed[beside(rows, placed)]
+    return found
+
+
+def _as_queries(vectors: ArrayLike, factors: Factors, name: str) -> Factors:
+    queries = _contiguous(as_array(vectors, name), factors.dtype)
+    if queries.ndim != 2 or queries.shape[1] != factors.shape[1]:
+        raise ValueError(
+            f"{name} must have shape (n_queries, {factors.shape[1]}), got {queries.shape}"
+        )
+    return queries
+
+
+def _check_finite(vectors: Factors, name: str) -> None:
+    if not np.isfinite(vectors).all():
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+
+
+def _contiguous(array: Any, dtype: np.dtype[Any]) -> Factors:
+    """The array as C-contiguous, aligned and of the dtype, on the device where it is."""
+    if isinstance(array, np.ndarray):
+        return readable(array, dtype)
+    found: Factors = np.ascontiguousarray(array, dtype=dtype, like=array)
+    return found

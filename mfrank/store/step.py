@@ -1,0 +1,44 @@
+"""The state an engine yields after each epoch, for progress, early stopping and checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+__all__ = ["Record", "Step"]
+
+Record = dict[str, float | int | None]
+"""The record of an epoch in a history."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """The state after a complete epoch.
+
+    Attributes
+    ----------
+    epoch : int
+        Number of complete epochs of this fit, from 1.
+    seconds : float
+        Wall-clock seconds of the epoch; the first epoch of ALS includes its preparation. Time that
+        the consumer spends between epochs is not counted.
+    objective : float or None
+        Value of the training objective; None if it is not tracked.
+    user_factors, item_factors : shape (n_users, factors) and (n_items, factors)
+        The factors, where the backend keeps them; the engine does not modify them again.
+    item_biases, user_biases : shape (n_items,) and (n_users,), optional
+    """
+
+    epoch: int
+    seconds: float
+    objective: float | None
+    user_factors: NDArray[Any]
+    item_factors: NDArray[Any]
+    item_biases: NDArray[Any] | None = None
+    user_biases: NDArray[Any] | None = None
+
+    def record(self) -> Record:
+        """The step without its arrays, as stored in a history."""
+        return {"epoch": self.epoch, "seconds": self.seconds, "objective": self.objective}

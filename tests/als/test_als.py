@@ -1,0 +1,143 @@
+"""The ALS engine: monotone, interruptible, and nothing but its half-steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from problems import OBJECTIVES, solve_plainly, toy
+
+import mfrank
+from mfrank.als.engine import HalfSteps, als, refuse_dislikes
+from mfrank.als.quadratic import QuadraticObjective
+from mfrank.als.spectral import random_factors
+from mfrank.arrays.csr import CSR
+from mfrank.backends import choose, reference
+from mfrank.backends.row_problem import Gram
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.counts import Counts
+from mfrank.store.step import Step
+
+
+def run(
+    objective: QuadraticObjective,
+    matrix: sp.csr_array,
+    iterations: int = 4,
+    backend: object = reference,
+    dtype: str = "float64",
+    **options: object,
+) -> Iterator[Step]:
+    users, items = matrix.shape
+    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=items))
+    steps = HalfSteps(objective, counts, backend, SolveOptions(**options))  # type: ignore[arg-type]
+    rng = np.random.default_rng(0)
+    return als(
+        CSR.from_scipy(matrix, dtype),
+        CSR.from_scipy(sp.csr_array(matrix.T), dtype),
+        steps,
+        random_factors((users, 4), rng, dtype),
+        random_factors((items, 4), rng, dtype),
+        iterations=iterations,
+        track_objective=True,
+    )
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_objective_never_rises(name: str) -> None:
+    values = [step.objective for step in run(OBJECTIVES[name], toy(20, 15), iterations=6)]
+    assert all(b <= a + 1e-9 * abs(a) for a, b in pairwise(values))
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("solver", ["auto", "cholesky", "cg"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_default_backend_follows_the_reference(name: str, solver: str, dtype: str) -> None:
+    matrix = toy(20, 15)
+    exact = list(run(OBJECTIVES[name], matrix))
+    options = {"solver": solver, "cg_steps": 50, "cg_tolerance": 1e-10}
+    fast = list(run(OBJECTIVES[name], matrix, backend=choose(), dtype=dtype, **options))
+    tolerance = 1e-3 if dtype == "float32" else 1e-7
+    for a, b in zip(exact, fast, strict=True):
+        assert b.objective == pytest.approx(a.objective, rel=tolerance)
+        assert b.user_factors.dtype == dtype
+        np.testing.assert_allclose(
+            b.user_factors @ b.item_factors.T, a.user_factors @ a.item_factors.T, atol=tolerance
+        )
+
+
+def test_user_factors_answer_the_item_factors_beside_them() -> None:
+    matrix = toy()
+    objective = mfrank.RG2()
+    *_, last = run(objective, matrix)
+    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=7))
+    steps = HalfSteps(objective, counts, reference, SolveOptions())  # type: ignore[arg-type]
+    problem = objective.user_problem(CSR.from_scipy(matrix, "f8"), counts)
+    gram = steps.item_gram(last.item_factors)
+    shared = Gram(gram.matrix, objective.target * gram.vector)
+    again = solve_plainly(problem, last.item_factors, shared)
+    np.testing.assert_allclose(again, last.user_factors, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_the_objective_tracked_is_the_objective(name: str, solver: str) -> None:
+    """It is put together from the half-steps' gains; term by term it is the same."""
+    matrix, objective = toy(20, 15), OBJECTIVES[name]
+    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=15))
+    steps = HalfSteps(objective, counts, choose(), SolveOptions())
+    users = objective.user_problem(CSR.from_scipy(matrix, "f8"), counts)
+    items = objective.item_problem(CSR.from_scipy(sp.csr_array(matrix.T), "f8"), counts)
+    for step in run(objective, matrix, backend=choose(), solver=solver):
+        value = steps.value(users, items, step.user_factors, step.item_factors)
+        assert step.objective == pytest.approx(value, rel=1e-9)
+
+
+def test_an_exception_leaves_the_last_complete_epoch() -> None:
+    calls = 0
+
+    def interrupted(*arguments: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        gain = reference.solve_rows(*arguments, **more)
+        if calls == 7:  # the user step of the third epoch has written its output
+            raise KeyboardInterrupt
+        return gain
+
+    backend = SimpleNamespace(**vars(reference) | {"solve_rows": interrupted})
+    undisturbed = list(run(mfrank.IALS(), toy(), iterations=2))
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        seen.extend(run(mfrank.IALS(), toy(), backend=backend))
+    # extend() keeps what it got before the exception.
+    assert [step.epoch for step in seen] == [1, 2]
+    for a, b in zip(seen, undisturbed, strict=True):
+        np.testing.assert_array_equal(a.user_factors, b.user_factors)
+        np.testing.assert_array_equal(a.item_factors, b.item_factors)
+
+
+def test_empty_users_get_zero_factors() -> None:
+    *_, last = run(mfrank.RG2(), toy())
+    assert not last.user_factors[9 // 2].any()
+    *_, last = run(mfrank.WRMF(), toy())
+    assert not last.user_factors[9 // 2].any()
+    assert not last.item_factors[7 // 3].any()
+
+
+def test_unseen_items_are_pushed_to_the_background_target_by_rg2() -> None:
+    """A zero vector would score 0, above nearly every unobserved cell, whose target is -1."""
+    *_, last = run(mfrank.RG2(alpha=0.0, regularization=1e-3), toy(), iterations=10)
+    scores = last.user_factors @ last.item_factors.T
+    seen_users = toy().toarray().any(1)
+    assert (scores[seen_users, 7 // 3] < -0.5).all()
+
+
+def test_dislikes_are_refused_where_they_mean_nothing() -> None:
+    values = toy(values="dislikes").data
+    refuse_dislikes(mfrank.WRMF(), values)
+    with pytest.raises(ValueError, match=r"negative values.*RG2 does not support dislikes"):
+        refuse_dislikes(mfrank.RG2(), values)

@@ -1,0 +1,159 @@
+"""Every objective is the loss its docstring prints, and every half-step its exact minimum."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from problems import OBJECTIVES, gradient, stated_loss, toy
+
+import mfrank
+from mfrank.als.engine import HalfSteps
+from mfrank.als.quadratic import QuadraticObjective
+from mfrank.arrays.csr import CSR
+from mfrank.backends import choose
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.counts import Counts
+
+FACTORS = 3
+
+
+class Fit:
+    """A toy fit of one objective on the reference backend, in float64."""
+
+    def __init__(self, objective: QuadraticObjective, matrix: sp.csr_array, seed: int = 1) -> None:
+        rng = np.random.default_rng(seed)
+        users, items = matrix.shape
+        counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=items))
+        self.steps = HalfSteps(objective, counts, choose("reference"), SolveOptions())
+        self.users = objective.user_problem(CSR.from_scipy(matrix, np.float64), counts)
+        transposed = sp.csr_array(matrix.T)
+        self.items = objective.item_problem(CSR.from_scipy(transposed, np.float64), counts)
+        self.p = rng.normal(size=(users, FACTORS))
+        self.q = rng.normal(size=(items, FACTORS))
+        self.loss = stated_loss(objective, matrix.toarray())
+
+    def solve_users(self) -> None:
+        self.steps.solve_users(self.users, self.q, self.p)
+
+    def solve_items(self) -> None:
+        self.p, self.q = self.steps.solve_items(self.items, self.p, self.q)
+
+    def value(self) -> float:
+        return self.steps.value(self.users, self.items, self.p, self.q)
+
+
+def cases() -> list[pytest.param]:
+    dislikes = pytest.param(OBJECTIVES["wrmf"], "dislikes", id="wrmf dislikes")
+    weak = pytest.param(OBJECTIVES["wrmf below one"], "dislikes", id="wrmf weak dislikes")
+    hu = pytest.param(OBJECTIVES["wrmf hu"], "dislikes", id="wrmf hu dislikes")
+    likes = [pytest.param(o, "counts", id=name) for name, o in OBJECTIVES.items()]
+    return [*likes, dislikes, weak, hu]
+
+
+@pytest.mark.parametrize(("objective", "values"), cases())
+def test_value_is_the_stated_loss(objective: QuadraticObjective, values: str) -> None:
+    fit, other = (Fit(objective, toy(values=values), seed) for seed in (1, 2))
+    # The printed RGx leaves a constant out: compare differences.
+    expected = fit.loss(fit.p, fit.q) - other.loss(other.p, other.q)
+    assert fit.value() - other.value() == pytest.approx(expected, rel=1e-9)
+    if not isinstance(objective, mfrank.RGXPrinted):
+        assert fit.value() == pytest.approx(fit.loss(fit.p, fit.q), rel=1e-9)
+
+
+@pytest.mark.parametrize(("objective", "values"), cases())
+def test_half_steps_zero_the_gradient(objective: QuadraticObjective, values: str) -> None:
+    fit = Fit(objective, toy(values=values))
+    before = np.abs(gradient(lambda p: fit.loss(p, fit.q), fit.p)).max()
+    fit.solve_users()
+    assert np.abs(gradient(lambda p: fit.loss(p, fit.q), fit.p)).max() < 1e-7 * before
+    before = np.abs(gradient(lambda q: fit.loss(fit.p, q), fit.q)).max()
+    fit.solve_items()
+    assert np.abs(gradient(lambda q: fit.loss(fit.p, q), fit.q)).max() < 1e-7 * before
+
+
+@pytest.mark.parametrize(("objective", "values"), cases())
+def test_half_steps_never_raise_the_loss(objective: QuadraticObjective, values: str) -> None:
+    fit = Fit(objective, toy(12, 10, values=values))
+    values_seen = [fit.value()]
+    for _ in range(4):
+        fit.solve_items()
+        values_seen.append(fit.value())
+        fit.solve_users()
+        values_seen.append(fit.value())
+    scale = max(1.0, abs(values_seen[-1]))
+    assert all(b <= a + 1e-10 * scale for a, b in pairwise(values_seen))
+    assert values_seen[-1] < values_seen[0]
+
+
+@pytest.mark.parametrize("kind", [mfrank.RG2, mfrank.RGX])
+def test_rg_is_the_softmax_to_second_order(kind: type[mfrank.RG2]) -> None:
+    """log-sum-exp about 0: RGx has all of the second order, RG2 all but the squared mean."""
+    r = toy(values="ones").toarray()
+    n, items = r.sum(1), r.shape[1]
+    loss = stated_loss(kind(alpha=0.0, regularization=0.0), r)
+    rng = np.random.default_rng(0)
+    p, q = rng.normal(size=(len(r), FACTORS)), rng.normal(size=(items, FACTORS))
+
+    def error(scale: float) -> float:
+        s = scale * p @ q.T
+        softmax = -(r * s).sum() + (n * (np.log(np.exp(s).sum(1)) - np.log(items))).sum()
+        if kind is mfrank.RG2:
+            softmax += 0.5 * (n * s.mean(1) ** 2).sum()
+        rg = loss(scale * p, q) - loss(0 * p, q)
+        return abs(rg - softmax)
+
+    # A third-order error falls a thousandfold where the scores fall tenfold.
+    assert error(1e-2) < 2e-3 * error(1e-1)
+    assert error(1e-1) < 2e-2
+
+
+def test_printed_and_exact_rgx_differ() -> None:
+    matrix = toy(values="ones")
+    exact, printed = mfrank.RGX(alpha=0.0), mfrank.RGXPrinted(alpha=0.0, beta=1 / matrix.shape[1])
+    fits = [Fit(o, matrix) for o in (exact, printed)]
+    for fit in fits:
+        fit.solve_users()
+    assert np.abs(fits[0].p - fits[1].p).max() > 1e-2
+
+
+def test_pure_rg2_of_the_paper_in_closed_form() -> None:
+    """One factorization serves all users and one all items (algorithms after Eqs. 36 to 39)."""
+    r, lam = toy(values="ones").toarray(), 0.1
+    r[r.sum(1) == 0, 0] = 1
+    fit = Fit(mfrank.RG2(alpha=0.0, regularization=lam), sp.csr_array(r))
+    n, items = r.sum(1), r.shape[1]
+    fit.solve_users()
+    shared = fit.q.T @ fit.q + lam * items * np.eye(FACTORS)
+    right = (items / n)[:, None] * (r @ fit.q) - fit.q.sum(0)
+    np.testing.assert_allclose(fit.p, np.linalg.solve(shared, right.T).T, rtol=1e-10)
+    fit.solve_items()
+    weighted = n[:, None] * fit.p
+    shared = fit.p.T @ weighted + lam * n.sum() * np.eye(FACTORS)
+    right = items * (r.T @ fit.p) - weighted.sum(0)
+    np.testing.assert_allclose(fit.q, np.linalg.solve(shared, right.T).T, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: mfrank.WRMF(alpha=-1), "alpha"),
+        (lambda: mfrank.WRMF(regularization=float("nan")), "regularization"),
+        (lambda: mfrank.WRMF(confidence="r"), "confidence"),  # type: ignore[arg-type]
+        (lambda: mfrank.IALS(nu=float("inf")), "nu"),
+        (lambda: mfrank.RG2(ridge="none"), "ridge"),  # type: ignore[arg-type]
+        (lambda: mfrank.RGXPrinted(beta=1.0), "beta"),
+        (lambda: mfrank.EALS(exponent=-0.5), "exponent"),
+        (lambda: mfrank.RG2Sampled(negatives=-1), "negatives"),
+    ],
+)
+def test_bad_parameters_are_named(make: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()  # type: ignore[operator]
+
+
+def test_too_many_negatives_are_refused() -> None:
+    with pytest.raises(ValueError, match="negatives must be less than the number of items, 7"):
+        Fit(mfrank.RG2Sampled(negatives=7), toy())

@@ -1,0 +1,69 @@
+"""A warm start goes on from the factors of another fit, matched by ids."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from fits import als, labeled
+from numpy.typing import NDArray
+from problems import toy
+
+import mfrank
+from mfrank.als.starts import first_factors
+from mfrank.backends import choose
+
+
+def scores(model: mfrank.ALS) -> NDArray[np.float32]:
+    return model.user_factors @ model.item_factors.T
+
+
+def test_a_warm_start_goes_on_where_the_other_stopped() -> None:
+    whole = als(iterations=5).fit(toy())
+    half = als(iterations=2).fit(toy())
+    for start in (half, half.store):
+        resumed = als(iterations=3).fit(toy(), start=start)
+        # Its factors were turned once more, which rounds.
+        np.testing.assert_allclose(scores(resumed), scores(whole), rtol=1e-3, atol=1e-5)
+    half.set_params(iterations=3).fit(toy(), start=half)
+    np.testing.assert_allclose(scores(half), scores(whole), rtol=1e-3, atol=1e-5)
+
+
+def test_a_warm_start_leaves_the_other_model_as_it_is() -> None:
+    start = als().fit(toy())
+    before = start.user_factors.copy(), start.item_factors.copy()
+    als().fit(toy(), start=start)
+    np.testing.assert_array_equal(start.user_factors, before[0])
+    np.testing.assert_array_equal(start.item_factors, before[1])
+
+
+def test_a_warm_start_matches_labels_in_any_order_and_number() -> None:
+    start = als(dtype="float64").fit(labeled())
+    users, items = ["new", "u5", "u0", "u3"], ["i6", "also new", "i1"]
+    values = sp.csr_array(np.arange(12.0).reshape(4, 3) % 5)
+    data = mfrank.Interactions.from_sparse(values, user_ids=users, item_ids=items)
+    found_users, found_items = first_factors(data, 4, "float64", 3, start.store, choose())
+    np.testing.assert_array_equal(found_users[1:], start.user_factors[[5, 0, 3]])
+    np.testing.assert_array_equal(found_items[[0, 2]], start.item_factors[[6, 1]])
+    for new in (found_users[0], found_items[1]):
+        assert 0 < np.linalg.norm(new) < 0.3
+
+
+def test_a_warm_start_may_add_numbered_rows_but_not_lose_them() -> None:
+    small, large = als().fit(toy()), als().fit(toy(12, 8))
+    model = als()
+    model.fit(toy(12, 8), start=small)
+    assert model.user_factors.shape == (12, 4)
+    with pytest.raises(ValueError, match="start has 12 users, the data only 9"):
+        als().fit(toy(), start=large)
+
+
+def test_a_warm_start_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="start has 4 factors, this model 5"):
+        als(factors=5).fit(toy(), start=als().fit(toy()))
+    with pytest.raises(ValueError, match="start contains no item"):
+        als().fit(labeled(), start=als().fit(toy()))
+    with pytest.raises(TypeError, match="start must be a fitted model"):
+        als().fit(toy(), start=toy())  # type: ignore[arg-type]
+    with pytest.raises(mfrank.NotFittedError, match="call fit"):
+        als().fit(toy(), start=als())

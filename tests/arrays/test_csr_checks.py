@@ -1,0 +1,118 @@
+"""Arrays are rows of a sparse matrix, or it is said why they are not; scipy is not trusted."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mfrank.arrays.csr_checks import check_csr, check_indptr, is_canonical
+
+DTYPES = [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, ">i4"]
+small = st.integers(-2, 6)
+
+
+def is_csr(indptr: list[int], indices: list[int], n_rows: int, n_columns: int) -> bool:
+    """The definition, number by number."""
+    return (
+        len(indptr) == n_rows + 1
+        and indptr[0] == 0
+        and indptr[-1] == len(indices)
+        and all(indptr[r] <= indptr[r + 1] for r in range(n_rows))
+        and all(0 <= column < n_columns for column in indices)
+    )
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> tuple[list[int], list[int], int, int]:
+    """Rows of a matrix, and rows that are none, often by a single number."""
+    n_columns = draw(st.integers(0, 5))
+    columns = st.lists(st.integers(0, n_columns - 1)) if n_columns else st.just([])
+    lists = draw(st.lists(columns, max_size=4))
+    indptr, indices = [0, *np.cumsum([len(row) for row in lists]).tolist()], list(chain(*lists))
+    for array in (indptr, indices):
+        if array and draw(st.booleans()):
+            array[draw(st.integers(0, len(array) - 1))] = draw(small)
+    return indptr, indices, draw(st.sampled_from([len(lists)] * 3 + [0, 2])), n_columns
+
+
+@given(rows(), st.sampled_from(DTYPES))
+def test_what_the_definition_says_is_what_is_refused(
+    given_rows: tuple[list[int], list[int], int, int], dtype: Any
+) -> None:
+    indptr, indices, n_rows, n_columns = given_rows
+    with np.errstate(all="ignore"):
+        arrays = [np.array(array, np.int64).astype(dtype) for array in (indptr, indices)]
+    as_they_are = [array.tolist() for array in arrays]  # -1 is the largest unsigned number
+    if is_csr(*as_they_are, n_rows, n_columns):
+        check_csr(*arrays, n_rows, n_columns, "m")
+    else:
+        with pytest.raises(ValueError, match=r"m\.(indptr|indices) must"):
+            check_csr(*arrays, n_rows, n_columns, "m")
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=5), st.sampled_from(DTYPES))
+def test_rows_are_canonical_where_each_ascends(lists: list[list[int]], dtype: Any) -> None:
+    indptr = np.cumsum([0, *map(len, lists)]).astype(dtype)
+    indices = np.array(list(chain(*lists)), dtype)
+    assert is_canonical(indptr, indices) == all(row == sorted(set(row)) for row in lists)
+
+
+BAD: list[tuple[Any, Any, str]] = [
+    ([0, 2**31 - 1, 0], [], r"m\.indptr must not fall, got 2147483647 and then 0 at row 1"),
+    ([0, 3, 2], [0, 1], r"m\.indptr must not fall, got 3 and then 2 at row 1"),
+    ([0, -1, 2], [0, 1], r"m\.indptr must not fall, got 0 and then -1 at row 0"),
+    ([1, 1, 2], [0, 1], r"m\.indptr must begin at 0, got 1"),
+    ([0, 1, 1], [0, 1], r"m\.indptr must end at 2, the number of entries, got 1"),
+    ([0, 1, 2**60], [0, 1], r"m\.indptr must end at 2, the number of entries, got 1152921504606"),
+    ([0, 2], [0, 1], r"m\.indptr must have 3 offsets, one more than rows, got 2"),
+    ([], [], r"m\.indptr must have 3 offsets"),
+    ([0, 1, 2], [0, 5], r"m\.indices must lie in 0\.\.4, got 5"),
+    ([0, 1, 2], [-1, 9], r"m\.indices must lie in 0\.\.4, got -1"),
+    ([0, 1, 2], [0.0, 1.0], r"m\.indices must be a one-dimensional .*got float64 of shape \(2,\)"),
+    ([[0, 1, 2]], [0, 1], r"m\.indptr must be a one-dimensional .*of shape \(1, 3\)"),
+    ([False, True, True], [0], r"m\.indptr must be .*whole numbers, got bool"),
+]
+
+
+@pytest.mark.parametrize(("indptr", "indices", "message"), BAD)
+def test_the_error_names_the_array_and_the_number(indptr: Any, indices: Any, message: str) -> None:
+    made = np.array(indptr), np.array(indices, dtype=None if indices else np.int32)
+    with pytest.raises(ValueError, match=message):
+        check_csr(made[0] if indptr else made[0].astype(int), made[1], 2, 5, "m")
+
+
+def test_what_scipy_passes_is_refused() -> None:
+    matrix = sp.csr_array((3, 5))
+    matrix.indptr[1] = 2**31 - 1
+    matrix.check_format(full_check=True)
+    with pytest.raises(ValueError, match="must not fall"):
+        check_csr(matrix.indptr, matrix.indices, 3, 5, "m")
+
+
+def test_numbers_beyond_64_bits_signed_do_not_wrap() -> None:
+    huge = np.array([0, 2**64 - 1, 2], np.uint64)
+    with pytest.raises(ValueError, match="18446744073709551615 and then 2 at row 1"):
+        check_csr(huge, np.zeros(2, np.uint64), 2, 5, "m")
+    with pytest.raises(ValueError, match=r"must lie in 0\.\.4, got 18446744073709551615"):
+        check_csr(np.array([0, 2]), np.array([0, 2**64 - 1], np.uint64), 1, 5, "m")
+    with pytest.raises(ValueError, match="must end at 2, the number of entries, got 1844674407"):
+        check_indptr(huge[:2], 2, 1, "m")
+
+
+def test_values_are_as_many_as_columns() -> None:
+    indptr, indices = np.array([0, 1, 2]), np.array([4, 0])
+    check_csr(indptr, indices, 2, 5, "m", data=np.ones(2))
+    for data in (np.ones(1), np.ones((2, 1))):
+        with pytest.raises(ValueError, match=r"m\.data must have a value for each of the 2"):
+            check_csr(indptr, indices, 2, 5, "m", data=data)
+
+
+def test_lists_are_no_arrays() -> None:
+    with pytest.raises(ValueError, match=r"m\.indptr must be .* numpy array.*got list"):
+        check_csr([0, 1], np.array([0]), 1, 1, "m")  # type: ignore[arg-type]

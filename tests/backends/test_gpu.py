@@ -1,0 +1,120 @@
+"""On a GPU, where there is one: whole fits, lists, numbers and filters, against the processor's.
+
+The contract of a backend's arithmetic runs there too (``test_backends``, ``test_top_k``,
+``test_walks``); all else that the emulated GPU is tested with shows what does not depend on one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import test_cuda
+from problems import OBJECTIVES, toy
+from rankings import problem
+from served import CALLS, N_ITEMS, N_USERS, serving, store
+from test_cuda_descent import LOSSES, check_fit
+from test_cuda_evaluate import METRICS, check_equal, on
+
+import mfrank
+from mfrank.arrays import device as gpu
+from mfrank.arrays.interop import is_on_gpu, to_host
+from mfrank.backends.cuda import workers
+from mfrank.evaluation.evaluate import evaluate
+from mfrank.losses import Loss
+
+if reason := gpu.why_unavailable():
+    pytest.skip(reason, allow_module_level=True)
+
+OPTIONS: dict[str, Any] = {"factors": 7, "iterations": 2, "random_state": 0, "backend": "cuda"}
+
+
+def another_worker() -> gpu.Device:
+    """A second one on the GPU there is."""
+    from mfrank.backends.cuda.cupy_device import CupyDevice, cp
+
+    return CupyDevice(cp.cuda.Device().id)
+
+
+def fitted(given: Any) -> bytes:
+    """Bits of all factors."""
+    model = mfrank.ALS(mfrank.WRMF(alpha=2.0), **OPTIONS).fit(given)
+    return model.user_factors.tobytes() + model.item_factors.tobytes()
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective(name: str) -> None:
+    test_cuda.test_a_fit_is_the_one_of_the_cpu(None, name)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_every_loss(loss: Loss) -> None:
+    check_fit(loss=loss)
+
+
+@pytest.mark.parametrize("fitter", [mfrank.ALS, mfrank.Descent])
+def test_a_fit_repeats_bit_by_bit(fitter: Any) -> None:
+    data = mfrank.synthetic(600, 300, 20_000, random_state=0)
+    first, again = (fitter(**OPTIONS).fit(data) for _ in range(2))
+    np.testing.assert_array_equal(first.user_factors, again.user_factors)
+    np.testing.assert_array_equal(first.item_factors, again.item_factors)
+
+
+def test_rows_that_are_streamed_or_shared_are_solved_to_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Through pinned memory, and by two workers on the one GPU."""
+    data = mfrank.synthetic(600, 300, 20_000, random_state=0)
+    wanted = fitted(data)
+    with monkeypatch.context() as patch:
+        patch.setattr("mfrank.backends.cuda.blocks._MOST_STREAMED", 1000)
+        patch.setattr("mfrank.backends.cuda.resident._MOST_OF_FREE", 0)
+        assert fitted(mfrank.synthetic(600, 300, 20_000, random_state=0)) == wanted
+    both = gpu.device(), another_worker()
+    monkeypatch.setattr(gpu, "devices", lambda: both)
+    monkeypatch.setattr(workers, "WORTH_A_DEVICE", 1)
+    assert fitted(data) == wanted
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_who_asks_on_the_gpu_is_answered_there(call: str) -> None:
+    ids, more = np.array([3, 0, 7]), np.array([4, 2, 9])
+    wanted = CALLS[call](serving(store(), "reference"), ids, more)
+    place = gpu.device().asarray
+    got = CALLS[call](serving(store(place=place), "cuda"), place(ids), place(more))
+    for one, other in zip(got, wanted, strict=True):
+        assert is_on_gpu(one)
+        np.testing.assert_allclose(to_host(one, ""), other, rtol=1e-9, atol=1e-12)
+
+
+def test_metrics() -> None:
+    model, train, test = problem(3, 40, 30)
+    wanted = evaluate(model, test, train=train, metrics=METRICS, backend="reference")
+    there: Any = on(gpu.device(), model)  # type: ignore[arg-type]
+    check_equal(evaluate(there, test, train=train, metrics=METRICS, backend="cuda"), wanted)
+
+
+@pytest.mark.parametrize("form", ["csr_matrix", "csc_matrix", "coo_matrix"])
+def test_sparse_matrices_of_cupy(form: str) -> None:
+    """As data and as a filter."""
+    from cupyx.scipy import sparse
+
+    matrix = toy(N_USERS, N_ITEMS).astype(np.float32)
+    there = getattr(sparse, form)(sparse.csr_matrix(matrix))
+    assert fitted(mfrank.Interactions.of(there)) == fitted(mfrank.Interactions.of(matrix))
+    users = np.array([3, 0, 7])
+    wanted = serving(store(), "reference").recommend(users, matrix, N=6)
+    model = serving(store(place=gpu.device().asarray), "cuda")
+    ids, _ = model.recommend(gpu.device().asarray(users), there, N=6)
+    np.testing.assert_array_equal(to_host(ids, ""), wanted[0])
+
+
+def test_tensors_of_torch() -> None:
+    torch = pytest.importorskip("torch", reason="torch, whose tensors are given")
+    if not torch.cuda.is_available():
+        pytest.skip("torch finds no GPU")
+    held = store(place=lambda array: torch.as_tensor(array).cuda())
+    ids, _ = serving(held, "cuda").similar_items(torch.tensor([3, 4]).cuda(), N=5)
+    wanted, _ = serving(store(), "reference").similar_items(np.array([3, 4]), N=5)
+    np.testing.assert_array_equal(to_host(ids, ""), wanted)

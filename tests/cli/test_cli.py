@@ -1,0 +1,373 @@
+"""The command line from end to end: files in, files out, one-line errors, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mfrank
+from mfrank.cli.commands import commands, demo
+from mfrank.cli.main import main
+from mfrank.data.splits import by_ratio
+from mfrank.data.table_files import write_table
+from mfrank.models import als as models
+
+FAST = ["--factors", "4", "--iterations", "2", "--n-threads", "1", "--random-state", "0"]
+
+
+def save(data, path):
+    columns = {
+        "user": data.user_ids.raw(data.entry_users),
+        "item": data.item_ids.raw(data.user_items.indices),
+        "rating": data.user_items.data,
+        "timestamp": data.timestamps,
+    }
+    write_table(path, columns)
+    return str(path)
+
+
+def table(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+
+
+@pytest.fixture(scope="module")
+def split():
+    data = mfrank.synthetic(60, 40, 900, names=True, random_state=2)
+    return by_ratio(data, train=0.7, valid=0.0, test=0.3)
+
+
+@pytest.fixture
+def no_implicit(monkeypatch):
+    monkeypatch.setitem(sys.modules, "implicit", None)
+
+
+@pytest.fixture
+def train(split, tmp_path):
+    return save(split.train, tmp_path / "train.csv")
+
+
+@pytest.fixture
+def model(train, tmp_path):
+    folder = str(tmp_path / "model")
+    assert main(["fit", train, "--model", folder, *FAST]) == 0
+    return folder
+
+
+def test_fit_makes_the_model_that_python_makes(split, train, tmp_path):
+    line = ["fit", train, "--model", str(tmp_path / "m"), "--objective", "ials", "--alpha0", "0.5"]
+    assert main([*line, *FAST]) == 0
+    saved = mfrank.load(tmp_path / "m")
+    assert saved.objective == mfrank.IALS(alpha0=0.5)
+    # The file has only users and items with training entries, in the order of their names.
+    expected = mfrank.ALS(mfrank.IALS(alpha0=0.5), factors=4, iterations=2, random_state=0)
+    expected.fit(mfrank.Interactions.from_file(train))
+    np.testing.assert_array_equal(saved.item_factors, expected.item_factors)
+    assert saved.item_ids == expected.item_ids
+
+
+def test_fit_finds_the_number_of_epochs_on_a_held_out_share(train, tmp_path, capsys):
+    line = ["fit", train, "--model", str(tmp_path / "m"), "--hold-out", "0.2"]
+    assert main([*line, *FAST, "--iterations", "9"]) == 0
+    saved = mfrank.load(tmp_path / "m")
+    data = mfrank.Interactions.from_file(train)
+    split = by_ratio(data, train=0.8, valid=0.2, test=0.0)
+    best = mfrank.ALS(factors=4, iterations=9, random_state=0)
+    best.fit(split.train, stopping=mfrank.EarlyStopping(split.valid))
+    values = [epoch["valid"] for epoch in best.store.history]
+    assert saved.iterations == values.index(max(values)) + 1
+    assert f"ranked best after {saved.iterations} epochs" in capsys.readouterr().out
+    whole = mfrank.ALS(factors=4, iterations=saved.iterations, random_state=0).fit(data)
+    np.testing.assert_array_equal(saved.item_factors, whole.item_factors)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".parquet"])
+def test_every_format_goes_in_and_out(split, tmp_path, suffix, capsys):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow", reason="parquet files need pyarrow")
+        pytest.importorskip("pandas", reason="parquet files need pandas")
+    train, test = (save(part, tmp_path / f"{n}{suffix}") for n, part in vars_of(split))
+    folder, recommended = str(tmp_path / "model"), tmp_path / f"recommended{suffix}"
+    assert main(["fit", train, "--model", folder, *FAST]) == 0
+    assert main(["recommend", "--model", folder, "--output", str(recommended)]) == 0
+    assert main(["evaluate", "--model", folder, "--test", test]) == 0
+    assert "NDCG@10" in capsys.readouterr().out
+    again = mfrank.Interactions.from_file(recommended, value="score")
+    users, _ = mfrank.load(folder).recommend(mfrank.load(folder).user_ids.labels)
+    assert again.nnz == sum(item is not None for item in users.ravel())
+
+
+def vars_of(split):
+    return ("train", split.train), ("test", split.test)
+
+
+def test_recommendations_have_raw_ids_and_nothing_seen(model, train, tmp_path):
+    output = tmp_path / "recommended.tsv"
+    assert main(["recommend", "--model", model, "--n", "5", "--output", str(output)]) == 0
+    rows, seen = table(output), {(row["user"], row["item"]) for row in table(Path(train))}
+    assert list(rows[0]) == ["user", "rank", "item", "score"]
+    assert not seen & {(row["user"], row["item"]) for row in rows}
+    assert set(Counter(row["user"] for row in rows)) == {user for user, _ in seen}
+    items, scores = mfrank.load(model).recommend("user-00007", N=5)
+    mine = [row for row in rows if row["user"] == "user-00007"]
+    assert [row["item"] for row in mine] == items.tolist()
+    assert [np.float32(row["score"]) for row in mine] == scores.tolist()
+    assert [row["rank"] for row in mine] == list("12345")
+
+
+def test_users_are_named_or_listed_in_a_file(model, tmp_path, capsys):
+    (tmp_path / "users.txt").write_text("user-00003\n\nuser-00001\n")
+    main(["recommend", "--model", model, "--n", "2", "--users", str(tmp_path / "users.txt")])
+    listed = capsys.readouterr().out
+    main(
+        ["recommend", "--model", model, "--n", "2", "--user", "user-00003", "--user", "user-00001"]
+    )
+    assert capsys.readouterr().out == listed
+    rows = list(csv.reader(listed.splitlines()))
+    assert [row[0] for row in rows[1:]] == ["user-00003"] * 2 + ["user-00001"] * 2
+
+
+def test_whole_numbers_are_ids_too(tmp_path, capsys):
+    (tmp_path / "plays.txt").write_text("10\t7\t2\n10\t8\t1\n20\t8\t5\n30\t9\t1\n")
+    folder = str(tmp_path / "model")
+    assert main(["fit", str(tmp_path / "plays.txt"), "--model", folder, *FAST]) == 0
+    assert "no header found" in capsys.readouterr().err
+    assert main(["recommend", "--model", folder, "--user", "20"]) == 0
+    items = [line.split(",")[2] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert sorted(items) == ["7", "9"]
+    assert main(["recommend", "--model", folder, "--user", "20", "--include-seen"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert main(["recommend", "--model", folder, "--user", "bob"]) == 2
+    assert "unknown ids: 'bob'" in capsys.readouterr().err
+
+
+def test_evaluate_gives_the_scores_of_python(model, split, tmp_path, capsys):
+    test = save(split.test, tmp_path / "test.csv")
+    with open(test, "a") as file:
+        file.write("stranger,drama-0001,1.0,0\n")
+    scores = tmp_path / "scores.json"
+    line = ["evaluate", "--model", model, "--test", test, "--json", str(scores)]
+    assert main([*line, "--metric", "ndcg@5", "--metric", "recall@20"]) == 0
+    shown = capsys.readouterr()
+    assert "1 test interactions left out" in shown.err
+    saved = json.loads(scores.read_text())
+    assert list(saved["metrics"]) == ["NDCG@5", "Recall@20"]
+
+    fitted = mfrank.load(model)
+    lists, _ = fitted.recommend(fitted.user_ids.labels, N=20)
+    found = []
+    for user, listed in zip(fitted.user_ids.labels, lists.tolist(), strict=True):
+        row = split.test.user_items[split.test.user_ids.rows([user])]
+        relevant = set(split.test.item_ids.raw(row.indices)) & set(fitted.item_ids.labels)
+        if relevant:
+            found.append(len(relevant & set(listed)) / len(relevant))
+    assert saved["metrics"]["Recall@20"]["value"] == pytest.approx(np.mean(found))
+    assert saved["n_users"] == len(found)
+
+
+def test_evaluate_can_be_told_what_not_to_rank(model, train, tmp_path, capsys):
+    line = ["evaluate", "--model", model, "--test", train, "--metric", "recall@40"]
+    assert main(line) == 2
+    assert "has a relevant item to rank" in capsys.readouterr().err
+    (tmp_path / "other.csv").write_text("user,item\nuser-00001,drama-0001\n")
+    assert main([*line, "--train", str(tmp_path / "other.csv")]) == 0
+    assert "Recall@40  1.00000" in capsys.readouterr().out
+
+
+def test_at_least_takes_high_ratings_only(tmp_path):
+    ratings = tmp_path / "ratings.csv"
+    ratings.write_text("who,what,stars\na,x,5\na,y,1\nb,x,2\nb,y,4\n")
+    columns = ["--user", "who", "--item", "what", "--at-least", "4"]
+    assert main(["fit", str(ratings), "--model", str(tmp_path / "m"), *columns, *FAST]) == 0
+    assert mfrank.load(tmp_path / "m").store.counts.users.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("how", ["ratio", "leave-last", "leave-out", "time"])
+@pytest.mark.usefixtures("no_implicit")
+def test_compare_prints_and_saves_its_table(split, tmp_path, capsys, how):
+    data = save(split.train, tmp_path / "all.csv")
+    saved = [tmp_path / "table.json", tmp_path / "table.csv"]
+    files = ["--json", str(saved[0]), "--csv", str(saved[1])]
+    chosen = ["--objective", "rg2:alpha=0.5", "--metric", "ndcg@5", "--repeats", "1"]
+    assert main(["compare", data, "--split", how, *chosen, *files, *FAST]) == 0
+    printed = capsys.readouterr().out
+    (row,) = json.loads(saved[0].read_text())["rows"]
+    assert row["objective_name"].startswith("rg2:alpha=0.5,")
+    assert f"{row['NDCG@5']:.4f}" in printed
+    assert "pip install mfrank[compare]" in printed
+    assert table(saved[1])[0]["model"] == row["model"] == "mfrank RG2"
+
+
+@pytest.mark.usefixtures("no_implicit")
+def test_a_walk_takes_part_in_compare(train, tmp_path, capsys):
+    saved = tmp_path / "table.json"
+    chosen = ["--objective", "ials", "--repeats", "1", "--json", str(saved)]
+    assert main(["compare", train, "--split", "leave-last", "--walk", *chosen, *FAST]) == 0
+    rows = json.loads(saved.read_text())["rows"]
+    assert [row["model"] for row in rows] == ["mfrank IALS", "mfrank SupervisedPageRank"]
+    assert all(0 < row["NDCG@20"] < 1 for row in rows)
+    without = tmp_path / "no_times.csv"
+    without.write_text("user,item\na,x\na,y\nb,x\nb,y\nc,x\nc,y\n")
+    assert main(["compare", str(without), "--walk", *chosen, *FAST]) != 0
+    assert "timestamps" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_implicit")
+def test_compare_takes_a_test_file(split, train, tmp_path, capsys):
+    test = save(split.test, tmp_path / "test.csv")
+    chosen = ["--objective", "ials", "--repeats", "1", *FAST]
+    assert main(["compare", train, "--test", test, *chosen]) == 0
+    shown = capsys.readouterr().out
+    assert f"{split.train.nnz} training and" in shown
+
+
+@pytest.mark.usefixtures("no_implicit")
+def test_demo_makes_everything_it_says(tmp_path, capsys, monkeypatch):
+    tiny = demo.Scale(60, 40, 900, factors=4, iterations=2, repeats=1)
+    monkeypatch.setattr(demo, "FULL", tiny)
+    monkeypatch.setattr(demo, "SMALL", tiny)
+    assert main(["demo", "--output", str(tmp_path / "d")]) == 0
+    shown = capsys.readouterr().out
+    for name in ("mfrank RG2", "recommendations.csv", "user-0", "mfrank recommend --model"):
+        assert name in shown
+    rows = table(tmp_path / "d" / "recommendations.csv")
+    assert len({row["user"] for row in rows}) == 60
+    assert mfrank.load(tmp_path / "d" / "model").objective == mfrank.RG2()
+
+
+def test_info_tells_versions_backends_and_the_model(model, capsys):
+    assert main(["info"]) == 0
+    shown = capsys.readouterr().out
+    assert mfrank.__version__ in shown
+    assert np.__version__ in shown
+    assert "reference" in shown
+    assert main(["info", "--model", model]) == 0
+    shown = capsys.readouterr().out
+    assert "RG2(alpha=0.05" in shown
+    assert "'user-00000'" in shown
+    assert "2 epochs" in shown
+
+
+@pytest.mark.parametrize("command", sorted(commands()))
+def test_help_of_every_command_has_an_example(command, capsys):
+    assert main([command, "--help"]) == 0
+    assert f"\n  mfrank {command}" in capsys.readouterr().out.partition("examples:")[2]
+
+
+@pytest.mark.parametrize("command", sorted(commands()))
+def test_examples_are_command_lines(command):
+    from mfrank.cli.main import _parser
+
+    for line in commands()[command].EXAMPLES.splitlines():
+        _parser().parse_args(line.split()[1:])
+
+
+def test_help_and_version_are_no_errors(capsys):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(command in shown for command in commands())
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"mfrank {mfrank.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "the following arguments are required: COMMAND (see mfrank --help)"),
+        ("sing", "invalid choice: 'sing'"),
+        ("fit train.csv", "required: --model (see mfrank fit --help)"),
+        ("fit nowhere.csv --model m", "there is no file nowhere.csv"),
+        ("fit header.csv --model m", "header.csv: the file has a header and no rows"),
+        ("fit faulty.csv --model m", "faulty.csv: line 3: the item is missing"),
+        ("fit train.csv --model m --factors 0", "factors must be at least 1"),
+        ("fit train.csv --model m --hold-out 2.0", "hold-out must be a fraction in (0, 1)"),
+        ("fit train.csv --model m --factors x", "invalid int value: 'x'"),
+        ("fit train.csv --model m --objective bpr", "unknown objective 'bpr'"),
+        ("fit train.csv --model m --objective wrmf --beta 1", "--beta is not an option of wrmf"),
+        ("fit train.csv --model m --user nobody", "column 'nobody' must exist"),
+        ("recommend --model nowhere", "nowhere"),
+        ("recommend --model model --users all --user x", "not allowed with"),
+        ("recommend --model model --n 0", "N must be at least 1"),
+        ("recommend --model model --output list.doc", "expected a suffix"),
+        ("evaluate --model model --test train.csv --metric speed", "'speed' is not a metric"),
+        ("evaluate --model model --test other.csv", "whose user and item are both known"),
+        ("compare train.csv --repeats 0", "repeats must be at least 1"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    model, tmp_path, monkeypatch, capsys, line, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.csv").write_text("user,item\nx,y\n")
+    (tmp_path / "header.csv").write_text("user,item\n\n")
+    (tmp_path / "faulty.csv").write_text("user,item\nx,y\nx,\n")
+    capsys.readouterr()
+    assert main(line.split()) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    *_, last = shown.err.splitlines()
+    assert last.startswith("mfrank: error: ")
+    assert message in last
+    assert "Traceback" not in shown.err
+
+
+def test_other_failures_are_exit_code_1_and_debug_shows_where(model, monkeypatch, capsys):
+    def broken(*_args, **_how):
+        raise RuntimeError("out of\nluck")
+
+    monkeypatch.setattr("mfrank.cli.commands.recommend.load", broken)
+    capsys.readouterr()
+    assert main(["recommend", "--model", model]) == 1
+    error = capsys.readouterr().err
+    assert error == "mfrank: error: RuntimeError: out of luck (--debug shows where)\n"
+    for line in (["--debug", "recommend"], ["recommend", "--debug"]):
+        assert main([*line, "--model", model]) == 1
+        assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c_keeps_the_last_complete_epoch(train, tmp_path, monkeypatch, capsys):
+    engine = models.als
+
+    def interrupted(*arrays, **how):
+        for step in engine(*arrays, **how):
+            if step.epoch > 3:
+                raise KeyboardInterrupt
+            yield step
+
+    monkeypatch.setattr(models, "als", interrupted)
+    folder = str(tmp_path / "m")
+    assert main(["fit", train, "--model", folder, "--iterations", "9", "--factors", "4"]) == 130
+    assert "saved the model after 3 of 9 epochs" in capsys.readouterr().err
+    assert len(mfrank.load(folder).store.history) == 3
+
+
+def test_ctrl_c_before_the_first_epoch_saves_nothing(train, tmp_path, monkeypatch, capsys):
+    def interrupted(*_arrays, **_how):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(models, "als", interrupted)
+    assert main(["fit", train, "--model", str(tmp_path / "m")]) == 130
+    assert "nothing was saved" in capsys.readouterr().err
+    assert not (tmp_path / "m").exists()
+
+
+def test_as_a_module_with_nobody_reading_it_ends_quietly(model):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "mfrank", "recommend", "--model", model],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(mfrank.__file__).parents[1])},
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")

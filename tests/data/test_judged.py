@@ -1,0 +1,240 @@
+"""Judged documents: bad ones are refused, text is read back, lists hold every document once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mfrank.data.judged import Judged
+from mfrank.data.scaling import Scaling
+from mfrank.descent.judged_lists import QueryLists
+from mfrank.evaluation.metrics import MRR, NDCG, LimitedAUC, Recall
+from mfrank.evaluation.queries import evaluate_queries
+from mfrank.losses.sums.written_out import WRITTEN_OUT
+
+FEATURES = [[0.5, 2], [1, 0], [0, -1]]
+
+
+@pytest.mark.parametrize(
+    ("features", "relevance", "queries", "error", "message"),
+    [
+        ([], [], [], ValueError, "features must have a row for each document"),
+        (np.zeros((0, 2)), [], [], ValueError, "there are no documents"),
+        ([1.0, 2, 3], [1, 0, 1], [1, 1, 1], ValueError, r"a single feature is features\[:, None\]"),
+        (np.zeros((3, 0)), [1, 0, 1], [1, 1, 1], ValueError, "a column for each feature"),
+        ([["a"], ["b"], ["c"]], [1, 0, 1], [1, 1, 1], TypeError, "matrix of numbers"),
+        ([[1, np.nan]] * 3, [1, 0, 1], [1, 1, 1], ValueError, "document 0, feature 1; replace"),
+        (FEATURES, [1, 0], [1, 1, 1], ValueError, "relevance must have one number for each of"),
+        (FEATURES, [1, -1, 0], [1, 1, 1], ValueError, r"got -1 \(document 1\); drop"),
+        (FEATURES, [1, 0, np.inf], [1, 1, 1], ValueError, r"got inf \(document 2\)"),
+        (FEATURES, ["a", "b", "c"], [1, 1, 1], TypeError, "relevance must be numbers"),
+        (FEATURES, [1, 0, 1], [1, 1], ValueError, "queries must have one id for each of the 3"),
+        (FEATURES, [1, 0, 1], [1, None, 1], ValueError, "queries: "),
+    ],
+)
+def test_bad_documents_are_refused(
+    features: Any, relevance: Any, queries: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        Judged(features, relevance, queries)
+
+
+def test_judged_keeps_its_arrays_and_does_not_change() -> None:
+    judged = Judged(np.float32(FEATURES), [1, 0, 2], ["b", "a", "b"])
+    assert judged.features.dtype == np.float32
+    assert judged.query_ids.raw(judged.query_rows).tolist() == ["b", "a", "b"]
+    assert repr(judged) == "Judged(3 documents of 2 queries, 2 features, 2 relevant)"
+    for array in (judged.features, judged.relevance, judged.query_rows):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 12), st.floats(0.01, 0.99), st.integers(0, 100))
+def test_hold_out_parts_the_queries(n_queries: int, part: float, seed: int) -> None:
+    queries = np.arange(40) % n_queries
+    judged = Judged(np.arange(40.0)[:, None], np.arange(40) % 3, queries)
+    kept, held = judged.hold_out(part, seed)
+    values = np.concatenate([kept.features[:, 0], held.features[:, 0]])
+    assert sorted(values) == list(range(40))
+    here, there = set(kept.query_ids.labels), set(held.query_ids.labels)
+    assert here | there == set(range(n_queries))
+    assert not here & there
+    assert here
+    assert len(there) == min(max(round(part * n_queries), 1), n_queries - 1)
+
+
+def test_one_query_cannot_be_held_out() -> None:
+    with pytest.raises(ValueError, match="a single query cannot be split"):
+        Judged(FEATURES, [1, 0, 1], [5, 5, 5]).hold_out()
+
+
+def test_svmlight_is_read_as_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text(
+        "# LETOR\n2 qid:10 1:0.5 3:-2e-1 #docid = GX1\n\n0 qid:10 2:1\n1 qid:q7 3:4.25 1:1\n"
+    )
+    judged = Judged.from_svmlight(path)
+    np.testing.assert_array_equal(judged.features, [[0.5, 0, -0.2], [0, 1, 0], [1, 0, 4.25]])
+    np.testing.assert_array_equal(judged.relevance, [2, 0, 1])
+    assert judged.query_ids.raw(judged.query_rows).tolist() == [10, 10, "q7"]
+    wide = Judged.from_svmlight(path, n_features=5)
+    np.testing.assert_array_equal(wide.features[:, :3], judged.features)
+    assert not wide.features[:, 3:].any()
+
+
+def test_queries_of_svmlight_keep_what_they_were_written_as(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    queries = ["7", "007", "0", "00", "-1", "+1", "9" * 20]
+    path.write_text("".join(f"1 qid:{query} 1:1\n" for query in queries))
+    judged = Judged.from_svmlight(path)
+    expected = [7, "007", 0, "00", -1, "+1", "9" * 20]
+    assert judged.query_ids.raw(judged.query_rows).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1 2:3", "line 2: expected qid:query after the relevance, got '2:3'"),
+        ("1", "line 2: expected qid:query"),
+        ("1 qid: 2:3", "line 2: expected qid:query"),
+        ("x qid:1 2:3", "line 2: expected a number, got 'x'"),
+        ("-1 qid:1 2:3", "line 2: relevance must be >= 0"),
+        ("nan qid:1 2:3", "line 2: numbers must be finite"),
+        ("1 qid:1 2:inf", "line 2: numbers must be finite"),
+        ("1 qid:1 2:", "line 2: expected a number, got ''"),
+        ("1 qid:1 2", "line 2: expected number:value, got '2'"),
+        ("1 qid:1 -2:1", "line 2: expected number:value, got '-2:1'"),
+        ("1 qid:1 0:1", "line 2: features are numbered from 1"),
+        ("1 qid:1 2:1 2:1", "line 2: feature 2 is given twice"),
+        ("1 qid:1 9:1", "line 2: feature 9 is beyond n_features=8"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_text(f"0 qid:1 1:1\n{line}\n")
+    with pytest.raises(ValueError, match=f"bad.txt, {message}"):
+        Judged.from_svmlight(path, n_features=8)
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "none.txt"
+    path.write_text("# nothing\n")
+    with pytest.raises(ValueError, match="has no document with a feature"):
+        Judged.from_svmlight(path)
+
+
+def test_scaling_brings_features_to_one_scale() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(200, 4)) * [1e-9, 1, 1e200, 0] + [1e-8, -3, 0, 7.1]
+    scaled = Scaling.of(features).apply(features)
+    np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(scaled.std(axis=0), [1, 1, 1, 0])
+    np.testing.assert_array_equal(Scaling.none(4).apply(features), features)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=25))
+def test_lists_hold_every_document_once(documents: list[tuple[int, int]]) -> None:
+    queries, relevance = np.array(documents).T
+    lists = QueryLists(relevance.astype(float), queries.astype(np.int64), 5)
+    assert lists.active.tolist() == [q for q in range(5) if (relevance[queries == q] > 0).any()]
+    if not len(lists.active):
+        return
+    found = lists.of(lists.active[::-1].copy(), WRITTEN_OUT)
+    kept = np.isin(queries, lists.active)
+    assert sorted(found.documents) == np.flatnonzero(kept).tolist()
+    positives, negatives = found.spread(relevance[found.documents].astype(float))
+    np.testing.assert_allclose(found.lists.gains, 2**positives - 1)
+    assert not negatives.any()
+    np.testing.assert_array_equal(found.gather(positives, negatives), relevance[found.documents])
+    rows, _ = found.spread(1.0 + queries[found.documents])
+    there = found.lists.positives
+    np.testing.assert_array_equal(
+        rows[there] - 1, np.broadcast_to(lists.active[::-1, None], there.shape)[there]
+    )
+    assert sorted(found.lists.cells[there]) == list(range(lists.n_cells))
+    assert (found.lists.cells[~there] == -1).all()
+
+
+def test_ideal_gains_are_those_of_the_best_order() -> None:
+    relevance, queries = np.array([1.0, 0, 2, 3, 1]), np.array([0, 0, 0, 1, 1])
+    for cutoff, expected in ((None, [3 + 1 / np.log2(3), 7 + 1 / np.log2(3)]), (1, [3, 7])):
+        lists = QueryLists(relevance, queries, 2, cutoff).of(np.array([0, 1]), WRITTEN_OUT).lists
+        np.testing.assert_allclose(lists.ideal, expected)
+
+
+def test_evaluation_of_queries_is_the_metric_of_their_orders() -> None:
+    judged = Judged(np.zeros((6, 1)), [2, 0, 1, 0, 0, 3], [1, 1, 1, 2, 2, 3])
+    graded = NDCG(gain="exponential") @ 2
+    scores = [0.1, 0.1, 0.5, 1, 2, 0]  # query 1 stands 1, 2, 0 (a tie by the documents' order)
+    found = evaluate_queries(judged, scores, [graded, "mrr", Recall @ 1])
+    first = (1 + 3 / np.log2(3)) / (3 + 1 / np.log2(3))
+    np.testing.assert_allclose(found[graded].per_user, [first, 0, 1])
+    np.testing.assert_allclose(found[MRR].per_user, [1, 0, 1])
+    np.testing.assert_allclose(found[Recall @ 1].per_user, [0.5, 0, 1])
+    assert found[graded].value == pytest.approx((first + 1) / 3)
+    ones = evaluate_queries(judged, scores, graded, empty=1)
+    np.testing.assert_allclose(ones[graded].per_user, [first, 1, 1])
+    without = evaluate_queries(judged, scores, graded, empty=None)
+    np.testing.assert_allclose(without[graded].per_user, [first, 1])
+    assert without.users.tolist() == [0, 2]
+    assert without.n_without_test_items == 1
+
+
+def test_graded_ndcg_agrees_with_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
+    rng = np.random.default_rng(3)
+    relevance, scores = rng.integers(0, 5, 60), rng.normal(size=60)
+    judged = Judged(np.zeros((60, 1)), relevance, np.repeat(np.arange(4), 15))
+    for k in (3, 10, 50):
+        metric = NDCG(gain="exponential") @ k
+        found = evaluate_queries(judged, scores, metric)[metric].value
+        gains, by_query = (2.0**relevance - 1).reshape(4, 15), scores.reshape(4, 15)
+        assert found == pytest.approx(metrics.ndcg_score(gains, by_query, k=k))
+
+
+@pytest.mark.parametrize(
+    ("scores", "options", "error", "message"),
+    [
+        ([1, 2], {}, ValueError, "scores must have shape .3,., one per document"),
+        ([1, np.nan, 2], {}, ValueError, "got nan for document 1"),
+        ([1, 2, 3], {"metrics": "auc"}, TypeError, "metrics must be of the top ranks"),
+        ([1, 2, 3], {"metrics": LimitedAUC @ 3}, TypeError, "metrics must be of the top ranks"),
+        ([1, 2, 3], {"metrics": []}, ValueError, "metrics must contain at least one"),
+        ([1, 2, 3], {"empty": np.nan}, ValueError, "empty must be a number or None"),
+    ],
+)
+def test_bad_scores_are_refused(
+    scores: list[float], options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    judged = Judged(FEATURES, [1, 0, 1], [1, 1, 1])
+    with pytest.raises(error, match=message):
+        evaluate_queries(judged, scores, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"1 qid:1 1:1\n0 qid:1 \xff:1", "line 2: it is not UTF-8 text"),
+        (b"1 qid:1 1:1\n0 qid:1 1:1 # \xff", "line 2: it is not UTF-8 text"),
+        (b"1 qid:1 1:1 " + b"9" * 30 + b":1", "line 1: feature 9{30} is beyond"),
+        (b"1 qid:1 1:1 2147483647:1", "table of 1 documents x 2147483647 features would be"),
+    ],
+)
+def test_damaged_numbers_and_letters_are_told(tmp_path: Path, text: bytes, message: str) -> None:
+    path = tmp_path / "train.txt"
+    path.write_bytes(text)
+    with pytest.raises(ValueError, match=rf"{path}.*{message}"):
+        Judged.from_svmlight(path)
+
+
+def test_large_tables_are_read_where_they_are_not_all_but_empty(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text("1 qid:1 100000:2\n0 qid:1 3:1\n")
+    assert Judged.from_svmlight(path).features.shape == (2, 100_000)

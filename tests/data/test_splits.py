@@ -1,0 +1,300 @@
+"""Splits are exact partitions, by the rules that they state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mfrank.data.interactions import Interactions
+from mfrank.data.splits import Split, by_ratio, by_time, leave_k_out, leave_last
+from mfrank.data.user_splits import HeldOutSplit, held_out_users
+
+property_test = settings(max_examples=40, deadline=None)
+
+
+def toy(seed: int = 0, shape: tuple[int, int] = (12, 15), density: float = 0.4) -> Interactions:
+    """Distinct values; timestamps with ties; ids that are not row numbers; empty users."""
+    rng = np.random.default_rng(seed)
+    users, items = np.nonzero(rng.random(shape) < density * rng.random((shape[0], 1)))
+    return Interactions.from_arrays(
+        users,
+        items,
+        1.0 + np.arange(len(users)),
+        rng.integers(100, 130, len(users)),
+        shape=shape,
+        user_ids=[f"u{row}" for row in range(shape[0])],
+        item_ids=[f"i{row}" for row in range(shape[1])],
+    )
+
+
+def grown(seed: int, counts: list[int]) -> Interactions:
+    """Users with the given numbers of entries, and distinct timestamps."""
+    rng = np.random.default_rng(seed)
+    items = [rng.permutation(max(counts))[:count] for count in counts]
+    users = np.repeat(np.arange(len(counts)), counts)
+    return Interactions.from_arrays(
+        users,
+        np.concatenate(items),
+        timestamps=rng.permutation(len(users)),
+        shape=(len(counts), max(counts)),
+    )
+
+
+def entries(data: Interactions) -> list[tuple[int, int, float, int]]:
+    assert data.timestamps is not None
+    cells = data.user_items.tocoo()
+    columns = (*cells.coords, cells.data, data.timestamps)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def assert_partition(whole: Interactions, parts: list[Interactions]) -> None:
+    for part in parts:
+        assert part.user_items.shape == whole.user_items.shape
+        assert part.user_ids == whole.user_ids
+        assert part.item_ids == whole.item_ids
+    # A list keeps what occurs twice: that each entry is in one part only follows.
+    assert sorted(entry for part in parts for entry in entries(part)) == sorted(entries(whole))
+
+
+def parts_of(split: Split | HeldOutSplit) -> list[Interactions]:
+    if isinstance(split, Split):
+        return [split.train, split.valid, split.test]
+    held = (split.valid, split.test)
+    return [split.train, *(part for h in held for part in (h.fold_in, h.target))]
+
+
+def counts(data: Interactions) -> NDArray[np.int64]:
+    return data.counts.users
+
+
+SPLITS = {
+    "by_ratio": lambda data, seed: by_ratio(data, random_state=seed),
+    "leave_last": lambda data, seed: leave_last(data, 2, valid_k=1, random_state=seed),
+    "leave_k_out": lambda data, seed: leave_k_out(data, 2, valid_k=1, random_state=seed),
+    "by_time at timestamps": lambda data, seed: by_time(
+        data, test=data.timestamps.min() + 15, valid=data.timestamps.min() + 5
+    ),
+    "by_time by shares": lambda data, seed: by_time(data, test=0.2, valid=0.1),
+    "held_out_users": lambda data, seed: held_out_users(
+        data, test=2, valid=0.25, random_state=seed
+    ),
+}
+
+
+@pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS.keys())
+@given(seed=st.integers(0, 10_000), density=st.sampled_from([0.2, 0.6, 1.0]))
+@property_test
+def test_every_split_is_a_partition(split, seed, density):
+    data = toy(seed, density=density)
+    assume(np.count_nonzero(counts(data)) > 3)  # users to hold out, and one to train on
+    assert_partition(data, parts_of(split(data, seed)))
+
+
+@pytest.mark.parametrize("name", ["by_ratio", "leave_last", "leave_k_out", "held_out_users"])
+def test_the_seed_decides(name):
+    data = toy(3, (40, 30), 1.0)
+
+    def tests(seed):
+        return [entries(part) for part in parts_of(SPLITS[name](data, seed))]
+
+    assert tests(1) == tests(1)
+    assert tests(np.random.default_rng(1)) == tests(1)
+    assert tests(1) != tests(2)
+    assert tests(None) != tests(None)
+
+
+@pytest.mark.parametrize("name", ["by_ratio", "leave_last", "leave_k_out", "by_time by shares"])
+def test_no_entries_split_into_none(name):
+    nothing = toy().take(np.zeros(toy().nnz, bool))
+    assert [part.nnz for part in parts_of(SPLITS[name](nothing, 0))] == [0, 0, 0]
+
+
+# by_ratio
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    sizes=st.lists(st.integers(0, 33), min_size=1, max_size=12),
+    shares=st.sampled_from([(0.8, 0.1, 0.1), (0.8, 0.0, 0.2), (0.5, 0.5, 0.0), (0.7, 0.2, 0.1)]),
+)
+@property_test
+def test_by_ratio_rounds_each_part_down_or_up(seed, sizes, shares):
+    data = grown(seed, [*sizes, 1])
+    train, valid, test = shares
+    split = by_ratio(data, train=train, valid=valid, test=test, random_state=seed)
+    n = counts(data)
+    alone = (counts(split.train) == 1) & (n * train < 1)  # the entry kept in training
+    for part, share in zip(parts_of(split), shares, strict=True):
+        assert (alone | (np.abs(counts(part) - n * share) < 1)).all()
+    assert (counts(split.train) >= np.minimum(n, 1)).all()
+
+
+def test_by_ratio_is_exact_where_the_numbers_allow():
+    split = by_ratio(grown(0, [10, 20, 30, 100] * 20))
+    assert counts(split.train).tolist() == [8, 16, 24, 80] * 20
+    assert counts(split.valid).tolist() == [1, 2, 3, 10] * 20
+    assert counts(split.test).tolist() == [1, 2, 3, 10] * 20
+
+
+def test_by_ratio_gives_small_users_their_share_on_average():
+    n_users = 4_000
+    split = by_ratio(grown(0, [5] * n_users))
+    # Each user's part of 0.5 expected entries is 0 or 1: variance 1/4.
+    assert split.test.nnz == pytest.approx(n_users / 2, abs=5 * np.sqrt(n_users / 4))
+    assert split.valid.nnz == pytest.approx(n_users / 2, abs=5 * np.sqrt(n_users / 4))
+
+
+def test_by_ratio_picks_every_entry_alike():
+    n_users, n_items = 2_000, 10
+    full = Interactions.from_sparse(sp.csr_array(np.ones((n_users, n_items))))
+    picked = by_ratio(full).test.counts.items
+    assert picked.sum() == n_users
+    assert np.abs(picked - n_users / n_items).max() < 5 * np.sqrt(n_users / n_items)
+
+
+# leave_last and leave_k_out
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    sizes=st.lists(st.integers(0, 9), min_size=1, max_size=12),
+    k=st.integers(1, 3),
+    valid_k=st.integers(0, 2),
+)
+@property_test
+def test_leave_last_takes_the_latest(seed, sizes, k, valid_k):
+    data = grown(seed, [*sizes, 4])
+    split = leave_last(data, k, valid_k=valid_k)
+    for user in range(data.n_users):
+        train, valid, test = (
+            sorted(time for u, _, _, time in entries(part) if u == user) for part in parts_of(split)
+        )
+        if counts(data)[user] > k + valid_k:
+            assert (len(valid), len(test)) == (valid_k, k)
+        else:
+            assert (len(valid), len(test)) == (0, 0)
+        assert train + valid + test == sorted(train + valid + test)
+
+
+def test_leave_last_breaks_ties_at_random():
+    n_users, n_items = 1_000, 5
+    users, items = np.divmod(np.arange(n_users * n_items), n_items)
+    data = Interactions.from_arrays(users, items, timestamps=np.where(items == 0, 1, 2))
+    left = leave_last(data).test.counts.items
+    assert left[0] == 0  # the only early entry
+    assert np.abs(left[1:] - n_users / 4).max() < 5 * np.sqrt(n_users / 4)
+
+
+@given(seed=st.integers(0, 10_000), sizes=st.lists(st.integers(0, 9), min_size=1, max_size=12))
+@property_test
+def test_leave_k_out_counts(seed, sizes):
+    data = grown(seed, [*sizes, 4])
+    split = leave_k_out(data, 2, valid_k=1, random_state=seed)
+    enough = counts(data) > 3
+    assert (counts(split.test) == 2 * enough).all()
+    assert (counts(split.valid) == enough).all()
+
+
+# by_time
+
+
+def test_by_time_cuts_at_timestamps():
+    data = toy(1, density=1.0)
+    split = by_time(data, test=120, valid=np.int64(110))
+    assert split.train.timestamps.max() < 110
+    assert split.valid.timestamps.min() >= 110
+    assert split.valid.timestamps.max() < 120
+    assert split.test.timestamps.min() >= 120
+    assert by_time(data, test=120).valid.nnz == 0
+
+
+@given(seed=st.integers(0, 10_000), test=st.floats(0.05, 0.5), valid=st.floats(0.05, 0.3))
+@property_test
+def test_by_time_takes_shares_but_keeps_timestamps_together(seed, test, valid):
+    data = toy(seed, (20, 20), 1.0)
+    split = by_time(data, test=test, valid=valid)
+    for part, share, earlier in (
+        (split.test, test, split.valid),
+        (split.valid, valid, split.train),
+    ):
+        first = part.timestamps.min()
+        assert earlier.timestamps.max() < first
+        # Large enough, and without its first timestamp it would not be.
+        wanted = max(1, round(share * data.nnz))
+        assert part.nnz >= wanted > (part.timestamps > first).sum()
+
+
+# held_out_users
+
+
+@given(seed=st.integers(0, 10_000), n_test=st.integers(0, 3), n_valid=st.integers(0, 3))
+@property_test
+def test_held_out_users_are_not_trained_on(seed, n_test, n_valid):
+    data = grown(seed, [0, 1, 2, 3, 5, 10, 20, 40])
+    split = held_out_users(data, test=n_test, valid=n_valid, random_state=seed)
+    n = counts(data)
+    for held, size in ((split.test, n_test), (split.valid, n_valid)):
+        assert len(held.users) == size
+        assert (np.diff(held.users) > 0).all()
+        assert (n[held.users] > 0).all()
+        told, wanted = counts(held.fold_in), counts(held.target)
+        assert np.flatnonzero(told + wanted).tolist() == held.users.tolist()
+        assert (told[held.users] >= 1).all()
+        assert (np.abs(told - 0.8 * n)[held.users] < 1).all()
+    trained = np.flatnonzero(counts(split.train))
+    assert sorted([*trained, *split.test.users, *split.valid.users]) == np.flatnonzero(n).tolist()
+    assert (counts(split.train)[trained] == n[trained]).all()
+
+
+def test_held_out_users_takes_shares_of_the_users_with_entries():
+    split = held_out_users(grown(0, [0] * 50 + [4] * 200), test=0.1, valid=0.05)
+    assert (len(split.test.users), len(split.valid.users)) == (20, 10)
+
+
+# What is refused
+
+NO_TIMES = Interactions.from_arrays([0, 0, 1], [0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("split", "error", "message"),
+    [
+        (lambda d: by_ratio(d, train=0.9), ValueError, "train, valid, test must sum to 1"),
+        (lambda d: by_ratio(d, train=0, valid=0.5, test=0.5), ValueError, "train > 0"),
+        (
+            lambda d: by_ratio(d, train=1.1, valid=-0.1, test=0),
+            ValueError,
+            "fractions must be >= 0",
+        ),
+        (lambda d: by_ratio(d, train=float("nan")), ValueError, "fractions must be >= 0"),
+        (lambda d: by_ratio(d, random_state=-1), ValueError, "random_state must be"),
+        (lambda d: by_ratio(d, random_state=True), TypeError, "random_state must be"),
+        (
+            lambda d: by_ratio(d, random_state=np.random.RandomState(0)),
+            TypeError,
+            "got RandomState",
+        ),
+        (lambda d: leave_last(NO_TIMES), ValueError, "use leave_k_out"),
+        (lambda d: by_time(NO_TIMES, test=0.1), ValueError, "use by_ratio"),
+        (lambda d: leave_last(d, 0), ValueError, "k must be at least 1"),
+        (lambda d: leave_k_out(d, valid_k=-1), ValueError, "valid_k must be at least 0"),
+        (lambda d: leave_k_out(d, 0.5), TypeError, "k must be an int"),
+        (lambda d: by_time(d, test=1.6e9), ValueError, r"a timestamp \(int\) or a fraction"),
+        (lambda d: by_time(d, test="2020"), TypeError, r"a timestamp \(int\) or a fraction"),
+        (lambda d: by_time(d, test=True), TypeError, r"a timestamp \(int\) or a fraction"),
+        (lambda d: by_time(d, test=110, valid=111), ValueError, "valid must not begin after test"),
+        (lambda d: by_time(d, test=0), ValueError, "no entry is left to train on"),
+        (lambda d: by_time(d, test=0.6, valid=0.6), ValueError, "no entry is left to train on"),
+        (lambda d: held_out_users(d, test=12), ValueError, "none is left to train on"),
+        (lambda d: held_out_users(d, test=-1), ValueError, "test must be at least 0"),
+        (lambda d: held_out_users(d, test=1.5), ValueError, "number of users"),
+        (lambda d: held_out_users(d, test=1, fold_in=1.0), ValueError, "fold_in must be"),
+    ],
+)
+def test_what_is_refused(split, error, message):
+    with pytest.raises(error, match=message):
+        split(toy())

@@ -1,0 +1,279 @@
+"""Files are read alike with and without pandas, and written whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mfrank.data import delimited, table_files
+from mfrank.data.interactions import Interactions
+
+quick = settings(max_examples=25, deadline=None)
+WORDS = st.text(
+    st.characters(exclude_categories=["C", "Z"], exclude_characters="\ufeff"), min_size=1
+)
+NAMES = ["userId", "movieId", "rating", "timestamp"]
+ROWS = [["7", "10", "3.5", "100"], ["5", "11", "4", "101"], ["7", "12", "0.5", "99"]]
+
+
+@pytest.fixture(params=["with pandas", "without pandas"])
+def reader(request, monkeypatch):
+    if request.param == "without pandas":
+        monkeypatch.setattr(delimited, "find_spec", lambda name: None)
+    else:
+        pytest.importorskip("pandas", reason="the extra pandas is not installed")
+
+
+def write(path, rows, mark):
+    text = "".join(mark.join(row) + "\n" for row in rows)
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize("header", [[NAMES], []])
+@pytest.mark.parametrize(
+    ("suffix", "mark"),
+    [(".csv", ","), (".tsv", "\t"), (".txt", "\t"), (".txt", ","), (".txt", " "), (".TSV", "\t")],
+)
+@pytest.mark.parametrize("gz", ["", ".gz"])
+def test_formats_agree(tmp_path, header, suffix, mark, gz):
+    file = write(tmp_path / f"ratings.v1{suffix}{gz}", [*header, *ROWS], mark)
+    made = Interactions.from_file(file)
+    assert made.user_ids.labels.tolist() == [5, 7]
+    assert made.item_ids.labels.tolist() == [10, 11, 12]
+    assert made.user_items.toarray().tolist() == [[0, 4, 0], [3.5, 0, 0.5]]
+    assert made.timestamps.tolist() == [101, 100, 99]
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize("width", [2, 3, 4])
+def test_a_file_without_header_is_read_in_order(tmp_path, width, caplog):
+    file = write(tmp_path / "a.tsv", [row[:width] for row in ROWS], "\t")
+    with caplog.at_level(logging.INFO, "mfrank"):
+        columns = table_files.read_columns(file, {})
+    assert list(columns) == ["user", "item", "value", "timestamp"][:width]
+    assert columns["user"].tolist() == [7, 5, 7]
+    assert "no header found" in caplog.text
+
+
+@pytest.mark.usefixtures("reader")
+def test_named_columns_are_read_wherever_they_are(tmp_path):
+    rows = [["x", "y", "session", "z"], ["9", "a", "1", "2.5"], ["8", "b", "2", "1"]]
+    file = write(tmp_path / "a.csv", rows, ",")
+    columns = table_files.read_columns(file, {"user": "session", "item": "y", "value": "z"})
+    assert {role: values.tolist() for role, values in columns.items()} == {
+        "user": [1, 2],
+        "item": ["a", "b"],
+        "value": [2.5, 1.0],
+    }
+
+
+@pytest.mark.usefixtures("reader")
+def test_text_is_read_as_it_is(tmp_path):
+    file = tmp_path / "a.csv"
+    text = 'user,item,rating\n"x, ""y""",NA,1\n\nnull, 1_0,2\nJosé,1e5,3\n'
+    file.write_text("\ufeff" + text, encoding="utf-8")
+    columns = table_files.read_columns(file, {})
+    assert columns["user"].tolist() == ['x, "y"', "null", "José"]
+    assert columns["item"].tolist() == ["NA", "1_0", "1e5"]
+
+
+@pytest.mark.usefixtures("reader")
+def test_long_numbers_do_not_become_others(tmp_path):
+    longest = 2**63 - 1
+    rows = [["user", "item"], [str(longest), "9" * 25], [str(longest - 1), "9" * 24 + "8"]]
+    made = Interactions.from_file(write(tmp_path / "a.csv", rows, ","))
+    assert made.user_ids.labels.tolist() == [longest - 1, longest]
+    assert made.item_ids.labels.tolist() == ["9" * 24 + "8", "9" * 25]
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a.csv: the file is empty"),
+        ("\n\n", "a.csv: the file is empty"),
+        ("1,2,3,4,5\n", "no header, and 5 columns"),
+        ("1\n2\n", "no header, and 1 columns"),
+        ("a,b\n1,2\n", "a.csv: no column looks like the user"),
+        ("user,b\n1,2\n", "a.csv: no column looks like the item"),
+        ("user,item\n", "a.csv: the file has a header and no rows"),
+        ("user,item\n\n \t\n\r\n", "a.csv: the file has a header and no rows"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path, text, message):
+    file = tmp_path / "a.csv"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        Interactions.from_file(file)
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_header_alone_is_refused_packed_too(tmp_path):
+    file = write(tmp_path / "a.tsv.gz", [NAMES], "\t")
+    with pytest.raises(ValueError, match=r"a\.tsv\.gz: the file has a header and no rows"):
+        Interactions.from_file(file)
+
+
+def test_a_parquet_file_without_rows_is_refused(tmp_path):
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    file = tmp_path / "a.parquet"
+    table_files.write_table(file, {"user": np.array([], int), "item": np.array([], int)})
+    with pytest.raises(ValueError, match=r"a\.parquet: the file has columns and no rows"):
+        Interactions.from_file(file)
+
+
+FAULTS = {  # a row of user, item, value and timestamp, and what is wrong with it
+    "a,b,1,": "the timestamp is missing",
+    "a,b,,1": "the value is missing",
+    "a,,1,1": "the item is missing",
+    ",b,1,1": "the user is missing",
+    "a,b,1": "3 fields, the first row has 4",
+    "a,b,1,1,x": "5 fields, the first row has 4",
+    "a,b,x,1": "values must be finite numbers, got 'x'",
+    "a,b,nan,1": "values must be finite numbers, got 'nan'",
+    "a,b,-inf,1": "values must be finite numbers, got '-inf'",
+    "a,b,1,soon": "got 'soon'",
+    "a,b,1,2020-01-01": "all whole numbers or all dates, got '0'",
+    "a,b,1,1e300": "timestamps must be finite and fit int64",
+    "a,b,1,99999999999999999999": "timestamps must fit int64",
+}
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_fault_is_named_by_its_line(tmp_path, fault, before):
+    """As an editor counts, with blank lines and with line breaks in quotes."""
+    file, good = tmp_path / "a.csv", '\n"u\r\nv",i,1,0\n'
+    lines = before * good + fault + "\n" + good
+    file.write_bytes(("user,item,value,timestamp\n" + lines).encode())
+    line = 2 + 3 * before
+    if "2020" in fault:  # beside dates it is the number that is named
+        line = 3 if before else 4
+    with pytest.raises(ValueError, match=f"a.csv: line {line}: .*{FAULTS[fault]}"):
+        table_files.read_columns(file, {})
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize("beyond", ["", "\n", "\n3,4\n" * 3, "x" * 200_000])
+def test_a_quote_that_is_never_closed_is_named_by_its_line(tmp_path, beyond):
+    file = tmp_path / "a.csv"
+    file.write_text('user,item\n1,2\n3,"4' + beyond)
+    with pytest.raises(ValueError, match=r"a\.csv: line 3: .*opened there and not closed"):
+        table_files.read_columns(file, {})
+
+
+@pytest.mark.usefixtures("reader")
+def test_empty_fields_beyond_the_first_row_do_not_count(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("user,item\n1,2,\n3,4,,\n")
+    assert table_files.read_columns(file, {})["item"].tolist() == [2, 4]
+
+
+def test_ids_of_another_file_are_reused(tmp_path):
+    train = Interactions.from_file(write(tmp_path / "train.csv", [NAMES, *ROWS], ","))
+    file = write(tmp_path / "test.csv", [NAMES, ROWS[2]], ",")
+    test = Interactions.from_file(file, user_ids=train.user_ids, item_ids=train.item_ids)
+    assert test.user_items.toarray().tolist() == [[0, 0, 0], [0, 0, 0.5]]
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a", "a.gz", "a.parquet.gz", "csv"])
+def test_unknown_formats_are_refused(tmp_path, name):
+    for call in (
+        lambda path: table_files.read_columns(path, {}),
+        lambda p: table_files.write_table(p, {}),
+    ):
+        with pytest.raises(ValueError, match="expected a suffix"):
+            call(tmp_path / name)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
+        table_files.read_columns(tmp_path / "nowhere.csv", {})
+
+
+@quick
+@given(
+    st.lists(
+        st.tuples(
+            WORDS,
+            st.integers(-(2**62), 2**62),
+            st.floats(width=32, allow_nan=False, allow_infinity=False),
+        ),
+        min_size=1,
+    ),
+    st.sampled_from([".csv", ".tsv", ".txt", ".csv.gz", ".parquet"]),
+    st.booleans(),
+)
+def test_what_was_written_is_read(tmp_path_factory, rows, suffix, pandas):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    users, items, values = (list(column) for column in zip(*rows, strict=True))
+    users[0] += "é, \t\"'"  # what has to be quoted, and keeps the column text
+    file = tmp_path_factory.mktemp("tables") / f"a{suffix}"
+    numbers = np.array(values, dtype=np.float32)
+    table_files.write_table(file, {"user": users, "item": items, "value": numbers})
+    with pytest.MonkeyPatch.context() as patch:
+        if not pandas:
+            patch.setattr(delimited, "find_spec", lambda name: None)
+        columns = table_files.read_columns(file, {})
+    assert columns["user"].tolist() == users
+    assert columns["item"].tolist() == items
+    assert np.array_equal(columns["value"].astype(np.float32), numbers)
+
+
+def test_padding_is_an_empty_field(tmp_path):
+    items = np.array(["a", None], dtype=object)
+    scores = np.array([0.1, -np.inf], dtype=np.float32)
+    table_files.write_table(tmp_path / "a.csv", {"item": items, "score": scores})
+    assert (tmp_path / "a.csv").read_text(encoding="utf-8") == "item,score\na,0.1\n,-inf\n"
+
+
+def test_a_failed_write_leaves_the_earlier_file(tmp_path):
+    class Unprintable:
+        def __str__(self):
+            raise OSError("disk full")
+
+    file = tmp_path / "a.csv"
+    table_files.write_table(file, {"item": [1]})
+    with pytest.raises(OSError, match="disk full"):
+        table_files.write_table(file, {"item": np.array([2, Unprintable()], dtype=object)})
+    assert file.read_text(encoding="utf-8") == "item\n1\n"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_columns_have_one_length(tmp_path):
+    with pytest.raises(ValueError, match="one length"):
+        table_files.write_table(tmp_path / "a.csv", {"user": [1, 2], "item": [1]})
+    assert not list(tmp_path.iterdir())
+
+
+def test_parquet_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    file = tmp_path / "a.parquet"
+    with pytest.raises(ModuleNotFoundError, match=r"pip install mfrank\[parquet\]"):
+        table_files.write_table(file, {"user": [1]})
+    file.touch()
+    with pytest.raises(ModuleNotFoundError, match=r"pip install mfrank\[parquet\]"):
+        table_files.read_columns(file, {})
+
+
+def test_parquet_guesses_and_takes_names(tmp_path):
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    file = tmp_path / "a.parquet"
+    table_files.write_table(file, {"title": ["t", "u"], "who": ["a", "b"], "item": [1, 2]})
+    made = Interactions.from_file(file, user="who")
+    assert made.user_ids.labels.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="no column looks like the user"):
+        Interactions.from_file(file)

@@ -1,0 +1,240 @@
+"""Comparisons: what is measured, in which order, against what, and how it is saved."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+import mfrank
+from mfrank import ALS, RG2, WRMF, compare
+from mfrank.data.splits import by_ratio
+from mfrank.data.table_files import read_columns
+from mfrank.evaluation.comparison.contenders import default_models, fit_once, objective_value
+from mfrank.evaluation.evaluate import evaluate
+
+quick = partial(compare, factors=4, iterations=2, repeats=2, n_threads=1, peak_memory=False)
+
+
+@pytest.fixture(scope="module")
+def split():
+    data = mfrank.synthetic(80, 50, 1200, random_state=1)
+    return by_ratio(data, train=0.7, valid=0.0, test=0.3)
+
+
+@pytest.fixture
+def no_implicit(monkeypatch):
+    monkeypatch.setitem(sys.modules, "implicit", None)
+
+
+@pytest.fixture(scope="module")
+def against_implicit(split):
+    pytest.importorskip("implicit", reason="implicit is the extra compare")
+    return quick(split)
+
+
+class Recorder:
+    """A model of no library: takes the time it is told and notes when it was fitted."""
+
+    order: list[str]
+
+    def __init__(self, name, order, seconds=(1.0,)):
+        self.name, self.order, self.seconds = name, order, seconds
+        self.user_factors = self.item_factors = None
+
+    def __deepcopy__(self, memo):
+        return Recorder(self.name, self.order, self.seconds)
+
+    def fit(self, user_items, show_progress, callback):
+        self.order.append(self.name)
+        for epoch, seconds in enumerate(self.seconds):
+            callback(epoch, seconds, None)
+        self.user_factors = np.ones((user_items.shape[0], 1))
+        self.item_factors = np.ones((user_items.shape[1], 1))
+
+
+def test_runs_alternate_and_times_are_medians(split):
+    order = []
+    models = {
+        "a": Recorder("a", order, (3.0, 1.0, 100.0)),
+        "b": Recorder("b", order),
+        "c": Recorder("c", order),
+    }
+    comparison = quick(split, models=models, repeats=3)
+    assert order == [*"abc", *"cba", *"abc"]
+    assert comparison["a"].epoch_seconds == 3.0
+    assert [row.model for row in comparison.rows] == ["a", "b", "c"]
+    assert models["a"].user_factors is None  # copies were fitted
+    with pytest.raises(KeyError, match="there are a, b, c"):
+        comparison["d"]
+
+
+def test_a_row_is_what_fitting_and_evaluating_gives(split):
+    model = ALS(RG2(), factors=4, iterations=2, random_state=0)
+    row = quick(split, models={"mine": model}, metrics=["ndcg@5", "mrr"])["mine"]
+    fitted = ALS(RG2(), factors=4, iterations=2, random_state=0, track_objective=True)
+    fitted.fit(split.train)
+    expected = evaluate(fitted, split.test, train=split.train, metrics=["ndcg@5", "mrr"])
+    for metric, score in expected.scores.items():
+        assert row.evaluation[metric].value == pytest.approx(score.value, rel=1e-6)
+    assert row.objective == pytest.approx(fitted.store.history[-1]["objective"], rel=1e-5)
+    assert row.library == f"mfrank {mfrank.__version__}"
+
+
+def test_train_and_test_may_be_given_as_matrices(split):
+    models = {"mine": ALS(factors=4, iterations=1, random_state=0)}
+    one = quick(split, models=models)
+    other = quick(split.train.user_items, split.test.user_items, models=models)
+    assert one["mine"].objective == other["mine"].objective
+
+
+def test_objective_of_any_factors_is_the_sum_it_states(split):
+    random = np.random.default_rng(0)
+
+    class Foreign:
+        user_factors = random.normal(size=(80, 3))
+        item_factors = random.normal(size=(50, 3))
+
+    objective = WRMF(alpha=2.0, regularization=0.3)
+    scores = Foreign.user_factors @ Foreign.item_factors.T
+    values = split.train.user_items.toarray()
+    confidence = np.where(values > 0, 2.0 * values, 1.0)
+    expected = (confidence * ((values > 0) - scores) ** 2).sum()
+    expected += 0.3 * ((Foreign.user_factors**2).sum() + (Foreign.item_factors**2).sum())
+    assert objective_value(objective, Foreign, split.train, 1) == pytest.approx(expected)
+
+
+def test_implicit_minimises_the_same_sum_with_the_same_options(split):
+    pytest.importorskip("implicit", reason="implicit is the extra compare")
+    objectives = [RG2(), WRMF(alpha=3, regularization=0.2), WRMF(alpha=5)]
+    models = default_models(objectives, factors=4, iterations=30, n_threads=1, random_state=0)
+    assert len(models) == 6
+    rows = quick(split, models=models, repeats=1)
+    same = [row for row in rows.rows if row.objective_name == rows["mfrank WRMF"].objective_name]
+    assert [row.model for row in same] == ["mfrank WRMF", "implicit ALS", "implicit ALS exact"]
+    assert [row.objective for row in same] == pytest.approx([same[0].objective] * 3, rel=0.02)
+    assert rows["implicit BPR"].objective is None
+
+
+def test_ratios_are_to_implicits_als(against_implicit):
+    rows = against_implicit
+    assert rows.baseline == "implicit ALS"
+    assert set(rows["implicit ALS"].ratios.values()) == {1.0, None}  # memory was not measured
+    mine, theirs = rows["mfrank RG2"], rows["implicit ALS"]
+    ratio = mine.evaluation["ndcg@20"].value / theirs.evaluation["ndcg@20"].value
+    assert mine.ratios["NDCG@20"] == pytest.approx(ratio)
+    assert "x: ratio to implicit ALS" in str(rows)
+
+
+def test_time_ratios_are_medians_within_a_repeat(split, monkeypatch):
+    seconds = {"a": iter([2.0, 30.0, 4.0]), "b": iter([1.0, 10.0, 4.0])}
+    monkeypatch.setattr(
+        "mfrank.evaluation.comparison.compare.is_implicit_als", lambda model: model.name == "b"
+    )
+
+    class Timed(Recorder):
+        def __deepcopy__(self, memo):
+            return Recorder(self.name, [], (next(seconds[self.name]),))
+
+    rows = quick(split, models={name: Timed(name, []) for name in "ab"}, repeats=3)
+    assert rows["a"].epoch_seconds == 4.0
+    assert rows["a"].ratios["epoch_seconds"] == statistics.median([2.0, 3.0, 1.0])
+
+
+def test_every_default_model_takes_part(against_implicit):
+    names = [row.model for row in against_implicit.rows]
+    assert names[:4] == ["mfrank WRMF", "mfrank IALS", "mfrank RG2", "mfrank RGX"]
+    assert names[4:] == ["implicit ALS", "implicit ALS exact", "implicit BPR"]
+    for row in against_implicit.rows:
+        assert row.library.startswith(row.model.split()[0])
+        assert row.model in str(against_implicit)
+
+
+@pytest.mark.usefixtures("no_implicit")
+def test_without_implicit_it_says_which_extra_to_install(split):
+    comparison = quick(split)
+    assert [row.library.split()[0] for row in comparison.rows] == ["mfrank"] * 4
+    assert comparison.baseline is None
+    assert "pip install mfrank[compare]" in str(comparison)
+    assert all(not row.ratios for row in comparison.rows)
+
+
+def test_saved_tables_hold_what_was_measured(against_implicit, tmp_path):
+    against_implicit.to_json(tmp_path / "table.json")
+    saved = json.loads((tmp_path / "table.json").read_text())
+    assert saved == json.loads(json.dumps(against_implicit.to_dict()))
+    row = against_implicit["implicit BPR"]
+    record = next(r for r in saved["rows"] if r["model"] == row.model)
+    assert record["epoch_seconds"] == row.epoch_seconds
+    assert record["Recall@20 standard error"] == row.evaluation["recall@20"].standard_error
+
+    against_implicit.to_csv(tmp_path / "table.csv")
+    columns = {"user": "model", "item": "library", "value": "total_seconds"}
+    table = read_columns(tmp_path / "table.csv", columns)
+    assert table["user"].tolist() == [row.model for row in against_implicit.rows]
+    assert table["value"].tolist() == [row.total_seconds for row in against_implicit.rows]
+
+
+def test_json_has_no_nan(split):
+    everyone_in_train = {"models": {"a": Recorder("a", [])}}
+    comparison = quick(split.train, split.train, **everyone_in_train)
+    assert math.isnan(comparison["a"].evaluation["ndcg@20"].value)
+    assert "NaN" not in json.dumps(comparison.to_dict())
+
+
+def test_peak_memory_is_measured_where_the_system_tells(split):
+    models = {"mine": ALS(factors=4, iterations=1)}
+    peak = quick(split, models=models, peak_memory=True)["mine"].peak_memory
+    if sys.platform == "linux":
+        assert 0 <= peak < 100 * 2**20
+
+
+def test_progress_tells_runs_and_ends_its_line(split, capsys):
+    quick(split, models={"a": Recorder("a", [])}, repeats=2, show_progress=True)
+    shown = capsys.readouterr().err
+    assert "run 1/2, a" in shown
+    assert "run 2/2, a, 0 s left" in shown
+    assert shown.endswith("\r\033[K")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"test": None}, "test is needed"),
+        ({"metrics": ["speed"]}, "'speed' is not a metric"),
+        ({"repeats": 0}, "repeats must be at least 1"),
+        ({"models": {}}, "at least one model"),
+        ({"n_threads": -1}, "n_threads must be at least 0"),
+    ],
+)
+def test_bad_arguments_are_refused_before_any_fit(split, change, message):
+    order = []
+    given = {"train": split.train, "test": split.test, "models": {"a": Recorder("a", order)}}
+    with pytest.raises(ValueError, match=message):
+        quick(**{**given, **change})
+    assert not order
+
+
+def test_parts_must_be_of_one_shape(split):
+    narrow = split.test.user_items[:, :10]
+    with pytest.raises(ValueError, match="shape"):
+        quick(split.train, narrow)
+    other = mfrank.Interactions.from_arrays(["a", "b"], ["x", "y"])
+    with pytest.raises(ValueError, match="user_ids=train"):
+        quick(mfrank.Interactions.from_arrays(["a", "c"], ["x", "y"]), other)
+    with pytest.raises(ValueError, match="its own test part"):
+        quick(split, split.test)
+    with pytest.raises(ValueError, match="test has no entries"):
+        quick(split.train, split.valid)
+
+
+def test_a_fit_is_timed_by_epoch_and_as_a_whole(split):
+    fit = fit_once(ALS(factors=4, iterations=5, random_state=0), split.train)
+    epochs = [epoch["seconds"] for epoch in fit.model.store.history]
+    assert fit.epoch_seconds == statistics.median(epochs)
+    assert fit.total_seconds >= sum(epochs)

@@ -1,0 +1,88 @@
+"""Evaluations and comparisons show in a notebook what they print."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from pages import page
+
+import mfrank
+from mfrank import ALS, NDCG, compare, evaluate
+from mfrank.evaluation.comparison.scoreboard import Comparison
+from mfrank.evaluation.metrics import Coverage
+from mfrank.evaluation.report import Evaluation
+
+EVIL = "<script>alert('&')</script>"
+
+quick = partial(compare, repeats=1, n_threads=1, peak_memory=False, metrics=["ndcg@5"])
+
+
+@pytest.fixture(scope="module")
+def split() -> mfrank.Split:
+    data = mfrank.synthetic(80, 50, 1200, random_state=1)
+    return mfrank.by_ratio(data, train=0.7, valid=0.0, test=0.3)
+
+
+@pytest.fixture(scope="module")
+def model(split: mfrank.Split) -> ALS:
+    return ALS(factors=4, iterations=2, random_state=0).fit(split.train)
+
+
+def test_an_evaluation_shows_a_row_a_metric_and_the_counts(split: mfrank.Split, model: ALS) -> None:
+    evaluation = evaluate(model, split.test, metrics=[NDCG @ 10, Coverage @ 10])
+    score = evaluation["ndcg@10"]
+    shown = page(evaluation)
+    assert shown.rows == [
+        ["metric", "value", "standard error"],
+        ["NDCG@10", f"{score.value:.5f}", f"{score.standard_error:.5f}"],
+        ["Coverage@10", f"{evaluation['coverage@10'].value:.5f}", ""],
+    ]
+    assert shown.texts[-1] == str(evaluation).splitlines()[-1]
+
+
+@pytest.mark.parametrize("held", ["test", "train"])
+def test_what_was_left_out_is_shown(split: mfrank.Split, model: ALS, held: str) -> None:
+    evaluation = evaluate(model, getattr(split, held), metrics=NDCG @ 10, train=split.train)
+    assert bool(evaluation.n_in_train) == (held == "train")
+    notes = [text for text in page(evaluation).texts if "left out" in text]
+    assert notes == [line for line in str(evaluation).splitlines() if "left out" in line]
+    assert len(notes) == 1 + (held == "train")
+
+
+def test_an_evaluation_of_nothing_prints() -> None:
+    empty = Evaluation({}, np.empty(0, np.int64), 0, 0)
+    assert "0 users" in repr(empty)
+    page(empty)
+
+
+@pytest.mark.parametrize("ratio", [None, 1.5])
+def test_a_comparison_shows_the_tables_that_it_prints(
+    split: mfrank.Split, ratio: float | None
+) -> None:
+    models = {name: ALS(factors=4, iterations=2, random_state=0) for name in ("one", "two")}
+    first, second = quick(split, models=models).rows
+    ratios = {"epoch_seconds": ratio, "peak_memory": None, "NDCG@5": ratio}
+    result = Comparison((first, replace(second, ratios=ratios)), "one", {})
+    printed = [re.split(r"\s{2,}", line) for line in str(result).splitlines() if line]
+    shown = page(result).rows
+    assert [[cell for cell in row if cell] for row in shown] == printed
+    widths = [len(row) for row in shown]
+    assert widths == [5 + bool(ratio)] * 3 + [2 + bool(ratio)] * 3
+
+
+def test_names_of_models_and_notes_are_escaped(split: mfrank.Split) -> None:
+    result = quick(split, models={EVIL: ALS(factors=4, iterations=2)})
+    noted = Comparison(result.rows, None, result.settings, (EVIL,))
+    assert EVIL in repr(noted)
+    assert page(noted).texts.count(EVIL) == 3
+    assert "<script" not in noted._repr_html_()
+
+
+def test_a_comparison_of_nothing_prints() -> None:
+    empty = Comparison((), None, {}, ("nothing was installed",))
+    assert "nothing was installed" in repr(empty)
+    page(empty)

@@ -1,0 +1,100 @@
+"""Early stopping ends a fit after its best epoch and gives that epoch back."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from fits import als
+from problems import toy
+
+import mfrank
+from mfrank import NDCG, EarlyStopping, Recall
+
+DATA = mfrank.synthetic(400, 150, 6000, random_state=0)
+SPLIT = mfrank.by_ratio(DATA, train=0.8, valid=0.1, test=0.1, random_state=0)
+
+
+@pytest.mark.parametrize("patience", [1, 2, 30])
+@pytest.mark.parametrize("metric", [NDCG @ 10, "recall@20"])
+def test_the_best_epoch_is_kept(metric: object, patience: int) -> None:
+    options = {"factors": 24, "iterations": 12}
+    curve: list[float] = []
+    every = als(mfrank.IALS(), **options)
+
+    def judge(*_: object) -> None:
+        result = mfrank.evaluate(every, SPLIT.valid, train=SPLIT.train, metrics=metric)
+        curve.append(next(iter(result.scores.values())).value)
+
+    every.fit(SPLIT.train, callback=judge)
+    stopping = EarlyStopping(SPLIT.valid, metric=metric, patience=patience)  # type: ignore[arg-type]
+    model = als(mfrank.IALS(), **options).fit(SPLIT.train, stopping=stopping)
+    seen = [epoch["valid"] for epoch in model.store.history]
+    assert seen == curve[: len(seen)]
+    best = int(np.argmax(seen))
+    assert len(seen) == min(len(curve), best + 1 + patience)
+    again = als(mfrank.IALS(), factors=24, iterations=best + 1).fit(SPLIT.train)
+    np.testing.assert_array_equal(model.item_factors, again.item_factors)
+    np.testing.assert_array_equal(model.user_factors, again.user_factors)
+
+
+def test_a_callback_may_stop_sooner() -> None:
+    stopping = EarlyStopping(SPLIT.valid, patience=9)
+    model = als(iterations=9).fit(
+        SPLIT.train, stopping=stopping, callback=lambda epoch, *_: epoch == 2
+    )
+    assert [epoch["epoch"] for epoch in model.store.history] == [1, 2, 3]
+
+
+def test_the_rule_counts_epochs_without_a_new_best() -> None:
+    rule = EarlyStopping(SPLIT.valid, patience=2)
+    course = [0.1, 0.3, 0.2, 0.3, 0.9]
+    over = [rule.is_over(course[:n]) for n in range(1, 6)]
+    assert over == [False, False, False, True, False]
+    assert not any(a > b for a, b in pairwise(over[:4]))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"patience": 0}, ValueError, "patience must be at least 1"),
+        ({"patience": 1.5}, TypeError, "patience must be an int"),
+        ({"metric": mfrank.Coverage @ 10}, ValueError, "metric must have per-user values"),
+        ({"metric": 10}, ValueError, "metric must have per-user values"),
+    ],
+)
+def test_bad_rules_are_refused(
+    options: dict[str, object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        EarlyStopping(SPLIT.valid, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("valid", "error", "message"),
+    [
+        (toy(5, 7), ValueError, r"valid must have the data's shape \(9, 7\), got \(5, 7\)"),
+        (np.ones((9, 7)), TypeError, "valid must be Interactions or a scipy sparse"),
+        (sp.csr_array((9, 7)), ValueError, "valid has no interaction"),
+        (toy(), ValueError, "valid has no interaction"),
+    ],
+)
+def test_held_out_interactions_that_do_not_fit_are_refused(
+    valid: object, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        als().fit(toy(), stopping=EarlyStopping(valid))  # type: ignore[arg-type]
+
+
+def test_what_is_no_rule_is_refused() -> None:
+    with pytest.raises(TypeError, match="stopping must be an EarlyStopping"):
+        als().fit(toy(), stopping=3)  # type: ignore[arg-type]
+
+
+def test_the_value_is_that_of_evaluate() -> None:
+    model = als().fit(SPLIT.train)
+    rule = EarlyStopping(SPLIT.valid, metric=Recall @ 5)
+    expected = mfrank.evaluate(model, SPLIT.valid, train=SPLIT.train, metrics=Recall @ 5)
+    assert rule.value(model, SPLIT.train, "auto", 0) == expected[Recall @ 5].value

@@ -1,0 +1,78 @@
+"""What losses say of their arrays holds: the room of a batch is known before it is taken."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from emulated_gpu import installed, why_unavailable
+from every_loss import LOSSES
+from loss_lists import long_lists
+
+import mfrank
+from mfrank.backends import choose
+from mfrank.backends.cpu import why_unavailable as why_no_cpu
+from mfrank.descent.engine import Batches
+from mfrank.descent.sampler import Sampling
+from mfrank.losses import Loss, Sizes
+from mfrank.models.batch_memory import check_batch_memory
+
+KNOWN: dict[str, Loss] = {
+    **LOSSES,
+    "soprc": mfrank.SOPRC(),
+    **{f"stochastic rank {m}": mfrank.StochasticRank(m) for m in ("ndcg", "recall", "map", "err")},
+}
+AT_ONCE = 14  # largest arrays that a loss may hold
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("n_positives", [6, 40])
+def test_no_loss_takes_more_than_it_says(name: str, n_positives: int) -> None:
+    """Written out, as on a device; arrays of pairs are as large as they say."""
+    users, n_negatives, loss = 5, 900, KNOWN[name]
+    lists, positives, negatives = long_lists(users, n_positives, n_negatives)
+    if loss.pair_scores:
+        near = np.zeros((users, n_positives, n_negatives))
+        lists = replace(lists, positive_items=lists.cells, pair_scores=near)
+    memory = loss.memory(Sizes(users * n_positives, users, users * n_positives))
+    tracemalloc.start()
+    loss.gradients(lists, positives, negatives, memory)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    of_pairs = loss.largest_pair_array(n_positives, n_negatives)
+    said = max(of_pairs, loss.largest_array(n_positives, n_negatives))
+    assert 8 * users * of_pairs <= peak <= AT_ONCE * 8 * users * said
+
+
+@pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable()))
+@pytest.mark.parametrize(
+    "loss",
+    [
+        mfrank.BPR(),
+        mfrank.RankNet(),
+        mfrank.LambdaRank(),
+        mfrank.SmoothAP(),
+        mfrank.ApproxNDCG(),
+        mfrank.SOPRC(),
+    ],
+    ids=str,
+)
+def test_pairs_of_a_device_need_room(loss: Loss) -> None:
+    """Where the processor's extension makes no array of pairs, CuPy would."""
+    rows = mfrank.synthetic(2000, 3000, 200_000, random_state=0)
+    options = {"factors": 2, "positives": None, "negatives": None, "batch_size": 10**6}
+    if isinstance(loss, mfrank.SOPRC):  # few thresholds, so that all pairs are taken
+        options |= {"positives": 6, "negatives": 10**5, "batch_size": 2000}
+    with installed(), pytest.raises(ValueError, match=r"a batch of 2000 lists of .* lower batch"):
+        mfrank.Descent(loss, backend="cuda", **options).fit(rows)
+    if why_no_cpu() is None:
+        batches = Batches("users", options["batch_size"])
+        sampling = Sampling(options["positives"], options["negatives"])
+        check_batch_memory(rows.user_rows("float32"), loss, batches, sampling, choose("cpu"))
+
+
+def test_long_lists_of_sorted_hinges_have_room_on_a_device() -> None:
+    assert mfrank.SONG().largest_pair_array(500, 50_000) == 3 * 50_500
+    assert mfrank.SONG().largest_pair_array(10, 300) == 10 * 310

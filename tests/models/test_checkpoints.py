@@ -1,0 +1,178 @@
+"""Whatever stops a fit while its state is saved, the next one goes on to the same bits."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from children import PATHS
+from faults import Fault
+
+import mfrank
+
+DATA = mfrank.synthetic(30, 20, 200, random_state=0)
+
+
+def made(**options: Any) -> mfrank.Descent:
+    few: dict[str, Any] = {
+        "factors": 2,
+        "iterations": 3,
+        "optimizer": mfrank.SGD(0.1),
+        "scores": "dot",
+        "negatives": 5,
+        "n_threads": 1,
+        "random_state": 0,
+    }
+    return mfrank.Descent(**(few | options))
+
+
+def same(a: mfrank.Descent, b: mfrank.Descent) -> bool:
+    """Whether two fits ended in the same bits after the same epochs."""
+    objectives = [[epoch["objective"] for epoch in model.store.history] for model in (a, b)]
+    return (
+        np.array_equal(a.user_factors, b.user_factors)
+        and np.array_equal(a.item_factors, b.item_factors)
+        and objectives[0] == objectives[1]
+    )
+
+
+class Kill(Fault):
+    def strike(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed(folder: Path, epoch: int, call: int) -> bool:
+    """Whether a fit in a child of this process was killed at a call of the epoch's save."""
+    child = os.fork()
+    if not child:
+        patch, fault = pytest.MonkeyPatch(), Kill(call, forever=True)
+
+        def arm(done: int, *_: Any) -> None:
+            if done + 1 == epoch:
+                fault.install(patch)
+            else:
+                patch.undo()
+
+        arm(-1)
+        made().fit(DATA, checkpoint=folder, callback=arm)
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def kill_at_every_call(folder: Path, epoch: int) -> int:
+    """Calls at which a fit was killed, each gone on from."""
+    whole = made().fit(DATA)
+    for call in itertools.count():
+        where = folder / f"{epoch}-{call}"
+        if not killed(where, epoch, call):
+            return call
+        assert same(made().fit(DATA, checkpoint=where), whole), (epoch, call)
+        assert len(list(where.glob("data-*"))) == 1
+    raise AssertionError
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process that can be killed is forked")
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_fit_that_was_killed_in_a_save_goes_on(tmp_path: Path, epoch: int) -> None:
+    # In a process of its own, which has no threads when it forks, and nothing to wait for.
+    program = f"""
+import os, sys
+sys.path[:0] = {PATHS!r}
+os.fsync = lambda descriptor: None
+from pathlib import Path
+import test_checkpoints
+print(test_checkpoints.kill_at_every_call(Path({str(tmp_path)!r}), {epoch}))
+"""
+    one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **one_thread},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 20
+
+
+@pytest.mark.parametrize("forever", [False, True], ids=["one call fails", "dead from there on"])
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_full_disk_leaves_the_epoch_in_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epoch: int, forever: bool
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    whole, after = made(), list[Any]()
+    whole.fit(DATA, callback=lambda *_: after.append(whole.user_factors))
+    for call in itertools.count():
+        folder, model = tmp_path / str(call), made()
+        fault = Fault(call, forever=forever)
+        with pytest.MonkeyPatch.context() as patch:
+
+            def arm(done: int, *_: Any, fault: Fault = fault, patch: Any = patch) -> None:
+                if done + 2 == epoch:
+                    fault.install(patch)
+                else:
+                    patch.undo()
+
+            arm(-1)
+            try:
+                model.fit(DATA, checkpoint=folder, callback=arm)
+            except OSError:
+                np.testing.assert_array_equal(model.user_factors, after[epoch - 1])
+                assert len(model.store.history) == epoch
+                assert model.recommend(DATA.user_ids.raw([0]))[0].shape == (1, 10)
+            else:
+                if not fault.struck:
+                    break
+        assert same(made().fit(DATA, checkpoint=folder), whole)
+    assert call > 20
+
+
+def test_a_folder_of_something_else_is_refused_before_any_epoch(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    epochs: list[int] = []
+    with pytest.raises(ValueError, match="holds other files, such as 'notes'"):
+        made().fit(DATA, checkpoint=tmp_path, callback=lambda epoch, *_: epochs.append(epoch))
+    with pytest.raises(ValueError, match="it is a file"):
+        made().fit(DATA, checkpoint=tmp_path / "notes")
+    assert not epochs
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("checkpoint_seed", lambda array: None),
+        ("checkpoint_seed", lambda array: array.astype(np.float64)),
+        ("memory_means", lambda array: array[:1].copy()),
+        ("users_momentum", lambda array: None),
+        ("users_momentum", lambda array: np.zeros((1, 1), array.dtype)),
+        ("items_momentum", lambda array: array.astype(np.float64)),
+    ],
+)
+def test_a_state_that_is_not_all_there_is_told(tmp_path: Path, name: str, change: Any) -> None:
+    options: dict[str, Any] = {"loss": mfrank.SONG(), "optimizer": mfrank.SGD(0.1, momentum=0.5)}
+    made(iterations=1, **options).fit(DATA, checkpoint=tmp_path)
+    store = mfrank.FactorStore.load(tmp_path)
+    extras = {**store.extras, name: change(store.extras[name])}
+    kept = {key: array for key, array in extras.items() if array is not None}
+    replace(store, extras=kept).save(tmp_path)
+    with pytest.raises(ValueError, match=rf"checkpoint is damaged: its {name} .*name another"):
+        made(**options).fit(DATA, checkpoint=tmp_path)
+
+
+def test_a_state_with_a_flipped_bit_is_told(tmp_path: Path) -> None:
+    made(iterations=1, optimizer=mfrank.Adam()).fit(DATA, checkpoint=tmp_path)
+    for path in tmp_path.glob("data-*/*.npy"):
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        with pytest.raises(ValueError, match=rf"{path.name} is damaged: its checksum"):
+            made(optimizer=mfrank.Adam()).fit(DATA, checkpoint=tmp_path)
+        path.write_bytes(whole)

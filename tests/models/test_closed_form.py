@@ -1,0 +1,195 @@
+"""Fold-in: single rows solved as the fit solves them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from fits import als, labeled
+from numpy.typing import NDArray
+from problems import OBJECTIVES, solve_plainly, toy
+
+import mfrank
+from mfrank.als.engine import HalfSteps
+from mfrank.arrays.csr import CSR
+from mfrank.backends import reference
+from mfrank.backends.row_problem import Gram
+from mfrank.backends.solve_options import SolveOptions
+
+ROUNDING = {"float32": 5e-4, "float64": 1e-7}
+
+
+def item_half_step(model: mfrank.ALS, matrix: sp.csr_array) -> NDArray[Any]:
+    """Every item's row solved against the model's factors, its item sum as it stands."""
+    counts, store = model.store.counts, model.store
+    steps = HalfSteps(model.objective, counts, reference, SolveOptions())  # type: ignore[arg-type]
+    weights = model.objective.item_weights(counts.items, counts)
+    gram = steps.user_gram(store.user_factors)
+    kappa = model.objective.interaction(len(counts.items))
+    driven = kappa * gram.matrix @ (weights @ store.item_factors)
+    gram = Gram(gram.matrix, model.objective.target * gram.vector + driven)
+    rows = CSR.from_scipy(sp.csr_array(matrix.T), store.dtype)
+    problem = model.objective.item_problem(rows, counts)
+    return solve_plainly(problem, store.user_factors, gram)
+
+
+# --- recalculate
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("solver", ["auto", "cholesky"])
+def test_fitted_users_are_folded_in_to_their_own_factors(
+    name: str, dtype: str, solver: str
+) -> None:
+    matrix = toy(20, 15)
+    model = als(OBJECTIVES[name], dtype=dtype, solver=solver).fit(matrix)
+    everyone = model.recalculate_user(range(20), matrix)
+    np.testing.assert_allclose(everyone, model.user_factors, atol=ROUNDING[dtype])
+    assert everyone.dtype == dtype
+    alone = model.recalculate_user(7, matrix[[7]])
+    assert alone.shape == (4,)
+    np.testing.assert_allclose(alone, model.user_factors[7], atol=ROUNDING[dtype])
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_items_are_folded_in_by_the_item_half_step(name: str) -> None:
+    matrix = toy(20, 15)
+    model = als(OBJECTIVES[name], dtype="float64").fit(matrix)
+    expected = item_half_step(model, matrix)
+    folded = model.recalculate_item(range(15), sp.csr_array(matrix.T))
+    np.testing.assert_allclose(folded, expected, atol=1e-7)
+    alone = model.recalculate_item(2, matrix.T.tocsr()[[2]])
+    np.testing.assert_allclose(alone, expected[2], atol=1e-7)
+
+
+def test_at_convergence_items_fold_in_to_their_own_factors() -> None:
+    """RGx couples the items through their sum, which a fold-in holds fixed: no matter here."""
+    matrix = toy(20, 15)
+    for name in ("rgx", "rg2", "wrmf"):
+        model = als(OBJECTIVES[name], factors=1, iterations=300, dtype="float64", n_threads=1).fit(
+            matrix
+        )
+        again = model.recalculate_item(range(15), sp.csr_array(matrix.T))
+        np.testing.assert_allclose(again, model.item_factors, atol=1e-4)
+
+
+def test_nothing_is_stored_and_rows_come_in_any_form() -> None:
+    matrix, model = toy(), als(mfrank.WRMF(alpha=2)).fit(labeled())
+    before = model.store
+    whole = model.recalculate_user(["u3", "u0"], labeled())
+    assert whole.shape == (2, 4)
+    for rows in (matrix, matrix[[3, 0]], sp.csr_matrix(matrix)[[3, 0]].tocoo(), matrix.tolil()):
+        np.testing.assert_array_equal(model.recalculate_user(["u3", "u0"], rows), whole)
+    np.testing.assert_array_equal(model.recalculate_user([3, 0], matrix, by_row=True), whole)
+    np.testing.assert_array_equal(model.recalculate_user([3, 0], labeled(), by_row=True), whole)
+    assert model.store is before
+
+
+def test_interactions_are_read_by_their_ids_whatever_their_order() -> None:
+    model, matrix = als(mfrank.WRMF(alpha=2), dtype="float64").fit(labeled()), toy()
+    shuffled = mfrank.Interactions.from_sparse(
+        matrix[[5, 1]][:, [6, 4, 0, 1, 3, 5, 2]],
+        user_ids=["stranger", "u1"],
+        item_ids=["i6", "i4", "i0", "i1", "i3", "i5", "i2"],
+    )
+    folded = model.recalculate_user(["stranger", "u1"], shuffled)
+    np.testing.assert_allclose(folded, model.user_factors[[5, 1]], atol=1e-7)
+
+
+def test_strangers_may_be_called_anything() -> None:
+    matrix = toy()
+    for model in (als().fit(matrix), als().fit(labeled())):
+        known = model.recalculate_user(1, matrix, by_row=True)
+        for name in ("nobody", 999, -1):
+            np.testing.assert_array_equal(model.recalculate_user(name, matrix[[1]]), known)
+
+
+@pytest.mark.parametrize(
+    ("raw", "rows", "message"),
+    [
+        ([0, 1], toy()[[0]], "user_items must .* query ids, 2, .* whole matrix of 9; got 1"),
+        (99, toy(), "user_items must .* query ids, 1, .* got 9"),
+        (0, toy()[:, :5], "user_items must have a column for each of the 7 items, got shape"),
+        (0, np.ones((1, 7)), "user_items must be Interactions or a scipy sparse matrix"),
+        (0, None, "user_items must be Interactions or a scipy sparse matrix"),
+        (0, sp.csr_array([[np.nan] * 7]), "user_items: values must be finite"),
+        (0, sp.csr_array([[-1.0] * 7]), "user_items has 7 negative values"),
+        ([[0, 1]], toy(), "userid: ids must be hashable"),
+        ("u0", labeled(), "user_items: unknown ids: 'i"),
+        (None, toy(), "missing"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(raw: Any, rows: Any, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        als().fit(toy()).recalculate_user(raw, rows)
+
+
+def test_fold_in_follows_the_factors_and_options_of_now() -> None:
+    """What rows share is kept between calls: it must not outlive what it was made from."""
+    matrix, model = toy(), als().fit(toy())
+    first = model.recalculate_user(0, matrix)
+    model.fit(toy(seed=1))
+    fresh = als().fit(toy(seed=1))
+    np.testing.assert_array_equal(
+        model.recalculate_user(0, matrix), fresh.recalculate_user(0, matrix)
+    )
+    assert not np.array_equal(first, fresh.recalculate_user(0, matrix))
+    model.set_params(objective=mfrank.IALS(alpha0=2.0))
+    assert not np.array_equal(model.recalculate_user(0, matrix), fresh.recalculate_user(0, matrix))
+
+
+# --- recommend from items
+
+
+@pytest.mark.parametrize("name", ["wrmf", "rgx", "eals"])
+def test_items_liked_stand_for_a_user(name: str) -> None:
+    model = als(OBJECTIVES[name]).fit(labeled())
+    row = sp.csr_array([[0, 3.0, 0, 0, 1, 0, 0]])
+    expected = model.recommend("stranger", row, recalculate_user=True, N=6)
+    got = model.recommend_from_items(["i4", "i1"], N=6, values=[1, 3])
+    numbers = model.recommend_from_items(np.array([4, 1]), N=6, values=[1, 3], by_row=True)
+    for a, b, c in zip(expected, got, numbers, strict=True):
+        assert a.shape == b.shape == (6,)
+        if b.dtype == object:
+            assert a.tolist() == b.tolist() == [i if i is None else f"i{i}" for i in _or_none(c)]
+        else:
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(b, c)
+
+
+def _or_none(rows: NDArray[Any]) -> list[int | None]:
+    return [None if row < 0 else int(row) for row in rows]
+
+
+def test_what_they_have_is_not_recommended_even_of_no_value() -> None:
+    ids, _ = als(mfrank.WRMF()).fit(toy()).recommend_from_items([1, 4, 1], values=[1, 0, 2], N=7)
+    assert sorted(ids.tolist()) == [-1, -1, 0, 2, 3, 5, 6]
+
+
+def test_nobody_likes_nothing() -> None:
+    ids, scores = als().fit(toy()).recommend_from_items([], N=3)
+    assert ids.tolist() == [0, 1, 2]
+    assert not scores.any()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"itemids": [7]}, "itemids must lie in 0..6, got 7"),
+        ({"itemids": ["x"]}, "itemids"),
+        (
+            {"itemids": [1], "values": [1, 2]},
+            "values must have one number for each of the 1 itemids",
+        ),
+        ({"itemids": [1], "values": [np.nan]}, "values must be finite"),
+        ({"itemids": [1], "values": [-1]}, "negative values"),
+        ({"itemids": [1], "N": 0}, "N must be at least 1"),
+        ({"itemids": [1], "items": [9]}, "items must lie in"),
+    ],
+)
+def test_items_liked_are_checked(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        als().fit(toy()).recommend_from_items(**arguments)

@@ -1,0 +1,265 @@
+"""Stores survive safetensors to the bit, and implicit's files both ways with equal answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from stores import same, store, stores
+
+import mfrank
+from mfrank.als.fold_in import FoldIn
+from mfrank.arrays.csr import CSR
+from mfrank.data.counts import Counts
+from mfrank.data.ids import Ids
+from mfrank.models.exchange import from_implicit, from_safetensors, to_implicit, to_safetensors
+from mfrank.models.parameters import restore
+
+OPTIONAL = {"user_biases": None, "item_biases": None, "item_prior": None}
+
+
+@settings(max_examples=40, deadline=None)
+@given(saved=stores())
+def test_safetensors_gives_back_the_same_store(
+    tmp_path_factory: pytest.TempPathFactory, saved: mfrank.FactorStore
+) -> None:
+    pytest.importorskip("safetensors", reason="the package safetensors is optional")
+    path = tmp_path_factory.mktemp("s") / "store.safetensors"
+    assert to_safetensors(saved, str(path)) == path
+    assert same(from_safetensors(path), saved)
+
+
+def test_other_safetensors_files_are_refused(tmp_path: Path) -> None:
+    numpy_format = pytest.importorskip("safetensors.numpy", reason="safetensors is optional")
+    path = to_safetensors(store(), tmp_path / "x")
+    header = {"format": "mfrank.factors", "version": "1", "metadata": "{}"}
+    for changes, message in [
+        ({"format": "pt"}, "does not hold 'mfrank.factors' but 'pt'"),
+        ({"version": "2"}, "upgrade mfrank"),
+        ({"version": "-1"}, "no format version"),
+        ({"more": "x"}, "unknown keys: 'more'"),
+        ({"metadata": "{NaN}"}, "not readable as JSON"),
+        ({}, "lacks: 'fitter', 'history', 'versions'"),
+    ]:
+        numpy_format.save_file({"a": np.ones(2)}, path, metadata=header | changes)
+        with pytest.raises(ValueError, match=message):
+            from_safetensors(path)
+    for tensors, message in [
+        ({"a b": np.ones(2)}, "tensor a b: an array's name must"),
+        ({"a": np.ones(2, np.complex64)}, "tensor a: a must hold booleans or numbers"),
+    ]:
+        numpy_format.save_file(tensors, path, metadata=header)
+        with pytest.raises(ValueError, match=f"{path} is damaged: {message}"):
+            from_safetensors(path)
+    told = {"__metadata__": header, "a": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}}
+    text = json.dumps(told).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(2))
+    with pytest.raises(ValueError, match=r"is damaged: tensor a: .*bfloat16"):
+        from_safetensors(path)
+    numpy_format.save_file({"a": np.ones(2)}, path)
+    with pytest.raises(ValueError, match="but None"):
+        from_safetensors(path)
+    path.write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match="not a readable safetensors file"):
+        from_safetensors(path)
+    with pytest.raises(FileNotFoundError):
+        from_safetensors(tmp_path / "absent")
+
+
+def test_without_safetensors_the_remedy_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(ImportError, match=r"pip install mfrank\[safetensors\]"):
+        to_safetensors(store(), tmp_path / "x")
+
+
+@pytest.mark.parametrize("export", [to_safetensors, to_implicit])
+def test_a_failed_export_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: Any
+) -> None:
+    pytest.importorskip("safetensors", reason="the package safetensors is optional")
+    (tmp_path / "x.npz").write_text("old")
+
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
+
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr("os." + name, full)
+            with pytest.raises(OSError, match="no space"):
+                export(store(**OPTIONAL), tmp_path / "x.npz")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.npz"]
+    assert (tmp_path / "x.npz").read_text() == "old"
+
+
+@pytest.fixture(scope="module")
+def user_items() -> sp.csr_matrix:
+    rng = np.random.default_rng(1)
+    return sp.csr_matrix(sp.random(30, 20, 0.3, "csr", dtype=np.float32, random_state=rng))
+
+
+@pytest.fixture
+def models() -> dict[str, Any]:
+    """Implicit's classes by the name that mfrank gives them."""
+    pytest.importorskip("implicit", reason="the package implicit is optional")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from implicit.cpu.als import AlternatingLeastSquares
+        from implicit.cpu.bpr import BayesianPersonalizedRanking
+        from implicit.cpu.lmf import LogisticMatrixFactorization
+    return {
+        "ALS": AlternatingLeastSquares,
+        "implicit.bpr": BayesianPersonalizedRanking,
+        "implicit.lmf": LogisticMatrixFactorization,
+    }
+
+
+def fitted(model: Any, user_items: sp.csr_matrix) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = model(factors=4, iterations=3, random_state=0, num_threads=1, regularization=0.3)
+        made.fit(user_items, show_progress=False)
+    return made
+
+
+def loaded(model: Any, path: Path) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return model.load(str(path))
+
+
+def scores(store: mfrank.FactorStore) -> Any:
+    """The store's definition of a score."""
+    found = store.user_factors @ store.item_factors.T
+    found = found + (0 if store.user_biases is None else store.user_biases[:, None])
+    return found + (0 if store.item_biases is None else store.item_biases)
+
+
+@pytest.mark.parametrize("name", ["ALS", "implicit.bpr", "implicit.lmf"])
+def test_a_file_of_implicit_comes_and_goes(
+    tmp_path: Path, models: dict[str, Any], user_items: sp.csr_matrix, name: str
+) -> None:
+    theirs = fitted(models[name], user_items)
+    theirs.save(str(tmp_path / "theirs.npz"))
+    ours = from_implicit(tmp_path / "theirs.npz")
+    assert ours.fitter["name"] == name
+    assert np.array_equal(ours.user_factors, theirs.user_factors)
+    assert np.array_equal(ours.item_factors, theirs.item_factors)
+    back = loaded(models[name], to_implicit(ours, tmp_path / "back"))
+    users = np.arange(30)
+    for got, wanted in zip(
+        back.recommend(users, user_items), theirs.recommend(users, user_items), strict=True
+    ):
+        assert np.array_equal(got, wanted)
+    assert (back.factors, back.dtype, back.regularization) == (4, np.float32, 0.3)
+
+
+def test_implicit_recommends_what_a_store_with_biases_scores_highest(
+    tmp_path: Path, models: dict[str, Any]
+) -> None:
+    every = store(n_users=6, n_items=9, item_prior=None)
+    for biases in ({}, {"user_biases": None}, {"item_biases": None}, OPTIONAL):
+        ours = store(n_users=6, n_items=9, **{"item_prior": None, **biases})
+        theirs = loaded(models["ALS"], to_implicit(ours, tmp_path / "x.npz"))
+        got, values = theirs.recommend(np.arange(6), None, N=9, filter_already_liked_items=False)
+        wanted = scores(ours)
+        assert np.array_equal(got, np.argsort(-wanted, axis=1))
+        assert np.allclose(values, np.take_along_axis(wanted, got, axis=1), rtol=1e-12)
+    assert not np.array_equal(scores(every), scores(ours))  # biases did matter
+
+
+def test_an_imported_als_folds_in_as_implicit_does(
+    tmp_path: Path, models: dict[str, Any], user_items: sp.csr_matrix
+) -> None:
+    theirs = fitted(models["ALS"], user_items)
+    theirs.save(str(tmp_path / "theirs.npz"))
+    ours = from_implicit(tmp_path / "theirs.npz")
+    options = ours.fitter["options"]
+    assert options.keys() <= {f.name for f in fields(mfrank.ALS)}
+    objective = restore(options["objective"], {"WRMF": mfrank.WRMF})
+    assert objective == mfrank.WRMF(alpha=1.0, regularization=0.3)
+    again = loaded(models["ALS"], to_implicit(ours, tmp_path / "back"))
+    wanted = theirs.recalculate_user(np.arange(30), user_items)
+    assert np.array_equal(again.recalculate_user(np.arange(30), user_items), wanted)
+    fold_in = FoldIn(objective, ours, backend="reference")
+    got = fold_in.users(CSR.from_scipy(sp.csr_array(user_items)))
+    assert np.allclose(got, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_ids_and_counts_can_be_given(tmp_path: Path) -> None:
+    counts = Counts(np.array([1, 2]), np.array([3]))
+    np.savez(tmp_path / "x.npz", user_factors=np.ones((2, 3)), item_factors=np.ones((1, 3)))
+    ids = Ids.of(["a", "b"])
+    ours = from_implicit(tmp_path / "x.npz", user_ids=ids, counts=counts)
+    assert (ours.user_ids, ours.item_ids) == (ids, Ids.numbered(1))
+    assert np.array_equal(ours.counts.users, [1, 2])
+    with pytest.raises(ValueError, match="a row for each of its 2 ids"):
+        from_implicit(tmp_path / "x.npz", item_ids=ids)
+
+
+class Trap:
+    """Unpickling this is noticed."""
+
+    sprung = False
+
+    def __reduce__(self) -> Any:
+        return setattr, (Trap, "sprung", True)
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    factors = np.ones((2, 3))
+    path = tmp_path / "x.npz"
+    trap = np.array(Trap(), dtype=object)
+    np.savez(path, user_factors=factors, item_factors=factors, alpha=2.0, random_state=trap)
+    assert from_implicit(path).fitter["options"]["objective"]["options"]["alpha"] == 2.0
+    for name in ("alpha", "user_factors"):
+        np.savez(path, **{"user_factors": factors, "item_factors": factors, name: trap})
+        with pytest.raises(ValueError, match="allow_pickle=False"):
+            from_implicit(path)
+    assert not Trap.sprung
+
+
+def test_other_npz_files_are_refused(tmp_path: Path) -> None:
+    factors = {"user_factors": np.ones((2, 3)), "item_factors": np.ones((4, 3))}
+    path = tmp_path / "x.npz"
+    for changes, message in [
+        ({"fit": 1}, "unknown keys: 'fit'"),
+        ({"neg_prop": 1, "alpha": 1}, "unknown keys: 'alpha'"),
+        ({"alpha": [1, 2]}, "alpha must be a number"),
+        ({"user_factors": 1.0}, "must be matrices"),
+        ({"user_factors": np.ones((2, 2))}, "one width and dtype"),
+        ({"user_factors": np.full((2, 3), np.nan)}, "NaN"),
+        ({"alpha": -1.0}, "alpha must be"),
+    ]:
+        np.savez(path, **{**factors, **changes})
+        with pytest.raises(ValueError, match=message):
+            from_implicit(path)
+    np.savez(path, item_factors=np.ones((4, 3)))
+    with pytest.raises(ValueError, match="lacks: 'user_factors'"):
+        from_implicit(path)
+    np.save(tmp_path / "x.npy", np.ones(3))
+    with pytest.raises(ValueError, match=r"not an \.npz file"):
+        from_implicit(tmp_path / "x.npy")
+    with pytest.raises(FileNotFoundError):
+        from_implicit(tmp_path / "absent.npz")
+    np.savez(path, **factors)
+    content = bytearray(path.read_bytes())
+    content[200] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="damaged"):
+        from_implicit(path)
+
+
+def test_a_prior_cannot_go_to_implicit(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="item_prior"):
+        to_implicit(store(), tmp_path / "x.npz")
+    assert list(tmp_path.iterdir()) == []

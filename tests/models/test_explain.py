@@ -1,0 +1,100 @@
+"""Explanations sum to the score, part by part what the equations say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from fits import als, labeled
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problems import OBJECTIVES, toy
+
+import mfrank
+from mfrank.arrays.csr import CSR
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_contributions_and_baseline_sum_to_the_score(name: str) -> None:
+    matrix = toy(20, 15)
+    model = als(OBJECTIVES[name], dtype="float64").fit(matrix)
+    for user, item in ((0, 3), (7, 1), (10, 2)):  # user 10 has nothing
+        score, parts, baseline = model.explain(user, None, item, N=99)
+        assert score == pytest.approx(sum(part for _, part in parts) + baseline, abs=1e-9)
+        assert score == pytest.approx(model.score([user], [item])[0], abs=1e-7)
+        assert sorted(i for i, _ in parts) == sorted(matrix[[user]].indices.tolist())
+        values = [part for _, part in parts]
+        assert values == sorted(values, reverse=True)
+
+
+@pytest.mark.parametrize("name", ["wrmf", "wrmf hu", "ials", "eals", "rg2", "rgx", "rg2 sampled"])
+def test_a_contribution_is_what_the_pull_of_that_item_alone_would_score(name: str) -> None:
+    """With the row's matrix A held: q_i' A^-1 (d_y q_y), by a solve of the system written out."""
+    objective, matrix = OBJECTIVES[name], toy(20, 15)
+    model = als(objective, dtype="float64").fit(matrix)
+    counts, q = model.store.counts, model.item_factors
+    row = CSR.from_scipy(matrix[[7]], "f8")
+    problem = objective.user_problem(row, counts)
+    w, kappa = objective.item_weights(counts.items, counts), objective.interaction(15)
+    background = (q.T * w) @ q - kappa * np.outer(q.T @ w, q.T @ w)
+    mine = q[row.indices]
+    system = problem.weight[0] * background + (mine.T * problem.curvature()) @ mine
+    system += problem.ridge[0] * np.eye(4)
+    _, parts, baseline = model.explain(7, matrix, 1, N=99)
+    for item, part in parts:
+        pull = problem.pull()[row.indices == item][0] * q[item]
+        assert part == pytest.approx(q[1] @ np.linalg.solve(system, pull), abs=1e-9)
+    shared = problem.weight[0] * objective.target * (q.T @ w)
+    assert baseline == pytest.approx(q[1] @ np.linalg.solve(system, shared), abs=1e-9)
+
+
+def test_the_greatest_contributions_come_first_in_the_ids_of_the_data() -> None:
+    model, matrix = als(mfrank.WRMF(alpha=3)).fit(labeled()), toy()
+    whole = model.explain("u0", labeled(), "i2", N=99)
+    brief = model.explain("u0", matrix[[0]], "i2", N=2)
+    assert brief.contributions == whole.contributions[:2]
+    assert brief.score == whole.score
+    numbers = model.explain(0, matrix, 2, N=2, by_row=True)
+    assert [f"i{item}" for item, _ in numbers.contributions] == [i for i, _ in brief.contributions]
+
+
+def test_a_dislike_adds_nothing_and_a_stranger_can_be_explained() -> None:
+    model = als(mfrank.WRMF()).fit(toy(values="dislikes"))
+    row = sp.csr_array([[1.0, -2.0, 0, 0, 0, 0, 0]])
+    explanation = model.explain("stranger", row, 4)
+    assert dict(explanation.contributions)[1] == 0
+    folded = model.recalculate_user("stranger", row)
+    assert explanation.score == pytest.approx(folded @ model.item_factors[4], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0, 1], None, 2), "userid must be one id"),
+        ((0, None, [2]), "itemid must be one id"),
+        ((0, None, 7), "itemid must lie in 0..6, got 7"),
+        ((9, None, 2), "userid must lie in 0..8, got 9"),
+        ((0, toy()[:2], 2), "user_items must have as many"),
+        ((0, None, 2, 0), "N must be at least 1"),
+    ],
+)
+def test_what_cannot_be_explained(arguments: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        als().fit(toy()).explain(*arguments)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    name=st.sampled_from(sorted(OBJECTIVES)),
+    factors=st.integers(1, 12),
+)
+def test_any_fitted_user_folds_in_and_is_explained(seed: int, name: str, factors: int) -> None:
+    matrix = toy(11, 8, seed=seed)
+    model = als(OBJECTIVES[name], factors=factors, dtype="float64", iterations=2).fit(matrix)
+    folded = model.recalculate_user(range(11), matrix)
+    scores = model.user_factors @ model.item_factors.T
+    np.testing.assert_allclose(folded @ model.item_factors.T, scores, atol=1e-6)
+    assert model.explain(3, None, 5).score == pytest.approx(scores[3, 5], abs=1e-6)

@@ -1,0 +1,305 @@
+"""The linear ranker: it descends what it says, keeps its words on bad input, and comes back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mfrank.data.judged import Judged
+from mfrank.descent.langevin import Langevin
+from mfrank.descent.optimizers import SGD, Adagrad, Adam, Optimizer
+from mfrank.evaluation.metrics import NDCG
+from mfrank.evaluation.queries import evaluate_queries
+from mfrank.losses import Loss
+from mfrank.losses.approx_ndcg import ApproxNDCG
+from mfrank.losses.ksong import KSONG
+from mfrank.losses.lambda_rank import LambdaRank
+from mfrank.losses.list_mle import ListMLE
+from mfrank.losses.list_net import ListNet
+from mfrank.losses.neural_ndcg import NeuralNDCG
+from mfrank.losses.rank_net import RankNet
+from mfrank.losses.sml import SML
+from mfrank.losses.softmax import Softmax
+from mfrank.losses.song import SONG
+from mfrank.losses.stochastic_rank import StochasticRank
+from mfrank.models.linear_ranker import LinearRanker
+from mfrank.models.linear_store import FORMAT, LinearStore
+from mfrank.retrieval.recommender import NotFittedError
+from mfrank.store.folder import read, write
+
+GRADED = NDCG(gain="exponential") @ 10
+LOSSES: tuple[Loss, ...] = (
+    ApproxNDCG(),
+    KSONG(k=5),
+    LambdaRank(),
+    ListMLE(),
+    ListNet(),
+    NeuralNDCG(rounds=2),
+    RankNet(),
+    SONG(),
+    Softmax(),
+    StochasticRank(),
+)
+
+
+def problem(n_queries: int = 40, seed: int = 0) -> Judged:
+    """Grades 0 to 3 by the rank of x . w within each query, w = (1, -2, 0, 0), of odd scales."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 12, n_queries)
+    queries = np.repeat(np.arange(n_queries), sizes)[rng.permutation(sizes.sum())]
+    features = rng.normal(size=(len(queries), 4))
+    worth = features @ [1, -2, 0, 0]
+    grades = np.clip(np.floor(worth), 0, 3)
+    return Judged(features * [100, 0.01, 1, 0] + [5, 1, 0, 2], grades, queries)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_every_graded_loss_finds_what_relevance_was_made_of(loss: Loss) -> None:
+    train, test = problem(), problem(seed=1)
+    ranker = LinearRanker(loss, Adam(0.03), iterations=60, batch_size=8, random_state=0).fit(train)
+    random = np.random.default_rng(0).normal(size=test.n_documents)
+    blind = evaluate_queries(test, random, GRADED, empty=None)[GRADED].value
+    found = evaluate_queries(test, ranker.score(test), GRADED, empty=None)[GRADED].value
+    assert blind < 0.8
+    assert found > 0.97
+    weights = ranker.coefficients * [100, 0.01, 1, 0]
+    assert weights[1] / weights[0] == pytest.approx(-2, abs=0.8)
+    assert abs(weights[2]) < 0.3 * weights[0]
+    assert ranker.coefficients[3] == 0  # constant in train
+    assert ranker.history[-1]["objective"] < ranker.history[0]["objective"]
+
+
+def cross_entropy(judged: Judged, weights: NDArray[Any], decay: float) -> float:
+    """ListNet's mean loss over queries with something relevant, one query at a time."""
+    losses = []
+    for query in range(judged.n_queries):
+        own = judged.query_rows == query
+        if judged.relevance[own].any():
+            target = np.exp(judged.relevance[own]) / np.exp(judged.relevance[own]).sum()
+            scores = judged.features[own] @ weights
+            losses.append(np.log(np.exp(scores).sum()) - target @ scores)
+    return float(np.mean(losses)) + decay / 2 * weights @ weights
+
+
+def test_a_step_is_against_the_slope_of_the_mean_loss() -> None:
+    rng = np.random.default_rng(5)
+    judged = Judged(rng.normal(size=(30, 3)), rng.integers(0, 3, 30), rng.integers(0, 6, 30))
+    start, step, decay = np.array([0.3, -0.1, 0.2]), 1e-6, 0.7
+    options = {"iterations": 1, "batch_size": 100, "scale": False, "random_state": 0}
+    ranker = LinearRanker(ListNet(), SGD(0.5), weight_decay=decay, **options)  # type: ignore[arg-type]
+    ranker.fit(judged, start=start)
+    slope = [
+        (cross_entropy(judged, start + move, decay) - cross_entropy(judged, start - move, decay))
+        / (2 * step)
+        for move in step * np.eye(3)
+    ]
+    np.testing.assert_allclose(ranker.coefficients, start - 0.5 * np.array(slope), atol=1e-8)
+    assert ranker.history[0]["objective"] == pytest.approx(cross_entropy(judged, start, 0))
+
+
+def test_a_start_is_taken_in_the_features_own_scale() -> None:
+    train = problem()
+    first = LinearRanker(random_state=0, iterations=3).fit(train)
+    still = LinearRanker(optimizer=SGD(1e-12), random_state=0, iterations=1)
+    still.fit(train, start=first.coefficients)
+    np.testing.assert_allclose(still.coefficients, first.coefficients, rtol=1e-6)
+    np.testing.assert_allclose(still.score(train), first.score(train), atol=1e-9)
+
+
+def test_scores_do_not_depend_on_how_features_are_scaled() -> None:
+    train = problem()
+    moved = Judged(1000 * train.features - 7, train.relevance, train.query_rows)
+    a, b = (LinearRanker(random_state=0, iterations=5).fit(data) for data in (train, moved))
+    np.testing.assert_allclose(a.score(train), b.score(moved), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "optimizer", [SGD(0.3, momentum=0.5), Adagrad(), Adam(), Langevin(0.1, temperature=100)]
+)
+def test_the_same_seed_gives_the_same_bits(optimizer: Optimizer) -> None:
+    train = problem()
+    runs = [
+        LinearRanker(StochasticRank(), optimizer, iterations=3, random_state=seed).fit(train)
+        for seed in (1, 1, 2)
+    ]
+    np.testing.assert_array_equal(runs[0].coefficients, runs[1].coefficients)
+    assert not np.array_equal(runs[0].coefficients, runs[2].coefficients)
+
+
+def test_the_order_in_which_documents_stand_is_of_no_matter() -> None:
+    train = problem()
+    order = np.random.default_rng(0).permutation(train.n_documents)
+    moved = Judged(train.features[order], train.relevance[order], train.query_rows[order])
+    a, b = (LinearRanker(random_state=0, iterations=5).fit(data) for data in (train, moved))
+    np.testing.assert_allclose(a.coefficients, b.coefficients, rtol=1e-7, atol=1e-12)
+
+
+def test_queries_without_anything_relevant_do_not_take_part() -> None:
+    train = problem()
+    features = np.concatenate([train.features, np.ones((5, 4))])
+    more = Judged(
+        features, np.append(train.relevance, np.zeros(5)), np.append(train.query_rows, [900] * 5)
+    )
+    a, b = (
+        LinearRanker(scale=False, optimizer=Adam(1e-4), random_state=0, iterations=4).fit(data)
+        for data in (train, more)
+    )
+    np.testing.assert_array_equal(a.coefficients, b.coefficients)
+
+
+def test_one_query_of_relevant_documents_only() -> None:
+    judged = Judged([[3.0], [1], [2]], [3, 1, 2], ["q"] * 3)
+    ranker = LinearRanker(LambdaRank(), random_state=0).fit(judged)
+    assert ranker.rank([[1.0], [2], [3], [2]]).tolist() == [2, 1, 3, 0]
+
+
+def test_a_callback_sees_every_epoch_and_stops_the_fit() -> None:
+    train, seen = problem(), []
+    ranker = LinearRanker(random_state=0, iterations=9)
+
+    def look(epoch: int, seconds: float, loss: float | None) -> bool:
+        assert seconds >= 0
+        seen.append((epoch, loss, ranker.coefficients))
+        return epoch == 3
+
+    ranker.fit(train, callback=look)
+    assert [epoch for epoch, *_ in seen] == [0, 1, 2, 3]
+    assert not np.array_equal(seen[0][2], seen[1][2])
+    np.testing.assert_array_equal(seen[-1][2], ranker.coefficients)
+    assert [record["objective"] for record in ranker.history] == [loss for _, loss, _ in seen]
+
+
+def test_a_fit_that_diverges_says_so_and_keeps_the_last_epoch() -> None:
+    # Each step doubles the weights: learning_rate * weight_decay = 3 takes away three times them.
+    ranker = LinearRanker(optimizer=SGD(3.0), weight_decay=1.0, batch_size=1, iterations=1000)
+    epochs: list[NDArray[Any]] = []
+    with pytest.raises(FloatingPointError, match="the learning rate 3 is too large"):
+        ranker.fit(problem(), callback=lambda *_: epochs.append(ranker.coefficients))
+    assert len(epochs) > 10
+    assert np.isfinite(ranker.coefficients).all()
+    np.testing.assert_array_equal(ranker.coefficients, epochs[-1])
+    assert len(ranker.history) == len(epochs)
+
+
+def test_a_ranker_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    judged = problem()
+    loss = StochasticRank(k=3, last_noise=0.2, annealing_batches=5)
+    ranker = LinearRanker(loss, Langevin(0.05), iterations=2, random_state=4).fit(judged)
+    ranker.save(tmp_path / "ranker")
+    back = LinearRanker.load(tmp_path / "ranker", verify=True)
+    np.testing.assert_array_equal(back.score(judged), ranker.score(judged))
+    assert back.get_params() == ranker.get_params()
+    assert back.history == ranker.history
+    ranker.fit(problem(seed=2)).save(tmp_path / "ranker")
+    assert not np.array_equal(
+        LinearRanker.load(tmp_path / "ranker").coefficients, back.coefficients
+    )
+
+
+def test_what_is_no_saved_ranker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        LinearRanker.load(tmp_path / "none")
+    folder = LinearRanker(iterations=1).fit(problem()).save(tmp_path / "ranker")
+    manifest = folder / "manifest.json"
+    told = json.loads(manifest.read_text())
+    told["metadata"]["fitter"]["options"]["loss"]["name"] = "os.system"
+    manifest.write_text(json.dumps(told))
+    with pytest.raises(ValueError, match=r"no class 'os\.system' to restore"):
+        LinearRanker.load(folder)
+    manifest.write_text(json.dumps({**told, "format": "mfrank.factors"}))
+    with pytest.raises(ValueError, match=r"does not hold 'mfrank\.linear_ranker'"):
+        LinearRanker.load(folder)
+
+
+def test_a_damaged_ranker_is_refused(tmp_path: Path) -> None:
+    ranker = LinearRanker(iterations=1, random_state=0).fit(problem())
+    folder, weights = ranker.save(tmp_path), ranker.store.weights
+    whole = read(folder, FORMAT)
+    for bad, message in (
+        (weights * np.nan, "weights must be finite"),
+        (weights[:2].copy(), "must be float64, one for each weight"),
+        (weights[None], "must be float64, one for each weight"),
+        (np.array(1.0), "must be float64, one for each weight"),
+        (weights.astype(np.float32), "must be float64, one for each weight"),
+    ):
+        with pytest.raises(ValueError, match=f"cannot be saved: .*{message}"):
+            replace(ranker.store, weights=bad).save(folder)
+        np.testing.assert_array_equal(LinearStore.load(folder).weights, weights)
+        write(tmp_path / "bad", replace(whole, arrays={**whole.arrays, "weights": bad}), FORMAT)
+        with pytest.raises(ValueError, match=f"bad is damaged: .*{message}"):
+            LinearRanker.load(tmp_path / "bad")
+    next(folder.glob("data-*/weights.npy")).write_bytes(b"")
+    with pytest.raises(ValueError, match="is damaged"):
+        LinearRanker.load(folder)
+
+
+def test_a_ranker_that_is_not_fitted_says_so(tmp_path: Path) -> None:
+    ranker = LinearRanker()
+    for ask in (
+        lambda: ranker.score([[1.0]]),
+        lambda: ranker.coefficients,
+        lambda: ranker.save(tmp_path),
+    ):
+        with pytest.raises(NotFittedError, match="call fit"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"loss": "ndcg"}, TypeError, "loss must be one of mfrank's"),
+        ({"loss": SML()}, ValueError, "loss SML needs distances between item factors"),
+        ({"optimizer": 0.1}, TypeError, "optimizer must be one of mfrank's"),
+        ({"iterations": 0}, ValueError, "iterations must be at least 1"),
+        ({"batch_size": 1.5}, TypeError, "batch_size must be an int"),
+        ({"weight_decay": -1}, ValueError, "weight_decay must be a finite number >= 0"),
+        ({"scale": 1}, TypeError, "scale must be True or False"),
+        ({"random_state": "x"}, TypeError, "random_state must be"),
+    ],
+)
+def test_bad_options_are_refused(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        LinearRanker(**options)
+
+
+def test_bad_data_are_refused_before_any_work() -> None:
+    good, ranker = problem(), LinearRanker(iterations=1)
+    nothing = Judged(good.features, 0 * good.relevance, good.query_rows)
+    counts = Judged(good.features, 1e4 * good.relevance, good.query_rows)
+    with pytest.raises(ValueError, match="no document is relevant"):
+        ranker.fit(nothing)
+    with pytest.raises(ValueError, match="turn counts into grades"):
+        ranker.fit(counts)
+    with pytest.raises(TypeError, match=r"judged must be a mfrank\.Judged"):
+        ranker.fit(good.features)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="start must be 4 finite coefficients"):
+        ranker.fit(good, start=[1, 2])
+    with pytest.raises(TypeError, match="callback must be a function"):
+        ranker.fit(good, callback=3)  # type: ignore[arg-type]
+    ranker.fit(good)
+    with pytest.raises(ValueError, match="features must have the fit's 4 columns"):
+        ranker.score([[1.0, 2]])
+    with pytest.raises(ValueError, match="features must be finite"):
+        ranker.score([[1.0, 2, np.nan, 4]])
+
+
+def test_mq2008_is_ranked_far_better_than_by_chance(data_dir: Path) -> None:
+    path = data_dir / "mq2008-fold1" / "ltr.npz"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    with np.load(path) as arrays:
+        x, label, query, split = (arrays[name] for name in ("X", "label", "qid", "split"))
+    train, test = (Judged(x[split == s], label[split == s], query[split == s]) for s in (0, 2))
+    ranker = LinearRanker(iterations=10, random_state=0).fit(train)
+    chance = np.random.default_rng(0).normal(size=test.n_documents)
+    blind = evaluate_queries(test, chance, GRADED)[GRADED].value
+    found = evaluate_queries(test, ranker.score(test), GRADED)[GRADED].value
+    assert found > blind + 0.12

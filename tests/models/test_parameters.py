@@ -1,0 +1,196 @@
+"""Options as scikit-learn's parameters, and as JSON and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pytest
+from fits import als, same_factors
+from hypothesis import given
+from hypothesis import strategies as st
+from problems import OBJECTIVES, toy
+
+import mfrank
+from mfrank.models.parameters import Parameters, describe, restore
+
+CLASSES = {
+    "ALS": mfrank.ALS,
+    **{type(o).__name__: type(o) for o in OBJECTIVES.values()},
+}
+
+
+# --- parameters
+
+
+def test_parameters_are_the_fields_and_those_of_the_objective() -> None:
+    model = mfrank.ALS(mfrank.WRMF(alpha=7.0), factors=3)
+    own = {field.name for field in fields(mfrank.ALS)}
+    assert set(model.get_params(deep=False)) == own
+    assert set(model.get_params()) == own | {
+        "objective__alpha", "objective__regularization", "objective__nu", "objective__confidence"
+    }  # fmt: skip
+    assert model.get_params()["objective__alpha"] == 7.0
+    assert model.get_params()["factors"] == 3
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_what_is_got_can_be_set(name: str) -> None:
+    model = als(OBJECTIVES[name], factors=3, dtype="float64", solver="cg")
+    assert mfrank.ALS().set_params(**model.get_params()).get_params() == model.get_params()
+    assert mfrank.ALS(**model.get_params(deep=False)).get_params() == model.get_params()
+
+
+def test_nested_parameters_belong_to_the_objective_set_with_them() -> None:
+    model = als(mfrank.RG2())
+    assert model.set_params(objective__alpha=0.5, factors=6) is model
+    assert model.objective == mfrank.RG2(alpha=0.5)
+    assert model.factors == 6
+    for params in (
+        {"objective": mfrank.IALS(), "objective__alpha0": 0.4},
+        {"objective__alpha0": 0.4, "objective": mfrank.IALS()},
+    ):
+        assert als(mfrank.RG2()).set_params(**params).objective == mfrank.IALS(alpha0=0.4)
+    model.set_params(objective__alpha=0.1, objective__regularization=0.2, objective__nu=0.3)
+    assert model.objective == mfrank.RG2(alpha=0.1, regularization=0.2, nu=0.3)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"factor": 3}, "unknown parameter 'factor' for ALS; it has objective, factors"),
+        ({"objective__beta": 3}, "unknown parameter 'objective__beta'.*objective__alpha"),
+        ({"factors__width": 3}, "unknown parameter 'factors__width'"),
+        ({"objective__": 3}, "unknown parameter"),
+        ({"factors": 5, "objective__alpha": -1}, "alpha must be a finite number >= 0, got -1"),
+        ({"objective": mfrank.IALS(), "objective__alpha": 1}, "unknown parameter"),
+        ({"iterations": 7, "factors": 0}, "factors must be at least 1"),
+        ({"objective": None}, "objective must be one of mfrank's"),
+    ],
+)
+def test_bad_parameters_change_nothing(params: dict[str, Any], message: str) -> None:
+    model = als(mfrank.RG2())
+    before = model.get_params()
+    with pytest.raises((TypeError, ValueError), match=message):
+        model.set_params(**params)
+    assert model.get_params() == before
+
+
+def test_options_of_a_fitted_model_can_change_without_its_factors() -> None:
+    model, fitted = als().fit(toy()), als().fit(toy())
+    model.set_params(iterations=9, n_threads=1)
+    assert same_factors(model, fitted)
+
+
+def test_a_model_prints_as_it_is_made() -> None:
+    names = {name: getattr(mfrank, name) for name in mfrank.__all__}
+    model = als(mfrank.EALS(c0=3))
+    text = repr(model).replace(", not fitted)", ")")
+    assert eval(text, names).get_params() == model.get_params()
+
+
+def test_scikit_learn_clones_estimators() -> None:
+    base = pytest.importorskip("sklearn.base", reason="needs scikit-learn")
+    model = als(mfrank.WRMF(alpha=3), random_state=5).fit(toy())
+    cloned = base.clone(model)
+    assert type(cloned) is mfrank.ALS
+    assert cloned is not model
+    assert cloned.get_params() == model.get_params()
+    with pytest.raises(mfrank.NotFittedError):
+        cloned.store  # noqa: B018
+    assert same_factors(cloned.fit(toy()), model)
+    generator = base.clone(als(random_state=np.random.default_rng(0)))
+    assert isinstance(generator.random_state, np.random.Generator)
+
+
+def test_scikit_learn_searches_over_nested_parameters() -> None:
+    base = pytest.importorskip("sklearn.base", reason="needs scikit-learn")
+    selection = pytest.importorskip("sklearn.model_selection", reason="needs scikit-learn")
+    grid = [
+        {"objective": [mfrank.WRMF()], "objective__alpha": [1.0, 10.0], "factors": [2, 3]},
+        {"objective": [mfrank.RG2(), mfrank.RGX()], "objective__regularization": [0.1]},
+    ]
+    fitted = {}
+    for params in selection.ParameterGrid(grid):
+        model = base.clone(als()).set_params(**params).fit(toy())
+        fitted[repr(model.objective), model.factors] = model
+    assert len(fitted) == 6
+
+
+# --- JSON
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_options_survive_json(name: str) -> None:
+    model = als(OBJECTIVES[name], dtype=np.float64, n_threads=2)
+    text = json.dumps(describe(model), allow_nan=False)
+    restored = restore(json.loads(text), CLASSES)
+    assert type(restored) is mfrank.ALS
+    assert restored.objective == model.objective
+    expected = model.get_params() | {"dtype": "float64"}
+    assert restored.get_params() == expected
+
+
+@given(
+    alpha=st.floats(0, 1e300),
+    regularization=st.floats(0, 1e300),
+    nu=st.floats(0, 1e300),
+)
+def test_numbers_survive_json_exactly(alpha: float, regularization: float, nu: float) -> None:
+    objective = mfrank.WRMF(alpha=alpha, regularization=regularization, nu=nu)
+    text = json.dumps(describe(objective))
+    assert restore(json.loads(text), CLASSES) == objective
+
+
+def test_numbers_of_numpy_become_plain() -> None:
+    objective = mfrank.IALS(alpha0=np.float32(0.5), nu=np.float64(1))  # type: ignore[arg-type]
+    model = als(objective, factors=np.int64(3), dtype=np.dtype("f4"))
+    options = json.loads(json.dumps(describe(model)))["options"]
+    assert options["factors"] == 3
+    assert options["dtype"] == "float32"
+    assert options["objective"]["options"] == {"alpha0": 0.5, "regularization": 0.003, "nu": 1.0}
+
+
+def test_a_generator_is_not_written_down() -> None:
+    model = als(random_state=np.random.default_rng(0))
+    assert describe(model)["options"]["random_state"] is None
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ({"name": "Popen", "options": {}}, "no class 'Popen' to restore"),
+        ({"name": "RG2", "options": {"beta": 1}}, "RG2 has no option 'beta'; a newer mfrank"),
+        ({"name": "RG2", "options": {"alpha": -1}}, "alpha must be"),
+    ],
+)
+def test_only_known_classes_and_options_are_restored(
+    description: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        restore(description, CLASSES)
+
+
+@dataclass
+class Half(Parameters):
+    part: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.part > 1:
+            raise ValueError("part must be <= 1")
+
+
+@dataclass
+class Whole(Parameters):
+    half: Half
+    name: str = "w"
+
+
+def test_a_new_dataclass_needs_nothing_but_its_fields() -> None:
+    whole = Whole(Half())
+    assert whole.set_params(half__part=0.7).get_params()["half__part"] == 0.7
+    with pytest.raises(ValueError, match="part must be <= 1"):
+        whole.set_params(half__part=7)
+    assert restore(describe(whole), {"Whole": Whole}, (Half,)) == whole

@@ -1,0 +1,92 @@
+"""The bar passes steps through, and says where the fit is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from fits import als, same_factors
+from problems import toy
+
+from mfrank.models.progress import follow
+from mfrank.store.step import Step
+
+
+def steps(n: int, objective: float | None = None) -> Iterator[Step]:
+    for epoch in range(1, n + 1):
+        yield Step(epoch, 0.1, objective, np.zeros((1, 1)), np.zeros((1, 1)))
+
+
+@pytest.fixture(params=["tqdm", "plain"])
+def bar(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each way of showing progress: with tqdm, and where it is not installed."""
+    name: str = request.param
+    if name == "tqdm":
+        pytest.importorskip("tqdm", reason="needs tqdm")
+    else:
+        monkeypatch.setitem(sys.modules, "tqdm", None)
+    return name
+
+
+@pytest.mark.usefixtures("bar")
+def test_steps_pass_through_and_the_last_epoch_is_shown(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    given = list(steps(3))
+    assert list(follow(iter(given), 3, "descent")) == given
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "descent" in err
+    assert "3/3" in err
+    assert err.endswith("\n")
+
+
+@pytest.mark.usefixtures("bar")
+def test_nothing_is_run_ahead_of_who_asks() -> None:
+    pulled = []
+
+    def counted() -> Iterator[Step]:
+        for step in steps(5):
+            pulled.append(step.epoch)
+            yield step
+
+    followed = follow(counted(), 5)
+    assert pulled == []
+    next(followed)
+    assert pulled == [1]
+    followed.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("bar")
+def test_a_fit_that_stops_early_or_fails_ends_its_line(capfd: pytest.CaptureFixture[str]) -> None:
+    next(followed := follow(steps(5), 5))
+    followed.close()  # type: ignore[attr-defined]
+    assert capfd.readouterr().err.endswith("\n")
+
+    def failing() -> Iterator[Step]:
+        yield from steps(1)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(follow(failing(), 5))
+    err = capfd.readouterr().err
+    assert "1/5" in err
+    assert err.endswith("\n")
+
+
+def test_the_objective_is_shown_where_it_is_tracked(
+    bar: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    list(follow(steps(2, objective=1234.5), 2))
+    assert "1234.5" in capfd.readouterr().err, bar
+
+
+@pytest.mark.usefixtures("bar")
+def test_a_fit_is_the_same_with_and_without(capfd: pytest.CaptureFixture[str]) -> None:
+    quiet = als().fit(toy())
+    assert capfd.readouterr().err == ""
+    shown = als().fit(toy(), show_progress=True)
+    assert "3/3" in capfd.readouterr().err
+    assert same_factors(quiet, shown)

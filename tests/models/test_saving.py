@@ -1,0 +1,329 @@
+"""What is saved is what is loaded, and what is loaded is checked."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from fits import als, labeled, same_factors
+from problems import toy
+
+import mfrank
+from mfrank.models.exchange import from_implicit
+from mfrank.store.factors import FactorStore
+
+
+@pytest.mark.parametrize("data", [toy(values="dislikes"), labeled()], ids=["numbered", "labeled"])
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_loaded_model_answers_as_the_saved_one(
+    tmp_path: Path, data: Any, mmap: bool, as_text: bool
+) -> None:
+    objective = mfrank.WRMF(alpha=3.5, confidence="1+alpha*r")
+    model = als(objective, random_state=7, n_threads=2).fit(data)
+    path = tmp_path / "model"
+    folder = str(path) if as_text else path
+    assert model.save(folder) == path
+    for loaded in (mfrank.load(folder, mmap=mmap), mfrank.ALS.load(folder, mmap=mmap, verify=True)):
+        assert isinstance(loaded, mfrank.ALS)
+        assert loaded.get_params() == model.get_params()
+        assert same_factors(loaded, model)
+        everyone = range(9)
+        for a, b in zip(
+            loaded.recommend(everyone, by_row=True),
+            model.recommend(everyone, by_row=True),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(a, b)
+        assert loaded.store.history == model.store.history
+        rows = toy()
+        np.testing.assert_array_equal(
+            loaded.recalculate_user(everyone, rows, by_row=True),
+            model.recalculate_user(everyone, rows, by_row=True),
+        )
+
+
+def test_seen_items_may_be_left_out(tmp_path: Path) -> None:
+    model = als().fit(toy())
+    model.save(tmp_path / "bare", with_seen=False)
+    loaded = mfrank.load(tmp_path / "bare")
+    with pytest.raises(ValueError, match=r"user_items is needed.*filter_already_liked_items=False"):
+        loaded.recommend(0)
+    ids, _ = loaded.recommend(0, toy())
+    np.testing.assert_array_equal(ids, model.recommend(0)[0])
+    everything, _ = loaded.recommend(0, N=7, filter_already_liked_items=False)
+    assert sorted(everything) == list(range(7))
+
+
+def test_a_loaded_model_can_be_refitted_grown_and_saved_over_itself(tmp_path: Path) -> None:
+    als().fit(toy()).save(tmp_path / "m")
+    model: Any = mfrank.load(tmp_path / "m", mmap=True)
+    model.partial_fit_users([9], sp.csr_array([[1, 1, 0, 0, 0, 0, 0]]))
+    model.save(tmp_path / "m")
+    again = mfrank.load(tmp_path / "m")
+    assert again.user_factors.shape == (10, 4)
+    assert not {0, 1} & set(again.recommend(9, N=5)[0].tolist())
+    assert same_factors(model.fit(toy()), als().fit(toy()))
+
+
+def test_values_are_not_saved_and_so_not_explained(tmp_path: Path) -> None:
+    """Marks in place of values would give WRMF a wrong answer; objectives without values none."""
+    matrix = toy()
+    for objective in (mfrank.WRMF(alpha=2.0), mfrank.RG2()):
+        als(objective).fit(matrix).save(tmp_path / "m")
+        loaded: Any = mfrank.load(tmp_path / "m")
+        if objective.uses_values:
+            with pytest.raises(ValueError, match="user_items is needed"):
+                loaded.explain(0, None, 3)
+        else:
+            assert loaded.explain(0, None, 3) == loaded.explain(0, matrix, 3)
+
+
+def test_foreign_and_damaged_stores_are_refused(tmp_path: Path) -> None:
+    store = als().fit(toy()).store
+    foreign = FactorStore(
+        store.user_factors, store.item_factors, store.user_ids, store.item_ids, counts=store.counts
+    )
+    foreign.save(tmp_path / "foreign")
+    with pytest.raises(ValueError, match=r"fitted by unknown, not ALS; mfrank\.load loads any"):
+        mfrank.ALS.load(tmp_path / "foreign")
+    served = mfrank.load(tmp_path / "foreign")
+    assert type(served) is mfrank.Recommender
+    with pytest.raises(FileNotFoundError):
+        mfrank.load(tmp_path / "nowhere")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("not a model")
+    with pytest.raises(ValueError, match="other"):
+        mfrank.load(tmp_path / "other")
+    with pytest.raises(ValueError, match="notes"):
+        als().fit(toy()).save(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"factors": -3},
+        {"objective": {"name": "os.system", "options": {}}},
+        {"objective": {"name": "ALS", "options": {}}},
+        {"objective": {"name": "RG2", "options": {"alpha": "much"}}},
+        {"from_the_future": 1},
+        {"objective": 5},
+    ],
+)
+def test_options_in_a_file_are_checked_as_any_others(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    model = als().fit(toy())
+    fitter = model.store.fitter
+    changed = {"name": "ALS", "options": {**fitter["options"], **options}}
+    vars(model.store)["fitter"] = changed
+    model.store.save(tmp_path / "m")
+    with pytest.raises(ValueError, match="options saved with the model are damaged"):
+        mfrank.load(tmp_path / "m")
+
+
+def test_seen_items_in_a_file_are_checked(tmp_path: Path) -> None:
+    model = als().fit(toy())
+    model.save(tmp_path / "good")
+    store = FactorStore.load(tmp_path / "good")
+    extras = dict(store.extras)
+    extras["seen_indices"] = extras["seen_indices"] + 100
+    vars(store)["extras"] = extras
+    store.save(tmp_path / "bad")
+    with pytest.raises(ValueError, match="damaged"):
+        mfrank.load(tmp_path / "bad")
+
+
+def test_a_backend_that_is_not_here_does_not_stop_a_model_from_loading(tmp_path: Path) -> None:
+    model = als().fit(toy())
+    elsewhere = {**model.store.fitter["options"], "backend": "abacus"}
+    vars(model.store)["fitter"] = {"name": "ALS", "options": elsewhere}
+    model.save(tmp_path / "m")
+    assert mfrank.load(tmp_path / "m").backend == "auto"
+
+
+def test_a_generator_as_seed_does_not_hinder_saving(tmp_path: Path) -> None:
+    model = als(random_state=np.random.default_rng(0)).fit(toy())
+    model.save(tmp_path / "m")
+    loaded: Any = mfrank.load(tmp_path / "m")
+    assert loaded.random_state is None
+    assert same_factors(loaded, model)
+
+
+def test_models_are_copied_and_pickled_whole() -> None:
+    model = als(mfrank.WRMF()).fit(labeled())
+    model.recalculate_user("u0", labeled())  # fold-in keeps what rows share
+    for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert same_factors(copied, model)
+        assert copied.explain("u0", None, "i2") == model.explain("u0", None, "i2")
+
+
+def test_nothing_can_be_asked_before_a_fit(tmp_path: Path) -> None:
+    model = als()
+    asks: list[Any] = [
+        lambda: model.user_factors,
+        lambda: model.item_ids,
+        lambda: model.recommend(0),
+        lambda: model.similar_items(0),
+        lambda: model.similar_users(0),
+        lambda: model.recommend_users(0),
+        lambda: model.score([0], [0]),
+        lambda: model.recalculate_user(0, toy()),
+        lambda: model.recommend_from_items([0]),
+        lambda: model.partial_fit_items([0], toy().T),
+        lambda: model.explain(0, None, 0),
+        lambda: model.save(tmp_path / "m"),
+    ]
+    for ask in asks:
+        with pytest.raises(mfrank.NotFittedError, match=r"ALS is not fitted; call fit\(\)"):
+            ask()
+    assert not hasattr(model, "user_factors")
+
+
+def test_pickles_leave_out_what_is_made_again() -> None:
+    """However much was asked of a model and its data, pickles hold their fields alone."""
+    data = labeled()
+    model = als(random_state=7).fit(data)
+    user, item = data.user_ids.raw([0]).tolist(), data.item_ids.raw([0]).tolist()
+    lists = model.recommend(user), model.similar_items(item), model.recommend_users(item)
+    model.recommend(user, data, recalculate_user=True)
+    again, data_again = pickle.loads(pickle.dumps((model, data)))
+    for asked, copied in (
+        (model.store, again.store),
+        (model.store.item_ids, again.store.item_ids),
+        (model._seen_rows, again._seen_rows),
+        (data, data_again),
+    ):
+        names = {field.name for field in dataclasses.fields(asked)}
+        assert vars(asked).keys() > names
+        assert vars(copied).keys() == names
+    assert data._views
+    assert not data_again._views
+    assert again._seen_rows.matrix is again._seen
+    assert not again.item_factors.flags.writeable
+    for one, other in zip(lists, (again.recommend(user), again.similar_items(item)), strict=False):
+        np.testing.assert_array_equal(one[0], other[0])
+
+
+def damaged(model: Any, **changes: Any) -> Any:
+    """The model with its interactions' arrays changed, as whoever shares them may do."""
+    arrays = {"indptr": model._seen.indptr.copy(), "indices": model._seen.indices.copy()}
+    for name, (place, value) in changes.items():
+        arrays[name][place] = value
+    seen = sp.csr_array(model._seen)
+    seen.indptr, seen.indices = arrays["indptr"], arrays["indices"]
+    model._seen = seen
+    return model
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"indptr": (slice(None), 0)}, "must end at"),
+        ({"indptr": (1, 2**31 - 1)}, "must not fall"),
+        ({"indices": (0, 7)}, "must lie in 0..6, got 7"),
+        ({"indices": (0, -1)}, "must lie in 0..6, got -1"),
+        ({"indices": (slice(0, 2), 1)}, "must ascend within each row"),
+    ],
+)
+def test_interactions_changed_since_the_fit_do_not_replace_a_good_model(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    model = als().fit(toy())
+    model.save(tmp_path / "m")
+    before = mfrank.load(tmp_path / "m").recommend(range(9))
+    with pytest.raises(ValueError, match=rf"changed since .*{message}.*with_seen=False"):
+        damaged(model, **changes).save(tmp_path / "m")
+    for a, b in zip(mfrank.load(tmp_path / "m").recommend(range(9)), before, strict=True):
+        np.testing.assert_array_equal(a, b)
+    model.save(tmp_path / "m", with_seen=False)
+    assert same_factors(mfrank.load(tmp_path / "m"), model)
+
+
+def test_what_no_one_could_load_is_not_saved(tmp_path: Path) -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Own(mfrank.IALS):
+        """An objective that no other process knows."""
+
+    als().fit(toy()).save(tmp_path / "m")
+    model = als(Own()).fit(toy())
+    with pytest.raises(ValueError, match=r"could not be loaded .*\.Own' cannot be.*store\.save"):
+        model.save(tmp_path / "m")
+    assert isinstance(mfrank.load(tmp_path / "m").objective, mfrank.IALS)  # type: ignore[attr-defined]
+    model.store.save(tmp_path / "m")
+    assert FactorStore.load(tmp_path / "m").fitter["options"]["objective"]["name"].endswith(".Own")
+
+
+def overwritten(folder: Path, name: str, values: Any) -> Path:
+    """The folder with an array of the same size in place of one of its files."""
+    (path,) = folder.glob(f"data-*/{name}.npy")
+    assert np.load(path).shape == np.shape(values)
+    np.save(path, np.asarray(values, np.load(path).dtype))
+    return folder
+
+
+def test_a_map_is_not_read_before_it_is_asked(tmp_path: Path) -> None:
+    model = als().fit(toy())
+    model.save(tmp_path / "m")
+    overwritten(tmp_path / "m", "user_factors", np.full((9, 4), np.nan))
+    mapped = mfrank.load(tmp_path / "m", mmap=True)
+    assert np.isnan(mapped.user_factors).all()
+    with pytest.raises(ValueError, match="user_factors must be finite"):
+        mfrank.load(tmp_path / "m")
+    mfrank.ALS.fit(model, toy()).save(tmp_path / "good")
+    with pytest.raises(ValueError, match="user_factors must be finite"):
+        mapped.save(tmp_path / "good")
+    assert same_factors(mfrank.load(tmp_path / "good"), model)
+
+
+@pytest.mark.parametrize("value", [7, -1, 2**31 - 1, -(2**31)])
+def test_columns_of_a_map_are_checked_before_anyone_follows_them(
+    tmp_path: Path, value: int
+) -> None:
+    """Routines of scipy's would read and write wherever such a column points."""
+    als(mfrank.RG2()).fit(toy()).save(tmp_path / "m")
+    good = np.load(next(tmp_path.glob("m/data-*/extras.seen_indices.npy")))
+    overwritten(tmp_path / "m", "extras.seen_indices", np.where(good == 6, value, good))
+    with pytest.raises(ValueError, match="seen items saved with the model are damaged"):
+        mfrank.load(tmp_path / "m")
+    for ask in (
+        lambda model: model.recommend(range(9)),
+        lambda model: model.recommend_users(range(7)),
+        lambda model: model.partial_fit_users([0], toy()),
+        lambda model: model.partial_fit_items([0], sp.csr_array(toy().T)),
+        lambda model: model.save(tmp_path / "other"),
+    ):
+        with pytest.raises(ValueError, match=r"seen.* must"):
+            ask(mfrank.load(tmp_path / "m", mmap=True))
+    assert mfrank.load(tmp_path / "m", mmap=True).recommend(0, toy())[0].shape == (10,)
+    overwritten(tmp_path / "m", "extras.seen_indices", good)
+    assert mfrank.load(tmp_path / "m", mmap=True).recommend_users(0)[0].shape == (10,)
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_offsets_are_checked_of_a_map_too(tmp_path: Path, mmap: bool) -> None:
+    als().fit(toy()).save(tmp_path / "m")
+    good = np.load(next(tmp_path.glob("m/data-*/extras.seen_indptr.npy")))
+    for place, value in ((0, 1), (1, 2**62), (4, -1), (-1, 3)):
+        bad = good.copy()
+        bad[place] = value
+        overwritten(tmp_path / "m", "extras.seen_indptr", bad)
+        with pytest.raises(ValueError, match=r"seen items saved with the model are damaged"):
+            mfrank.load(tmp_path / "m", mmap=mmap)
+
+
+def test_a_model_of_implicit_s_can_be_loaded_and_folds_in(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    factors = {"user_factors": rng.random((9, 4)), "item_factors": rng.random((7, 4))}
+    np.savez(tmp_path / "theirs.npz", **factors)
+    store = from_implicit(tmp_path / "theirs.npz")
+    mfrank.Recommender.of(store).save(tmp_path / "m")
+    loaded: Any = mfrank.load(tmp_path / "m")
+    assert isinstance(loaded, mfrank.ALS)
+    assert loaded.recalculate_user(0, toy()).shape == (4,)

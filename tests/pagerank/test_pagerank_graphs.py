@@ -1,0 +1,259 @@
+"""Graphs of queries: built from edges and from sessions as the paper does, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mfrank import FactorStore, Interactions
+from mfrank.data.counts import Counts
+from mfrank.data.ids import Ids
+from mfrank.pagerank import Graphs, Sessions, similar_items
+
+MINUTE = 60
+
+
+def two_queries(**changes: Any) -> Graphs:
+    """Nodes 0-2 belong to query 0, nodes 3-4 to query 1."""
+    given = {
+        "sources": [4, 0, 1, 0],
+        "targets": [3, 2, 0, 1],
+        "seeds": [0, 4],
+        "query_of": [0, 0, 0, 1, 1],
+        "edge_features": [[4.0], [2.0], [3.0], [1.0]],
+    }
+    return Graphs.from_edges(**(given | changes))
+
+
+def edges(graphs: Graphs) -> set[tuple[int, int, int]]:
+    """(query, page, page) of every edge."""
+    ends = zip(graphs.sources, graphs.links.indices, strict=True)
+    pages, queries = graphs.pages, graphs.queries[graphs.query_of]
+    return {(int(queries[a]), int(pages[a]), int(pages[b])) for a, b in ends}
+
+
+def nodes(graphs: Graphs, which: Any = slice(None)) -> set[tuple[int, int]]:
+    queries = graphs.queries[graphs.query_of]
+    return {(int(q), int(p)) for q, p in zip(queries[which], graphs.pages[which], strict=True)}
+
+
+def test_edges_are_sorted_with_their_features() -> None:
+    graphs = two_queries()
+    np.testing.assert_array_equal(graphs.sources, [0, 0, 1, 4])
+    np.testing.assert_array_equal(graphs.links.indices, [1, 2, 0, 3])
+    np.testing.assert_array_equal(graphs.edge_features[:, 0], [1, 2, 3, 4])
+    np.testing.assert_array_equal(graphs.dangling, [False, False, True, True, False])
+    np.testing.assert_array_equal(graphs.nodes, [0, 3, 5])
+    assert "2 queries" in repr(graphs)
+
+
+def test_backlinks_are_the_edges_by_target() -> None:
+    rng = np.random.default_rng(0)
+    keys = rng.choice(30 * 30, 200, replace=False)
+    graphs = Graphs.from_edges(keys // 30, keys % 30, seeds="all", n_nodes=30)
+    rows, numbers = graphs.backlinks
+    for node in range(30):
+        sources, _ = rows.row(node)
+        of_node = numbers[rows.indptr[node] : rows.indptr[node + 1]]
+        np.testing.assert_array_equal(sources, np.sort(keys[keys % 30 == node] // 30))
+        np.testing.assert_array_equal(graphs.sources[of_node], sources)
+        assert (graphs.links.indices[of_node] == node).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": [0]}, "query 1 has no seed"),
+        ({"seeds": [0, 7]}, "seeds must lie in 0..4"),
+        ({"sources": [3, 0, 1, 0], "targets": [0, 2, 0, 1]}, "leads from query 1 to 0"),
+        ({"sources": [0, 0, 1, 0], "targets": [1, 2, 0, 1]}, "edge 0 -> 1 occurs twice"),
+        ({"targets": [3, 9, 0, 1]}, "targets must lie in 0..4, got 9"),
+        ({"query_of": [0, 1, 0, 1, 1]}, "number the nodes query by query"),
+        ({"query_of": [0, 0, 0, 2, 2]}, "number the nodes query by query"),
+        ({"n_nodes": 6}, "disagree on the number of nodes: 5, 6"),
+        ({"node_features": np.ones((4, 1))}, "disagree on the number of nodes: 4, 5"),
+        ({"node_features": -np.ones((5, 1))}, "node_features must be >= 0"),
+        ({"edge_features": np.full((4, 1), np.nan)}, "edge_features must be finite"),
+        ({"edge_features": np.ones((3, 1))}, "edge_features has 3 rows for 4 edges"),
+        ({"labels": [1, 0, 1, 0, np.inf]}, "labels must be finite"),
+    ],
+)
+def test_what_is_no_graph_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        two_queries(**changes)
+
+
+def test_wrong_kinds_are_refused() -> None:
+    with pytest.raises(TypeError, match="sources must be whole numbers"):
+        two_queries(sources=[4.0, 0.0, 1.0, 0.0])
+    with pytest.raises(TypeError, match=r"a single feature is node_features\[:, None\]"):
+        two_queries(node_features=np.ones(5))
+    with pytest.raises(TypeError, match="labels must be numbers"):
+        two_queries(labels=list("abcde"))
+
+
+def test_constant_feature_and_labels() -> None:
+    graphs = two_queries(node_features=np.zeros((5, 2))).with_constant()
+    np.testing.assert_array_equal(graphs.node_features[:, 2], 1)
+    np.testing.assert_array_equal(graphs.edge_features[:, 1], 1)
+    labeled = graphs.with_labels([np.nan, 1, 0, 2, np.nan])
+    assert np.isnan(graphs.labels).all()
+    assert "3 labels" in repr(labeled)
+
+
+def test_some_queries_are_what_they_were_among_all() -> None:
+    rng = np.random.default_rng(1)
+    query_of = np.repeat(np.arange(6), rng.integers(2, 8, 6))
+    ends = np.array(
+        [(a, b) for a, q in enumerate(query_of) for b, r in enumerate(query_of) if q == r]
+    )
+    ends = ends[rng.random(len(ends)) < 0.4]
+    graphs = Graphs.from_edges(
+        *ends.T,
+        seeds="all",
+        query_of=query_of,
+        node_features=rng.random((len(query_of), 2)),
+        edge_features=rng.random((len(ends), 3)),
+        labels=rng.integers(0, 3, len(query_of)),
+    )
+    part = graphs.take([4, 1])
+    np.testing.assert_array_equal(part.queries, [4, 1])
+    for at, query in enumerate(part.queries):
+        old, new = slice(*graphs.nodes[query:][:2]), slice(*part.nodes[at:][:2])
+        for name in ("node_features", "labels", "pages", "dangling"):
+            np.testing.assert_array_equal(getattr(part, name)[new], getattr(graphs, name)[old])
+        old_edges = slice(*graphs.links.indptr[graphs.nodes[query:][:2]])
+        new_edges = slice(*part.links.indptr[part.nodes[at:][:2]])
+        np.testing.assert_array_equal(
+            part.links.indices[new_edges] - new.start, graphs.links.indices[old_edges] - old.start
+        )
+        np.testing.assert_array_equal(
+            part.edge_features[new_edges], graphs.edge_features[old_edges]
+        )
+    np.testing.assert_array_equal(
+        part.find([4, 1, 2, 4], [0, 1, 0, 99]), [0, part.nodes[1] + 1, -1, -1]
+    )
+    for bad in ([], [6]):
+        with pytest.raises(ValueError, match="queries must"):
+            graphs.take(bad)
+
+
+LOG = [  # visitor, query, minute, page
+    ("ann", "cats", 0, 1),
+    ("ann", "cats", 10, 2),
+    ("ann", "cats", 20, 2),
+    ("ann", "cats", 30, 3),
+    ("ann", "dogs", 35, 2),
+    ("ann", "dogs", 40, 4),
+    ("ann", "dogs", 71, 1),  # 31 minutes later: a new session
+    ("bob", "cats", 5, 1),
+    ("bob", "cats", 9, 2),
+    ("bob", "cats", 39, 1),  # 30 minutes later: still the same
+]
+
+
+def sessions(**options: Any) -> Sessions:
+    shuffled = [LOG[i] for i in np.random.default_rng(3).permutation(len(LOG))]
+    visitors, queries, minutes, pages = map(list, zip(*shuffled, strict=True))
+    times = MINUTE * np.array(minutes)
+    return Sessions.from_log(visitors, pages, times, queries, **options)
+
+
+def test_sessions_end_with_the_query_and_with_a_rest() -> None:
+    assert sessions().n_sessions == 4  # ann: cats, dogs, dogs; bob: cats
+    assert sessions(gap=None).n_sessions == 3
+    assert sessions(gap=29 * MINUTE).n_sessions == 5
+    assert "4 sessions of 2 queries, 10 visits of 4 pages" in repr(sessions())
+
+
+def test_browsing_graphs_are_those_of_the_paper() -> None:
+    graphs = sessions().graphs()  # pages 1, 2, 3, 4 are rows 0, 1, 2, 3; cats 0, dogs 1
+    assert nodes(graphs) == {(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 3)}
+    assert nodes(graphs, graphs.seeds) == {(0, 0), (1, 0), (1, 1)}
+    assert edges(graphs) == {(0, 0, 1), (0, 1, 2), (0, 1, 0), (1, 1, 3)}
+    assert (0, 1, 1) in edges(sessions().graphs(repeats=True))
+
+
+def test_features_count_visits_starts_and_moves() -> None:
+    graphs = sessions().graphs(np.array([[5.0], [6.0], [7.0], [8.0]]))
+    first, second = graphs.find([0, 0], [0, 1])
+    np.testing.assert_allclose(graphs.node_features[first], [np.log(4), np.log(3), 5])
+    np.testing.assert_allclose(graphs.node_features[second], [np.log(4), 0, 6])
+    [edge] = np.flatnonzero((graphs.sources == first) & (graphs.links.indices == second))
+    both = [*graphs.node_features[first], *graphs.node_features[second]]
+    np.testing.assert_allclose(graphs.edge_features[edge], [np.log(3), *both])
+
+
+def test_minimum_counts() -> None:
+    assert nodes(sessions().graphs(least_visits=2)) == {(0, 0), (0, 1)}  # dogs keeps no seed
+    assert edges(sessions().graphs(least_moves=2)) == {(0, 0, 1)}
+    graphs = sessions().graphs(least_starts=2)
+    assert nodes(graphs, graphs.seeds) == {(0, 0)}
+    with pytest.raises(ValueError, match="no query keeps a seed; lower least_visits"):
+        sessions().graphs(least_visits=9)
+
+
+def test_users_sequences_are_sessions() -> None:
+    data = Interactions.from_arrays(
+        ["u", "u", "u", "v", "v"], list("abcca"), timestamps=[3, 1, 2, 5, 9]
+    )
+    graphs = Sessions.from_interactions(data).graphs()
+    assert edges(graphs) == {(0, 1, 2), (0, 2, 0)}
+    assert nodes(graphs, graphs.seeds) == {(0, 1), (0, 2)}
+    by_kind = Sessions.from_interactions(data, ["x", "y", "y"])
+    assert edges(by_kind.graphs()) == {(1, 1, 2)}
+    assert by_kind.page_ids is data.item_ids
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Sessions.from_log([], [], []), "the log is empty"),
+        (
+            lambda: Sessions.from_log([1], [1, 2], [1, 2]),
+            "must be of one length, got 1, 2, 2 and 2",
+        ),
+        (lambda: sessions(gap=0), "gap must be a finite number > 0"),
+        (lambda: sessions().graphs(least_moves=0), "least_moves must be at least 1"),
+        (lambda: sessions().graphs(np.ones((3, 1))), "page_features must have 4 rows"),
+        (
+            lambda: Sessions.from_interactions(Interactions.from_arrays([0], [0])),
+            "data must have timestamps",
+        ),
+    ],
+)
+def test_what_is_no_log_is_refused(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_items_with_factors_alike_are_neighbors() -> None:
+    rng = np.random.default_rng(0)
+    factors = rng.standard_normal((12, 3))
+    factors[5] = 0
+    counts = Counts(np.full(4, 9), np.arange(12))
+    store = FactorStore(np.ones((4, 3)), factors, Ids.numbered(4), Ids.numbered(12), counts=counts)
+    age = rng.random((12, 1))
+    graphs = similar_items(store, 3, age)
+    lengths = np.linalg.norm(factors, axis=1)
+    cosines = factors @ factors.T / np.maximum(np.outer(lengths, lengths), 1e-9)
+    np.fill_diagonal(cosines, -1)
+    for item in range(12):
+        wanted = [j for j in np.argsort(-cosines[item])[:3] if cosines[item, j] > 0]
+        targets, _ = graphs.links.row(item)
+        assert set(targets.tolist()) == set(wanted)
+    assert graphs.dangling[5]
+    ends = graphs.sources, graphs.links.indices
+    of_items = np.column_stack([np.log1p(np.arange(12)), lengths, age])
+    np.testing.assert_allclose(graphs.node_features, of_items)
+    np.testing.assert_allclose(
+        graphs.edge_features, np.column_stack([cosines[ends], of_items[ends[1]]]), rtol=1e-12
+    )
+    np.testing.assert_array_equal(graphs.seeds, np.arange(12))
+    with pytest.raises(ValueError, match="neighbors must be at least 1"):
+        similar_items(store, 0)
+    with pytest.raises(ValueError, match="item_features must have 12 rows"):
+        similar_items(store, 3, np.ones((3, 1)))

@@ -1,0 +1,323 @@
+"""Learning: accuracies of both kinds, what each method promises, and that they agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from query_graphs import ALPHA, dense, random_graphs, random_weights
+
+from mfrank.pagerank import GBN, GBP, GFN, Graphs, Problem, SquareLoss, Tuned
+from mfrank.pagerank.accuracy import loss_error, steps_for_gradient, steps_for_loss
+from mfrank.pagerank.gfn import probe_slope
+from mfrank.pagerank.stationary import power
+from mfrank.pagerank.transitions import Transitions
+from mfrank.pagerank.tuned import Ball
+
+SEEDS = range(3)
+ACCURACIES = ["certificate", "theory"]
+LOSS = SquareLoss(0.05)
+
+
+def problem(seed: int = 0, accuracy: Any = "certificate", **options: Any) -> Problem:
+    return Problem.of(random_graphs(seed), LOSS, accuracy=accuracy, **options)
+
+
+def exact(at: Problem, weights: np.ndarray) -> float:
+    return float(at.pairs.losses(dense(at.graphs, weights).values).mean())
+
+
+def answer(steps: list[Tuned]) -> Tuned:
+    return [step for step in steps if step.is_best][-1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+@pytest.mark.parametrize("error", [1e-1, 1e-3, 1e-6])
+def test_loss_is_as_accurate_as_asked(seed: int, accuracy: str, error: float) -> None:
+    at = problem(seed, accuracy)
+    weights = random_weights(at.graphs, seed)
+    assert abs(at.loss(weights, error) - exact(at, weights)) <= error
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+@pytest.mark.parametrize("error", [1e-1, 1e-3, 1e-6])
+def test_gradient_is_as_accurate_as_asked(seed: int, accuracy: str, error: float) -> None:
+    at = problem(seed, accuracy)
+    weights = random_weights(at.graphs, seed)
+    truth = at.slope(weights, 1e-13, 1e-11).gradient
+    got = at.slope(weights, 1.0, error)
+    assert np.abs(got.gradient - truth).max() <= error
+    assert abs(got.loss - exact(at, weights)) <= 1.0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("tolerance", [1e-1, 1e-3, 1e-6])
+def test_certificate_of_the_loss(seed: int, tolerance: float) -> None:
+    at = problem(seed)
+    weights = random_weights(at.graphs, seed)
+    pi = power(Transitions.of(at.graphs, weights), tolerance, at.walker)
+    off = abs(at.pairs.losses(pi.values).mean() - exact(at, weights))
+    assert off <= loss_error(at.pairs, pi) + 1e-15
+
+
+def test_step_counts_of_the_lemmas() -> None:
+    assert steps_for_loss(10, 1e-3, 0.15) == math.ceil(math.log(8e4) / 0.15) - 1
+    n1, n2 = steps_for_gradient(10, 200.0, 1e-3, 0.15)
+    assert n1 == math.ceil(math.log(24 * 200 * 10 / (0.15 * 1e-3)) / 0.15) - 1
+    assert n2 == math.ceil(math.log(8 * 200 * 10 / (0.15 * 1e-3)) / 0.15) - 1
+    assert steps_for_loss(1, 100.0, 0.15) == 0
+
+
+def test_ball() -> None:
+    ball = Ball(0.5)
+    inside, outside = np.array([1.1, 0.8]), np.array([4.0, 5.0])
+    assert ball.project(inside) is inside
+    np.testing.assert_allclose(ball.project(outside), [1.3, 1.4])
+    np.testing.assert_array_equal(ball.start(None, 3), 1)
+    np.testing.assert_allclose(ball.start(outside, 2), [1.3, 1.4])
+
+
+@pytest.mark.parametrize("radius", [0.5, 0.99, 1.5, 4.0])
+def test_projection_is_the_nearest_point_of_the_ball_cut_off(radius: float) -> None:
+    """No feasible point makes an acute angle with what projecting moved along."""
+    rng, ball = np.random.default_rng(0), Ball(radius)
+    for _ in range(50):
+        given = 1 + rng.standard_normal(6) * rng.choice([0.1, 1, 10])
+        nearest = ball.project(given)
+        assert np.linalg.norm(nearest - 1) <= radius + 1e-12
+        assert nearest.min() >= 0.01
+        np.testing.assert_allclose(ball.project(nearest), nearest, atol=1e-12)
+        others = 1 + rng.standard_normal((200, 6)) * rng.choice([0.3, 1, 3], (200, 1))
+        others = np.maximum(np.where(rng.random((200, 6)) < 0.2, 0.01, others), 0.01)
+        others = others[np.linalg.norm(others - 1, axis=1) <= radius]
+        assert ((others - nearest) @ (given - nearest)).max(initial=0) <= 1e-9
+
+
+@pytest.mark.parametrize("method", [GBN(), GBP(step_size=2.0), GFN(smoothness=1e-3, iterations=60)])
+def test_a_wider_ball_has_lower_losses_and_no_weights_below_a_hundredth(method: Any) -> None:
+    seen: list[np.ndarray] = []
+
+    class Watched(Problem):
+        def loss(self, weights: np.ndarray, error: float) -> float:
+            seen.append(weights)
+            return super().loss(weights, error)
+
+    at = problem()
+    watched = Watched(at.graphs, at.square, at.pairs, at.walker)
+    narrow = answer(list(method.learn(at)))
+    wide = list(replace(method, radius=2.0).learn(watched))
+    assert answer(wide).loss < narrow.loss
+    every = np.array([*seen, *(step.weights for step in wide)])
+    assert np.linalg.norm(every - 1, axis=1).max() <= 2.0 + 1e-12
+    assert every.min() >= 0.01 - 1e-12
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_gbn_goes_down_in_the_ball_to_a_stationary_point(seed: int, accuracy: str) -> None:
+    at, method = problem(seed, accuracy), GBN()
+    steps = list(method.learn(at))
+    assert steps[-1].is_best
+    assert steps[-1].stationarity <= math.sqrt(method.epsilon)
+    assert all(step.stationarity > math.sqrt(method.epsilon) for step in steps[:-1])
+    before = exact(at, np.ones(10))
+    for number, step in enumerate(steps, 1):
+        assert step.step == number
+        assert np.linalg.norm(step.weights - 1) <= 0.99 + 1e-12
+        # Descends by at least M/2 |step|^2, but for 3 eps / 16 M of oracle and test.
+        slack = 3 * method.epsilon / (16 * method.smoothness)
+        after = exact(at, step.weights)
+        assert after <= before + slack
+        assert abs(step.loss - after) <= method.epsilon / (32 * method.smoothness)
+        before = after
+    assert before < exact(at, np.ones(10))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_gbn_reaches_the_same_weights_by_theory_and_by_certificate(seed: int) -> None:
+    method = GBN(epsilon=1e-11)
+    one, other = (answer(list(method.learn(problem(seed, kind)))) for kind in ACCURACIES)
+    np.testing.assert_allclose(one.weights, other.weights, atol=1e-4)
+    np.testing.assert_allclose(one.loss, other.loss, rtol=1e-5)
+
+
+def test_gradient_mapping_is_zero_where_gbn_ends() -> None:
+    at = problem()
+    best = answer(list(GBN(epsilon=1e-12).learn(at)))
+    slope = at.slope(best.weights, 1e-12, 1e-10).gradient
+    ball = Ball(0.99)
+    assert np.linalg.norm(ball.project(best.weights - slope) - best.weights) <= 1e-5
+    worse = exact(at, best.weights) + 1e-7
+    rng = np.random.default_rng(0)
+    for _ in range(20):  # no point nearby is better
+        near = ball.project(best.weights + 1e-2 * rng.standard_normal(10))
+        assert exact(at, near) >= 2 * exact(at, best.weights) - worse
+
+
+def test_probes_have_the_gradient_of_the_smoothed_loss_as_their_mean() -> None:
+    rng = np.random.default_rng(0)
+    half = rng.standard_normal((4, 4))
+    hessian, at = half @ half.T, rng.standard_normal(4)
+
+    def quadratic(x: np.ndarray) -> float:
+        return float(x @ hessian @ x / 2)
+
+    frame = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    # Both signs of an orthonormal frame have the moments of the sphere that a quadratic sees.
+    probes = [
+        probe_slope(quadratic, at, quadratic(at), sign * along, 0.3)
+        for along in frame
+        for sign in (1, -1)
+    ]
+    np.testing.assert_allclose(np.mean(probes, axis=0), hessian @ at, rtol=1e-12)
+
+
+def test_probes_of_the_loss_have_its_gradient_as_their_mean() -> None:
+    at = problem()
+    weights = np.full(10, 0.8)
+    probes = [
+        probe_slope(lambda x: at.loss(x, 1e-13), weights, at.loss(weights, 1e-13), xi, 1e-4)
+        for xi in np.concatenate([np.eye(10), -np.eye(10)])
+    ]
+    slope = at.slope(weights, 1e-13, 1e-12).gradient
+    np.testing.assert_allclose(np.mean(probes, axis=0), slope, atol=1e-6 * np.abs(slope).max())
+
+
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_gfn_goes_down_with_its_probes_in_the_ball(accuracy: str) -> None:
+    at = problem(0, accuracy)
+    method = GFN(epsilon=1e-4, smoothness=2e-3, iterations=150, random_state=1)
+    reach = method.reach(10)
+    seen: list[np.ndarray] = []
+
+    class Watched(Problem):
+        def loss(self, weights: np.ndarray, error: float) -> float:
+            seen.append(weights)
+            return super().loss(weights, error)
+
+    watched = Watched(at.graphs, at.square, at.pairs, at.walker, at.accuracy)
+    steps = list(method.learn(watched))
+    assert len(steps) == 150
+    assert max(np.linalg.norm(weights - 1) for weights in seen) <= 0.99 + 1e-12
+    assert all(np.linalg.norm(step.weights - 1) <= 0.99 - reach + 1e-12 for step in steps)
+    best = answer(steps)
+    assert best.loss == min(step.loss for step in steps)
+    assert exact(at, best.weights) < exact(at, np.ones(10))
+    again = answer(list(method.learn(watched)))
+    np.testing.assert_array_equal(best.weights, again.weights)
+
+
+def test_gfn_at_the_papers_constants() -> None:
+    method = GFN()
+    assert method.steps(78) == 978_532
+    assert 0.01 < method.reach(78) < 0.0153
+    assert GFN(iterations=3).steps(78) == 3
+    with pytest.raises(ValueError, match=r"make probes of length .* lower epsilon"):
+        next(GFN(epsilon=1e-2).learn(problem()))
+
+
+def test_gfn_comes_near_what_gbn_finds() -> None:
+    at = problem()
+    found = answer(list(GBN(epsilon=1e-12).learn(at))).loss
+    steps = list(GFN(epsilon=1e-6, smoothness=1e-3, iterations=600, random_state=0).learn(at))
+    first = exact(at, np.ones(10))
+    assert found <= answer(steps).loss + 1e-6
+    assert first - answer(steps).loss >= 0.8 * (first - found)
+
+
+def test_gbp_is_projected_descent_that_ends_where_it_gains_little() -> None:
+    at = problem()
+    method = GBP(step_size=0.5, tolerance=1e-6)
+    steps = list(method.learn(at))
+    weights = np.ones(10)
+    losses = [exact(at, weights)]
+    for step in steps:
+        slope = at.slope(weights, 1e-13, 1e-12).gradient
+        weights = Ball(0.99).project(weights - 0.5 * slope)
+        np.testing.assert_allclose(step.weights, weights, atol=1e-9)
+        losses.append(exact(at, weights))
+        np.testing.assert_allclose(step.loss, losses[-1], rtol=1e-6)
+    gains = -np.diff(losses)
+    assert (gains[:-1] >= 1e-6).all()
+    assert gains[-1] < 1e-6
+    assert all(step.is_best and step.stationarity is None for step in steps)
+
+
+def test_batches_go_through_the_judged_queries_and_their_slopes_add_up() -> None:
+    graphs = random_graphs(sizes=(9, 5, 7, 12, 6), m=(4, 6))
+    labels = graphs.labels.copy()
+    labels[graphs.query_of == 2] = np.nan
+    at = Problem.of(graphs.with_labels(labels), LOSS)
+    whole = at.slope_after(np.ones(10), 60)
+    parts = [
+        at.part(np.array(queries)).slope_after(np.ones(10), 60) for queries in ([0, 3], [4, 1])
+    ]
+    np.testing.assert_allclose(sum(p.gradient for p in parts) * 2 / 5, whole.gradient, atol=1e-14)
+    np.testing.assert_allclose(sum(p.loss for p in parts) * 2 / 5, whole.loss)
+
+    drawn: list[list[int]] = []
+
+    class Watched(Problem):
+        def part(self, queries: np.ndarray) -> Problem:
+            drawn.append(queries.tolist())
+            return at.part(queries)
+
+    watched = Watched(at.graphs, at.square, at.pairs, at.walker)
+    method = GBP(step_size=0.05, batch_size=3, iterations=40, random_state=0)
+    steps = list(method.learn(watched))
+    assert [len(batch) for batch in drawn[:4]] == [3, 1, 3, 1]
+    assert sorted(drawn[0] + drawn[1]) == sorted(drawn[2] + drawn[3]) == [0, 1, 3, 4]
+    assert exact(at, steps[-1].weights) < exact(at, np.ones(10))
+    assert max(np.linalg.norm(step.weights - 1) for step in steps) <= 0.99 + 1e-12
+    np.testing.assert_array_equal(steps[-1].weights, list(method.learn(at))[-1].weights)
+
+
+def test_start_and_record() -> None:
+    at = problem()
+    begin = np.linspace(0.8, 1.2, 10)
+    [step] = GBP(step_size=1e-12, iterations=1, tolerance=0.0).learn(at, begin)
+    np.testing.assert_allclose(step.weights, begin, atol=1e-9)
+    assert step.record() == {"epoch": 1, "seconds": step.seconds, "objective": step.loss}
+    with pytest.raises(ValueError, match="start must be 10 finite weights"):
+        next(GBN().learn(at, np.ones(3)))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: GBN(epsilon=0), "epsilon must be a finite number > 0"),
+        (lambda: GFN(radius=0.0), "radius must be a finite number > 0"),
+        (lambda: GBP(walk_steps=0), "walk_steps must be at least 1"),
+        (lambda: GBP(batch_size=0), "batch_size must be at least 1"),
+        (lambda: problem(accuracy="best"), "accuracy must be one of certificate, theory"),
+        (lambda: problem(alpha=1.0), r"alpha must be a fraction in \(0, 1\)"),
+        (lambda: problem(backend="gpu"), "backend must be one of"),
+        (
+            lambda: Problem.of(
+                replace(random_graphs(), edge_features=0 * random_graphs().edge_features)
+            ),
+            "weigh 0 in total",
+        ),
+        (
+            lambda: Problem.of(Graphs.from_edges([0], [1], seeds=[0])),
+            "no query has pages with different labels",
+        ),
+    ],
+)
+def test_what_cannot_be_learned_is_refused(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_alpha_is_the_probability_of_a_restart() -> None:
+    at = problem(alpha=0.4)
+    weights = random_weights(at.graphs)
+    wanted = at.pairs.losses(dense(at.graphs, weights, 0.4).values).mean()
+    assert abs(at.loss(weights, 1e-12) - wanted) <= 1e-12
+    assert at.walker.alpha == 0.4 != ALPHA

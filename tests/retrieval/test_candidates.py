@@ -1,0 +1,194 @@
+"""What lists may hold: filters in every accepted form, and the rows asked about."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mfrank.arrays.row_lists import union
+from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.queries import Asked, check_rows
+
+N_USERS, N_ITEMS = 12, 30
+ROWS = np.array([7, 2, 2, 11])
+
+
+@pytest.fixture
+def seen() -> sp.csr_array:
+    chosen = np.random.default_rng(2).random((N_USERS, N_ITEMS)) < 0.3
+    return sp.csr_array(chosen.astype(np.float32))
+
+
+def allowed(candidates: Candidates, n_queries: int) -> list[set[int]]:
+    """What each query may get, asked item by item."""
+    may = np.array([candidates.allow(np.full(n_queries, i)) for i in range(N_ITEMS)])
+    return [set(np.flatnonzero(column).tolist()) for column in may.T]
+
+
+FORMS_OF_SEEN = {
+    "csr_array, whole": lambda m: m,
+    "csr_matrix, whole": sp.csr_matrix,
+    "coo_array, whole": sp.coo_array,
+    "Interactions": lambda m: SimpleNamespace(user_items=m),
+    "one row per query": lambda m: m[ROWS],
+    "one row per query, csc": lambda m: sp.csc_matrix(m[ROWS]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS_OF_SEEN)
+def test_seen_items_in_every_form(form: str, seen: sp.csr_array) -> None:
+    asked = Asked.known(ROWS, N_USERS)
+    candidates = Candidates.of(asked, N_ITEMS, user_items=FORMS_OF_SEEN[form](seen))
+    had = [set(seen[[u]].indices.tolist()) for u in ROWS]
+    assert allowed(candidates, 4) == [set(range(N_ITEMS)) - row for row in had]
+
+
+@pytest.mark.parametrize("form", ["Interactions", "one row per query"])
+def test_all_users_in_another_order_get_their_own_rows(form: str, seen: sp.csr_array) -> None:
+    backwards = np.arange(N_USERS)[::-1]
+    asked = Asked.known(backwards, N_USERS)
+    given = seen[backwards] if form == "one row per query" else SimpleNamespace(user_items=seen)
+    exclude = union(Candidates.of(asked, N_ITEMS, user_items=given).exclude)
+    assert exclude is not None
+    for place, user in enumerate(backwards):
+        assert exclude.row(place)[0].tolist() == seen[[user]].indices.tolist()
+
+
+def test_new_users_bring_a_row_each(seen: sp.csr_array) -> None:
+    exclude = union(Candidates.of(Asked.new(3), N_ITEMS, user_items=seen[:3]).exclude)
+    assert exclude is not None
+    assert exclude.indices.tolist() == seen[:3].indices.tolist()
+    with pytest.raises(ValueError, match=r"user_items must have as many rows .* 3, .* got 12"):
+        Candidates.of(Asked.new(3), N_ITEMS, user_items=seen)
+
+
+def test_explicit_zeros_are_seen_and_the_matrix_is_left_alone() -> None:
+    matrix = sp.csr_array(
+        (np.array([0.0, 1.0, 2.0]), np.array([4, 1, 4]), np.array([0, 3])), shape=(1, 6)
+    )
+    before = matrix.indices.copy()
+    exclude = union(Candidates.of(Asked.new(1), 6, user_items=matrix).exclude)
+    assert exclude is not None
+    assert exclude.indices.tolist() == [1, 4]
+    assert np.array_equal(matrix.indices, before)
+    assert matrix.nnz == 3
+
+
+PER_USER = [[3, 1], [], [29, 29, 0], [5]]
+FORMS_OF_LISTS = {
+    "lists": PER_USER,
+    "tuples": tuple(map(tuple, PER_USER)),
+    "arrays": [np.array(row, dtype=np.int32) for row in PER_USER],
+    "sparse": sp.csr_matrix(
+        (np.ones(6), [3, 1, 29, 29, 0, 5], [0, 2, 2, 5, 6]), shape=(4, N_ITEMS)
+    ),
+}
+FORMS_OF_ONE_LIST = {
+    "list": [4, 2, 2],
+    "tuple": (4, 2),
+    "array": np.array([2, 4], dtype=np.uint8),
+    "numpy integers": [np.int16(4), np.int64(2)],
+    "range": range(2, 5, 2),
+}
+
+
+@pytest.mark.parametrize("form", FORMS_OF_LISTS)
+def test_lists_per_query(form: str, seen: sp.csr_array) -> None:
+    asked, lists = Asked.known(ROWS, N_USERS), FORMS_OF_LISTS[form]
+    without = Candidates.of(asked, N_ITEMS, user_items=seen, filter_items=lists)
+    had = [set(seen[[u]].indices.tolist()) for u in ROWS]
+    assert allowed(without, 4) == [
+        set(range(N_ITEMS)) - row - set(more) for row, more in zip(had, PER_USER, strict=True)
+    ]
+    only = Candidates.of(asked, N_ITEMS, items=lists)
+    assert allowed(only, 4) == [set(row) for row in PER_USER]
+
+
+@pytest.mark.parametrize("form", FORMS_OF_ONE_LIST)
+def test_one_list_for_all(form: str) -> None:
+    asked, lists = Asked.known(range(N_USERS), N_USERS), FORMS_OF_ONE_LIST[form]
+    without = Candidates.of(asked, N_ITEMS, filter_items=lists)
+    assert allowed(without, N_USERS) == [set(range(N_ITEMS)) - {2, 4}] * N_USERS
+    only = Candidates.of(asked, N_ITEMS, items=lists, filter_items=[2])
+    assert allowed(only, N_USERS) == [{4}] * N_USERS
+
+
+def test_an_empty_list_is_a_list() -> None:
+    asked = Asked.known([0, 1], N_USERS)
+    assert allowed(Candidates.of(asked, N_ITEMS, items=[]), 2) == [set(), set()]
+    everything = set(range(N_ITEMS))
+    assert allowed(Candidates.of(asked, N_ITEMS, filter_items=[]), 2) == [everything] * 2
+    assert allowed(Candidates.of(asked, N_ITEMS, filter_items=[[], []]), 2) == [everything] * 2
+
+
+@pytest.mark.parametrize(
+    ("filters", "error", "message"),
+    [
+        (
+            {"user_items": sp.csr_array((5, N_ITEMS))},
+            ValueError,
+            "user_items must .* query ids, 4, .* whole matrix of 12; got 5",
+        ),
+        (
+            {"user_items": sp.csr_array((4, 9))},
+            ValueError,
+            "user_items must have a column for each",
+        ),
+        ({"user_items": [[1], [2], [3], [4]]}, TypeError, "user_items must be Interactions or"),
+        ({"filter_items": [[1], [2]]}, ValueError, "filter_items must .* query ids, 4, .* got 2"),
+        ({"filter_items": [1, N_ITEMS]}, ValueError, "filter_items must lie in 0..29, got 30"),
+        ({"filter_items": [-1]}, ValueError, "filter_items must lie in 0..29, got -1"),
+        ({"filter_items": 3}, ValueError, "filter_items must be one-dimensional"),
+        ({"items": [[1], [], [-2], [3]]}, ValueError, r"items\[2\] must lie in"),
+        ({"items": [0.5]}, TypeError, "items must be integer row numbers"),
+        ({"items": ["a"]}, TypeError, "items must be integer row numbers"),
+        ({"items": np.ones(N_ITEMS, bool)}, TypeError, "flatnonzero"),
+    ],
+)
+def test_filters_of_another_shape_or_content(
+    filters: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        Candidates.of(Asked.known(ROWS, N_USERS), N_ITEMS, **filters)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        ([12], ValueError),
+        ([-1], ValueError),
+        ([[1]], ValueError),
+        (3, ValueError),
+        ([1.0], TypeError),
+        ([True], TypeError),
+        ([None], TypeError),
+    ],
+)
+def test_rows_are_checked_by_name(rows: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="users must"):
+        Asked.known(rows, N_USERS)
+
+
+@pytest.mark.parametrize("rows", [[], (), range(0), np.empty(0), np.empty(0, np.int32)])
+def test_no_rows_are_fine(rows: Any) -> None:
+    asked = Asked.known(rows, N_USERS)
+    nothing = sp.csr_array((N_USERS, N_ITEMS))
+    exclude = union(Candidates.of(asked, N_ITEMS, user_items=nothing).exclude)
+    assert exclude is not None
+    assert (asked.n_queries, exclude.n_rows) == (0, 0)
+
+
+def test_rows_survive_every_integer_type() -> None:
+    for kind in (np.int8, np.uint16, np.int32, np.uint64):
+        assert check_rows(np.array([0, 3], dtype=kind), 4, "rows").tolist() == [0, 3]
+
+
+def test_one_more_exclusion_each(seen: sp.csr_array) -> None:
+    own = np.array([0, 5, 5, 29])
+    for before in (Candidates(), Candidates.of(Asked.new(4), N_ITEMS, user_items=seen[ROWS])):
+        after = allowed(before.without(own, N_ITEMS), 4)
+        assert after == [a - {i} for a, i in zip(allowed(before, 4), own, strict=True)]

@@ -1,0 +1,166 @@
+"""What a fitted model promises of its lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from fits import BACKEND, BACKENDS, als, labeled
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import mfrank
+from mfrank.data.counts import Counts
+from mfrank.data.ids import Ids
+from mfrank.store.factors import FactorStore
+
+
+def served(
+    users: NDArray[Any],
+    items: NDArray[Any],
+    names: bool = False,
+    seen: sp.csr_array | None = None,
+    **biases: Any,
+) -> mfrank.Recommender:
+    """A model of the given factors."""
+    counts = Counts(np.zeros(len(users), np.int64), np.zeros(len(items), np.int64))
+    ids = [
+        Ids.of([f"{letter}{r}" for r in range(len(side))]) if names else Ids.numbered(len(side))
+        for letter, side in (("u", users), ("i", items))
+    ]
+    model = mfrank.Recommender.of(FactorStore(users, items, *ids, counts=counts, **biases))
+    model.backend = BACKEND
+    model._seen = seen
+    return model
+
+
+def whole_numbers(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Factors of small whole numbers: scores are exact, and often tie."""
+    return rng.integers(-2, 3, size=shape).astype(np.float64)
+
+
+def brute_force(
+    scores: NDArray[Any], allowed: NDArray[np.bool_], n: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Every allowed item of each row of scores, best first, ties by lower row; padded."""
+    ids, values = np.full((len(scores), n), -1), np.full((len(scores), n), np.nan)
+    for r, row in enumerate(scores):
+        order = sorted(np.flatnonzero(allowed[r]), key=lambda y, row=row: (-row[y], y))[:n]
+        ids[r, : len(order)], values[r, : len(order)] = order, row[order]
+    return ids, values
+
+
+def equal(got: Any, expected: Any) -> None:
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_lists_are_those_of_brute_force(backend: str, data: st.DataObject) -> None:
+    draw = data.draw
+    shape = draw(st.integers(1, 8)), draw(st.integers(1, 9))
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    p, q = whole_numbers(rng, (shape[0], 3)), whole_numbers(rng, (shape[1], 3))
+    seen = sp.csr_array((rng.random(shape) < 0.3).astype(np.float32))
+    model = served(p, q, seen=seen)
+    model.backend = backend
+    asked = rng.integers(0, shape[0], size=draw(st.integers(0, 6)))
+    n = draw(st.integers(1, 12))
+    allowed = np.ones((len(asked), shape[1]), dtype=bool)
+    options: dict[str, Any] = {}
+    if draw(st.booleans()):
+        allowed &= seen.toarray()[asked] == 0
+    else:
+        options["filter_already_liked_items"] = False
+    for name, keeps in (("filter_items", False), ("items", True)):
+        how = draw(st.sampled_from(["none", "global", "matrix", "lists", "whole"]))
+        if how == "none":
+            continue
+        rows = 1 if how == "global" else shape[0] if how == "whole" else len(asked)
+        listed = rng.random((rows, shape[1])) < 0.5
+        own = listed[asked] if how == "whole" else listed
+        if how == "global":
+            options[name] = np.flatnonzero(listed[0])
+        elif how == "lists":
+            options[name] = [np.flatnonzero(row).tolist() for row in listed]
+        else:
+            options[name] = sp.csr_array(listed)
+            if rows == len(asked):  # a row for each, whatever else it may be
+                own = listed
+        allowed &= own if keeps else ~own
+    equal(model.recommend(asked, N=n, **options), brute_force(p[asked] @ q.T, allowed, n))
+
+
+def test_ties_go_to_the_lower_row() -> None:
+    model = served(np.ones((2, 2)), np.ones((50, 2)))
+    ids, _ = model.recommend([0, 1], N=50, filter_already_liked_items=False)
+    np.testing.assert_array_equal(ids, [range(50)] * 2)
+
+
+def test_one_id_stands_for_a_list_of_it_and_rows_of_an_array_for_users() -> None:
+    model = als().fit(labeled())
+    for one, listed in (("i5", ["i5"]), (["i5"], np.array(["i5"]))):
+        equal(model.recommend("u4", items=one), model.recommend("u4", items=listed))
+    each = np.array([["i5", "i0"], ["i1", "i1"]])
+    equal(
+        model.recommend(["u4", "u0"], filter_items=each, N=7),
+        model.recommend(["u4", "u0"], filter_items=each.tolist(), N=7),
+    )
+
+
+def test_biases_are_part_of_the_score() -> None:
+    rng = np.random.default_rng(0)
+    p, q = whole_numbers(rng, (4, 2)), whole_numbers(rng, (6, 2))
+    model = served(p, q, user_biases=np.arange(4.0), item_biases=np.arange(6.0))
+    scores = p @ q.T + np.arange(4)[:, None] + np.arange(6)
+    everything = np.ones((4, 6), dtype=bool)
+    got = model.recommend(range(4), N=6, filter_already_liked_items=False)
+    equal(got, brute_force(scores, everything, 6))
+    got = model.recommend_users(range(6), N=4, filter_already_liked_users=False)
+    equal(got, brute_force(scores.T, everything.T, 4))
+    np.testing.assert_array_equal(model.score([3, 0], [1, 5]), scores[[3, 0], [1, 5]])
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 10), seen_too=st.booleans())
+def test_users_for_items_are_recommend_with_the_sides_swapped(
+    seed: int, n: int, seen_too: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    p, q = whole_numbers(rng, (7, 3)), whole_numbers(rng, (5, 3))
+    seen = sp.csr_array((rng.random((7, 5)) < 0.4).astype(np.float32))
+    model = served(p, q, seen=seen)
+    allowed = seen.toarray().T == 0 if seen_too else np.ones((5, 7), dtype=bool)
+    options: dict[str, Any] = {"N": n, "filter_already_liked_users": seen_too}
+    equal(model.recommend_users(range(5), **options), brute_force(q @ p.T, allowed, n))
+    equal(model.recommend_users(range(5), seen.T, **options), brute_force(q @ p.T, allowed, n))
+    allowed[:, [2, 4]] = False
+    options["filter_users"] = [2, 4]
+    equal(model.recommend_users(range(5), **options), brute_force(q @ p.T, allowed, n))
+
+
+@pytest.mark.parametrize("side", ["item", "user"])
+def test_similar_rows_have_the_highest_cosines(side: str) -> None:
+    rng = np.random.default_rng(1)
+    p, q = rng.standard_normal((8, 3)), rng.standard_normal((6, 3))
+    own, model = (q, served(p, q)) if side == "item" else (p, served(p, q))
+    ask: Callable[..., Any] = getattr(model, f"similar_{side}s")
+    unit = own / np.linalg.norm(own, axis=1, keepdims=True)
+    cosines = unit @ unit.T
+    ids, scores = ask(range(len(own)), N=4)
+    expected = np.argsort(-cosines, axis=1)[:, :4]
+    np.testing.assert_array_equal(ids, expected)
+    np.testing.assert_allclose(scores, np.take_along_axis(cosines, expected, 1), atol=1e-12)
+    assert ids[:, 0].tolist() == list(range(len(own)))
+    without, _ = ask(0, N=4, **{f"filter_{side}s": [0]})
+    assert without.tolist() == np.argsort(-cosines[0], kind="stable")[1:5].tolist()
+    only, padding = ask(0, N=4, **{f"{side}s": [3, 1]})
+    assert set(only[:2]) == {3, 1}
+    assert only[2:].tolist() == [-1, -1]
+    assert np.isnan(padding[2:]).all()

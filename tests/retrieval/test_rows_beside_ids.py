@@ -1,0 +1,204 @@
+"""A matrix beside ids has a row for each of them, in their order: no other order is ever assumed.
+
+What is asked of many at once is what each is told alone; asked in another order, the answers come
+in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse as sp
+from fits import als
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mfrank
+
+N_USERS, N_ITEMS = 12, 15
+USERS = [f"u{(7 * u) % N_USERS:02d}" for u in range(N_USERS)]
+ITEMS = [f"i{(4 * i) % N_ITEMS:02d}" for i in range(N_ITEMS)]
+
+
+def likes(seed: int, n_rows: int = N_USERS, n_columns: int = N_ITEMS) -> sp.csr_array:
+    values = np.random.default_rng(seed).integers(0, 4, (n_rows, n_columns))
+    return sp.csr_array(np.where(values > 1, values, 0).astype(np.float32))
+
+
+def interactions(matrix: sp.csr_array, labels: bool) -> mfrank.Interactions:
+    ids = {"user_ids": USERS, "item_ids": ITEMS} if labels else {}
+    return mfrank.Interactions.from_sparse(matrix, **ids)
+
+
+def fitted(labels: bool, data: sp.csr_array | None = None) -> mfrank.ALS:
+    return als().fit(interactions(likes(0) if data is None else data, labels))
+
+
+SPARSE: dict[str, Callable[[sp.csr_array], Any]] = {
+    "csr_array": lambda m: m,
+    "csr_matrix": sp.csr_matrix,
+    "csc": lambda m: m.tocsc(),
+    "coo": lambda m: m.tocoo(),
+    "lil": lambda m: m.tolil(),
+}
+FILTERS: dict[str, Callable[[sp.csr_array], Any]] = {
+    **SPARSE,
+    "lists": lambda m: [m[[r]].indices.tolist() for r in range(m.shape[0])],
+    "one list": lambda _: [3, 1, 4],
+    "none": lambda _: None,
+}
+IDS: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list,
+    "array": np.array,
+    "tuple": tuple,
+    "Series": pandas.Series,
+}
+ASKED = st.one_of(
+    st.permutations(range(N_USERS)),
+    st.lists(st.integers(0, N_USERS - 1), min_size=1, max_size=2 * N_USERS),
+)
+
+
+def named(values: Any, labels: bool, names: list[str]) -> Any:
+    """A filter of row numbers in the words of a model with labels."""
+    if not (labels and isinstance(values, list)):
+        return values
+    return [[names[i] for i in v] if isinstance(v, list) else names[v] for v in values]
+
+
+def equal(got: Any, expected: Any) -> None:
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@settings(max_examples=60, deadline=None)
+@given(
+    asked=ASKED,
+    seen=st.sampled_from([*SPARSE, "Interactions"]),
+    filters=st.tuples(st.sampled_from(list(FILTERS)), st.sampled_from(list(FILTERS))),
+    ids=st.sampled_from(list(IDS)),
+    recalculate=st.booleans(),
+    seed=st.integers(1, 100),
+)
+def test_many_users_get_what_each_gets_alone(
+    labels: bool,
+    asked: list[int],
+    seen: str,
+    filters: tuple[str, str],
+    ids: str,
+    recalculate: bool,
+    seed: int,
+) -> None:
+    model, had = fitted(labels), likes(seed)
+    blocked, only = likes(seed + 1), likes(seed + 2)
+    users = [USERS[u] if labels else u for u in asked]
+
+    def lists(rows: list[int], userid: Any) -> Any:
+        given_ = interactions(had, labels) if seen == "Interactions" else SPARSE[seen](had[rows])
+        block, allow = (
+            named(FILTERS[form](matrix[rows]), labels, ITEMS)
+            for form, matrix in zip(filters, (blocked, only), strict=True)
+        )
+        return model.recommend(
+            userid, given_, 6, filter_items=block, items=allow, recalculate_user=recalculate
+        )
+
+    many = lists(asked, IDS[ids](users))
+    alone = [lists([row], [user]) for row, user in zip(asked, users, strict=True)]
+    np.testing.assert_array_equal(many[0], np.vstack([one[0] for one in alone]))
+    np.testing.assert_allclose(many[1], np.vstack([one[1] for one in alone]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@settings(max_examples=30, deadline=None)
+@given(order=st.permutations(range(N_USERS)), form=st.sampled_from(list(SPARSE)))
+def test_a_permutation_of_all_users_gets_its_lists_in_that_order(
+    labels: bool, order: list[int], form: str
+) -> None:
+    model, had, blocked = fitted(labels), likes(5), likes(6)
+    everyone = list(USERS) if labels else list(range(N_USERS))
+    wanted = model.recommend(everyone, had, 5, filter_items=blocked)
+    got = model.recommend(
+        [everyone[u] for u in order],
+        SPARSE[form](had[order]),
+        5,
+        filter_items=SPARSE[form](blocked[order]),
+    )
+    equal(got, [each[order] for each in wanted])
+    for row, user in enumerate(order):  # and none has what that user has
+        listed = got[0][row].tolist()
+        rows = [ITEMS.index(item) for item in listed if item is not None] if labels else listed
+        assert not set(rows) & set(had[[user]].indices.tolist())
+
+
+@settings(max_examples=30, deadline=None)
+@given(order=st.permutations(range(N_USERS)))
+def test_users_are_solved_from_their_own_rows(order: list[int]) -> None:
+    model, new = fitted(False), likes(3)
+    alone = np.array([model.recalculate_user(u, new[[u]]) for u in range(N_USERS)])
+    solved = model.recalculate_user(order, new[order])
+    np.testing.assert_allclose(solved, alone[order], rtol=1e-5, atol=1e-6)
+    stored = fitted(False).partial_fit_users(order, new[order])
+    np.testing.assert_allclose(stored.user_factors, alone, rtol=1e-5, atol=1e-6)
+    listed = stored.recommend(range(N_USERS), N=N_ITEMS)[0]
+    for user in range(N_USERS):  # and have their own rows as what they have seen
+        unseen = np.flatnonzero(new[[user]].toarray().ravel() == 0)
+        assert sorted(listed[user][listed[user] >= 0]) == unseen.tolist()
+
+
+@settings(max_examples=30, deadline=None)
+@given(order=st.permutations(range(N_ITEMS)))
+def test_items_are_solved_from_their_own_rows(order: list[int]) -> None:
+    model, new = fitted(False), likes(3).T.tocsr()
+    alone = np.array([model.recalculate_item(i, new[[i]]) for i in range(N_ITEMS)])
+    solved = model.recalculate_item(order, new[order])
+    np.testing.assert_allclose(solved, alone[order], rtol=1e-5, atol=1e-6)
+    stored = fitted(False).partial_fit_items(order, new[order])
+    np.testing.assert_allclose(stored.item_factors, alone, rtol=1e-5, atol=1e-6)
+    whole = model.recommend_users(range(N_ITEMS), new, 4)
+    equal(model.recommend_users(order, new[order], 4), [each[order] for each in whole])
+
+
+@settings(max_examples=30, deadline=None)
+@given(order=st.permutations(range(N_ITEMS)))
+def test_filters_of_similar_items_follow_the_items_asked_about(order: list[int]) -> None:
+    model, blocked = fitted(False), likes(8, N_ITEMS, N_ITEMS)
+    whole = model.similar_items(range(N_ITEMS), 5, filter_items=blocked)
+    got = model.similar_items(order, 5, filter_items=blocked[order])
+    equal(got, [each[order] for each in whole])
+
+
+def test_the_whole_matrix_serves_some_users_which_it_cannot_be_mistaken_for() -> None:
+    model, had = fitted(False), likes(5)
+    for users in ([4], [7, 2], 9, [3, 3, 11]):
+        equal(model.recommend(users, had), model.recommend(users, had[np.atleast_1d(users)]))
+        np.testing.assert_array_equal(
+            model.recalculate_user(users, had),
+            model.recalculate_user(users, had[np.atleast_1d(users)]),
+        )
+
+
+def test_interactions_are_read_by_their_ids_whoever_is_asked() -> None:
+    model, had = fitted(True), interactions(likes(5), True)
+    everyone = USERS[::-1]
+    equal(
+        model.recommend(everyone, had),
+        [each[::-1] for each in model.recommend(USERS, had)],
+    )
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, N_USERS - 1, N_USERS + 1])
+def test_any_other_number_of_rows_is_refused_with_the_remedy(rows: int) -> None:
+    model, wrong = fitted(False), likes(1, rows)
+    remedy = r"query ids, 2, .* whole matrix of 12; got .* rows of these ids"
+    for argument in ("user_items", "filter_items", "items"):
+        with pytest.raises(ValueError, match=f"{argument} must .*{remedy}"):
+            model.recommend([4, 7], **{argument: wrong})
+    for ask in (model.recalculate_user, model.partial_fit_users):
+        with pytest.raises(ValueError, match=f"user_items must .*{remedy}"):
+            ask([4, 7], wrong)

@@ -1,0 +1,54 @@
+"""The names of the package: each is there, imported when it is asked for, and known to checkers."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from children import run
+
+import mfrank
+
+SOURCE = Path(mfrank.__file__)
+
+
+@pytest.mark.parametrize("name", mfrank.__all__)
+def test_every_name_is_there(name: str) -> None:
+    assert getattr(mfrank, name) is not None
+    assert name in dir(mfrank)
+
+
+def test_type_checkers_see_the_modules_that_are_imported() -> None:
+    block = next(node for node in ast.parse(SOURCE.read_text()).body if isinstance(node, ast.If))
+    seen = {
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == {name: f"mfrank.{home}" for name, home in mfrank._HOME_OF.items()}
+    assert set(mfrank.__all__) == {*seen, "__version__"}
+
+
+def test_to_import_mfrank_imports_nothing_else() -> None:
+    told = run(
+        "import sys; import mfrank; print([m for m in sys.modules if m.startswith(('numpy', "
+        "'scipy', 'mfrank.'))])"
+    )
+    assert told.stdout == "['mfrank._version']\n", told.stderr
+
+
+def test_a_fit_imports_nothing_that_it_does_not_need() -> None:
+    told = run(
+        "import sys, mfrank\n"
+        "mfrank.ALS(factors=2, iterations=1).fit(mfrank.synthetic(20, 10, 50, random_state=0))\n"
+        "print([m for m in ('pandas', 'implicit', 'mfrank.pagerank', 'mfrank.evaluation',\n"
+        "    'mfrank.cli', 'mfrank.models.descent', 'catboost', 'cupy') if m in sys.modules])"
+    )
+    assert told.stdout == "[]\n", told.stderr
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'mfrank' has no attribute 'ALSS'"):
+        mfrank.ALSS  # noqa: B018
