@@ -62,6 +62,12 @@ if TYPE_CHECKING:
     from mfrank.losses.uib import UIB
     from mfrank.models.als import ALS
     from mfrank.models.descent import Descent
+    from mfrank.models.exchange import (
+        from_implicit,
+        from_safetensors,
+        to_implicit,
+        to_safetensors,
+    )
     from mfrank.models.linear_ranker import LinearRanker
     from mfrank.models.loading import load
     from mfrank.models.page_rank.estimator import SupervisedPageRank
@@ -138,12 +144,16 @@ __all__ = [
     "definitions",
     "evaluate",
     "evaluate_queries",
+    "from_implicit",
+    "from_safetensors",
     "held_out_users",
     "leave_k_out",
     "leave_last",
     "load",
     "movielens",
     "synthetic",
+    "to_implicit",
+    "to_safetensors",
     "with_prior",
 ]
 
@@ -225,6 +235,12 @@ _HOMES = {
     "losses.uib": ("UIB",),
     "models.als": ("ALS",),
     "models.descent": ("Descent",),
+    "models.exchange": (
+        "from_implicit",
+        "from_safetensors",
+        "to_implicit",
+        "to_safetensors",
+    ),
     "models.linear_ranker": ("LinearRanker",),
     "models.loading": ("load",),
     "models.page_rank.estimator": ("SupervisedPageRank",),

@@ -147,6 +147,8 @@ class FactorModel(Parameters, Recommender):
             known = {cls.__name__: cls, **option_classes()}
             model: Self = restore({**store.fitter, "options": here}, known, OPTION_KINDS)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"the options saved with the model are damaged: {error}") from error
+            raise ValueError(
+                f"the options saved with the model cannot be restored: {error}"
+            ) from error
         model._adopt(store)
         return model

@@ -232,7 +232,9 @@ class LinearRanker(Parameters):
                 store.fitter, {cls.__name__: cls, **option_classes()}, OPTION_KINDS
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"the options saved in {folder} are damaged: {error}") from error
+            raise ValueError(
+                f"the options saved in {folder} cannot be restored: {error}"
+            ) from error
         ranker._store = store
         return ranker
 

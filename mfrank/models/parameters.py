@@ -126,7 +126,10 @@ def restore(
         raise ValueError(f"no class {name!r} to restore; this version has {', '.join(known)}")
     options = {f.name for f in fields(kind)}
     if unknown := sorted(set(values) - options):
-        raise ValueError(f"{name} has no option {unknown[0]!r}; a newer mfrank may have written it")
+        raise ValueError(
+            f"{name} has no option {unknown[0]!r}: another version of mfrank saved it; fit again, "
+            "or load the factors alone with mfrank.FactorStore.load"
+        )
     for key, value in values.items():
         if isinstance(value, Mapping) and set(value) == {"name", "options"}:
             values[key] = restore(value, known, kinds)

@@ -162,7 +162,10 @@ def test_a_generator_is_not_written_down() -> None:
     ("description", "message"),
     [
         ({"name": "Popen", "options": {}}, "no class 'Popen' to restore"),
-        ({"name": "RG2", "options": {"beta": 1}}, "RG2 has no option 'beta'; a newer mfrank"),
+        (
+            {"name": "RG2", "options": {"beta": 1}},
+            "RG2 has no option 'beta': another version of mfrank saved it; fit again",
+        ),
         ({"name": "RG2", "options": {"alpha": -1}}, "alpha must be"),
     ],
 )

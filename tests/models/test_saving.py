@@ -124,7 +124,7 @@ def test_options_in_a_file_are_checked_as_any_others(
     changed = {"name": "ALS", "options": {**fitter["options"], **options}}
     vars(model.store)["fitter"] = changed
     model.store.save(tmp_path / "m")
-    with pytest.raises(ValueError, match="options saved with the model are damaged"):
+    with pytest.raises(ValueError, match="options saved with the model cannot be restored"):
         mfrank.load(tmp_path / "m")
 
 
