@@ -18,7 +18,6 @@ SHOWN = {
     "mfrank auto": "#1b6ca8",
     "irspack": "#b8860b",
     "implicit cg": "#8a8a8a",
-    "implicit cholesky": "#c0c0c0",
 }
 
 

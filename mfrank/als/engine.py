@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from mfrank.als.coupling import ItemCoupling
 from mfrank.als.eigenbasis import Eigenbasis
+from mfrank.als.momentum import Momentum
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.placement import beside, empty_beside
@@ -91,22 +92,23 @@ class HalfSteps:
 
     def solve_users(
         self, problem: RowProblem, item_factors: Factors, user_factors: Factors
-    ) -> Vector:
+    ) -> tuple[Vector, Vector]:
         """Solve all users into ``user_factors``, which are also the warm start.
 
         Rotates ``item_factors`` into the users' eigenbasis in place. Returns how far each row
-        lowers the objective, float64, shape (n_users,) (see ``Backend.solve_rows``).
+        lowers the objective, float64, shape (n_users,) (see ``Backend.solve_rows``), and the basis.
         """
         at = self.users_basis(item_factors)
         at.turn(self.backend, item_factors, item_factors, self.options.n_threads)
-        return self.backend.solve_rows(
+        gain = self.backend.solve_rows(
             problem, item_factors, at.shared, user_factors, self.options, turn=at.basis
         )
+        return gain, at.basis
 
     def solve_items(
         self, problem: RowProblem, user_factors: Factors, item_factors: Factors
-    ) -> tuple[Factors, Factors]:
-        """Return rotated user factors and solved item factors, as new arrays."""
+    ) -> tuple[Factors, Factors, Vector]:
+        """Return rotated user factors and solved item factors, as new arrays, and the basis."""
         at = self.items_basis(user_factors)
         turned = empty_beside(user_factors, user_factors.shape)
         at.turn(self.backend, user_factors, turned, self.options.n_threads)
@@ -118,7 +120,7 @@ class HalfSteps:
             ).solve(solved)
         else:
             self.backend.solve_rows(problem, turned, shared, solved, self.options, start, at.basis)
-        return turned, solved
+        return turned, solved, at.basis
 
     def value(
         self, users: RowProblem, items: RowProblem, user_factors: Factors, item_factors: Factors
@@ -174,17 +176,24 @@ def als(
     began = perf_counter()
     users = half_steps.objective.user_problem(user_items, half_steps.counts)
     items = half_steps.objective.item_problem(item_users, half_steps.counts)
-    constant = _constant(half_steps.objective, users, items) if track_objective else 0.0
+    constant = _constant(half_steps.objective, users, items)
     user_factors, item_factors = map(half_steps.backend.place, (user_factors, item_factors))
+    momentum = Momentum(half_steps.backend, half_steps.options.n_threads)
     half_steps.solve_users(users, item_factors, user_factors)
     for epoch in range(1, iterations + 1):
-        user_factors, item_factors = half_steps.solve_items(items, user_factors, item_factors)
-        gain = half_steps.solve_users(users, item_factors, user_factors)
-        value = None
-        if track_objective:
-            # The user step returns how far it lowered the objective: no second pass over the data.
+        user_factors, solved, basis = half_steps.solve_items(items, user_factors, item_factors)
+        momentum.turned(basis)
+        item_factors = momentum.next(solved)
+        while True:
+            gain, basis = half_steps.solve_users(users, item_factors, user_factors)
+            momentum.turned(basis)
+            # The user step returns how far it lowered the objective: no pass over the data.
             value = float(constant - gain.sum() + _ridge(items, item_factors))
-        yield Step(epoch, perf_counter() - began, value, user_factors, item_factors)
+            if momentum.is_lower(value):
+                break
+            item_factors = momentum.plain()
+        seconds, tracked = perf_counter() - began, value if track_objective else None
+        yield Step(epoch, seconds, tracked, user_factors, item_factors)
         began = perf_counter()
 
 

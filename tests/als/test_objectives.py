@@ -39,7 +39,7 @@ class Fit:
         self.steps.solve_users(self.users, self.q, self.p)
 
     def solve_items(self) -> None:
-        self.p, self.q = self.steps.solve_items(self.items, self.p, self.q)
+        self.p, self.q, _ = self.steps.solve_items(self.items, self.p, self.q)
 
     def value(self) -> float:
         return self.steps.value(self.users, self.items, self.p, self.q)

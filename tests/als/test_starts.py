@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from problems import toy
 
 import mfrank
+from mfrank.als import momentum
 from mfrank.als.starts import first_factors
 from mfrank.backends import choose
 
@@ -19,14 +20,21 @@ def scores(model: mfrank.ALS) -> NDArray[np.float32]:
 
 
 def test_a_warm_start_goes_on_where_the_other_stopped() -> None:
-    whole = als(iterations=5).fit(toy())
-    half = als(iterations=2).fit(toy())
-    for start in (half, half.store):
-        resumed = als(iterations=3).fit(toy(), start=start)
-        # Its factors were turned once more, which rounds.
-        np.testing.assert_allclose(scores(resumed), scores(whole), rtol=1e-3, atol=1e-5)
-    half.set_params(iterations=3).fit(toy(), start=half)
-    np.testing.assert_allclose(scores(half), scores(whole), rtol=1e-3, atol=1e-5)
+    """By plain steps to the bit but for rounding; momentum begins anew, and goes on down."""
+    for most in (0.0, momentum._MOST):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(momentum, "_MOST", most)
+            whole = als(iterations=5, track_objective=True).fit(toy())
+            half = als(iterations=2, track_objective=True).fit(toy())
+            reached = half.store.history[-1]["objective"]
+            for start in (half, half.store):
+                resumed = als(iterations=3, track_objective=True).fit(toy(), start=start)
+                assert resumed.store.history[0]["objective"] < reached
+                if not most:
+                    # Its factors were rotated once more, which rounds.
+                    np.testing.assert_allclose(scores(resumed), scores(whole), rtol=1e-3, atol=1e-5)
+            half.set_params(iterations=3).fit(toy(), start=half)
+            np.testing.assert_array_equal(scores(half), scores(resumed))
 
 
 def test_a_warm_start_leaves_the_other_model_as_it_is() -> None:
