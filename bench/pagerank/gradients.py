@@ -37,12 +37,12 @@ ACCURACY = 1e-6
 
 def by_adjoint(problem: Problem, weights: Floats) -> Floats:
     """By one more linear system."""
-    return problem.slope_after(weights, STEPS).gradient
+    return problem.value_and_gradient_after(weights, STEPS).gradient
 
 
 def by_certificate(problem: Problem, weights: Floats) -> Floats:
     """As far as the accuracy asks for."""
-    return problem.slope(weights, ACCURACY, ACCURACY).gradient
+    return problem.value_and_gradient(weights, ACCURACY, ACCURACY).gradient
 
 
 def by_matrix(problem: Problem, weights: Floats) -> Floats:

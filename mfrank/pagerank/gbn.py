@@ -72,7 +72,7 @@ class GBN:
         while True:
             of_loss = eps / (32 * guess)
             of_gradient = eps / (64 * guess * self.radius * math.sqrt(problem.n_weights))
-            loss, gradient = problem.slope(weights, of_loss, of_gradient)
+            loss, gradient = problem.value_and_gradient(weights, of_loss, of_gradient)
             moved = ball.project(weights - gradient / guess)
             away = moved - weights
             loss_moved = problem.loss(moved, of_loss)

@@ -69,10 +69,10 @@ class GBP:
 
     def _on_all(self, problem: Problem, weights: NDArray[np.float64]) -> Iterator[Tuned]:
         ball, began = Ball(self.radius), perf_counter()
-        here = problem.slope_after(weights, self.walk_steps)
+        here = problem.value_and_gradient_after(weights, self.walk_steps)
         for step in range(1, self.iterations + 1):
             weights = ball.project(weights - self.step_size * here.gradient)
-            last, here = here, problem.slope_after(weights, self.walk_steps)
+            last, here = here, problem.value_and_gradient_after(weights, self.walk_steps)
             yield Tuned(step, perf_counter() - began, here.loss, weights, True)
             if last.loss - here.loss < self.tolerance:
                 return
@@ -88,6 +88,6 @@ class GBP:
             if not len(waiting):
                 waiting = random.permutation(judged)
             queries, waiting = np.split(waiting, [size])
-            here = problem.part(queries).slope_after(weights, self.walk_steps)
+            here = problem.part(queries).value_and_gradient_after(weights, self.walk_steps)
             weights = ball.project(weights - self.step_size * here.gradient)
             yield Tuned(step, perf_counter() - began, here.loss, weights, True)

@@ -15,12 +15,12 @@ from mfrank.arrays.random import Seed, generator
 from mfrank.pagerank.problem import Problem
 from mfrank.pagerank.tuned import LEAST, Ball, Tuned
 
-__all__ = ["GFN", "probe_slope"]
+__all__ = ["GFN", "probe_gradient"]
 
 Floats = NDArray[np.float64]
 
 
-def probe_slope(
+def probe_gradient(
     loss: Callable[[Floats], float], at: Floats, loss_there: float, along: Floats, reach: float
 ) -> Floats:
     """(m / mu) (f(x + mu xi) - f(x)) xi; its mean over unit xi is the gradient of a smoothed f."""
@@ -104,7 +104,7 @@ class GFN:
         for step in range(1, self.steps(m) + 1):
             along = random.standard_normal(m)
             along /= np.linalg.norm(along)
-            estimate = probe_slope(lambda x: problem.loss(x, error), weights, loss, along, reach)
+            estimate = probe_gradient(lambda x: problem.loss(x, error), weights, loss, along, reach)
             weights = ball.project(weights - estimate / (8 * m * self.smoothness))
             loss = problem.loss(weights, error)
             now = perf_counter()

@@ -24,7 +24,7 @@ from mfrank.pagerank.loss import Pairs, SquareLoss
 from mfrank.pagerank.stationary import Walker, nesterov_nemirovski, power, power_steps
 from mfrank.pagerank.transitions import Transitions
 
-__all__ = ["Accuracy", "Problem", "Slope"]
+__all__ = ["Accuracy", "Problem", "ValueAndGradient"]
 
 Floats = NDArray[np.float64]
 Accuracy = Literal["certificate", "theory"]
@@ -32,7 +32,7 @@ Accuracy = Literal["certificate", "theory"]
 _LOSS = SquareLoss()
 
 
-class Slope(NamedTuple):
+class ValueAndGradient(NamedTuple):
     """Loss and gradient, shape (m1 + m2,), at some weights."""
 
     loss: float
@@ -110,7 +110,9 @@ class Problem:
             return self._mean(nesterov_nemirovski(walk, steps, walker).values)
         return self._mean(power(walk, tolerances_for_loss(self.pairs, error), walker).values)
 
-    def slope(self, weights: Floats, loss_error: float, gradient_error: float) -> Slope:
+    def value_and_gradient(
+        self, weights: Floats, loss_error: float, gradient_error: float
+    ) -> ValueAndGradient:
         """f~ as in :meth:`loss`, and g~ with all components within ``gradient_error``."""
         walk, walker, pairs = Transitions.of(self.graphs, weights), self.walker, self.pairs
         alpha, beta = walker.alpha, sensitivity(walk)
@@ -125,14 +127,16 @@ class Problem:
             e1 = np.minimum(e1, tolerances_for_loss(pairs, loss_error))
             values = power(walk, e1, walker).values
             lam = adjoint_within(walk, pairs.gradients(values), e2, walker)
-        return Slope(self._mean(values), gradient(walk, values, lam.values, alpha))
+        return ValueAndGradient(self._mean(values), gradient(walk, values, lam.values, alpha))
 
-    def slope_after(self, weights: Floats, steps: int) -> Slope:
+    def value_and_gradient_after(self, weights: Floats, steps: int) -> ValueAndGradient:
         """Loss and gradient after ``steps`` power iterations, and as many for the adjoint."""
         walk = Transitions.of(self.graphs, weights)
         values = power_steps(walk, steps, self.walker).values
         lam = adjoint(walk, self.pairs.gradients(values), Until(steps), self.walker)
-        return Slope(self._mean(values), gradient(walk, values, lam.values, self.walker.alpha))
+        return ValueAndGradient(
+            self._mean(values), gradient(walk, values, lam.values, self.walker.alpha)
+        )
 
     def _mean(self, values: Floats) -> float:
         return float(self.pairs.losses(values).mean())

@@ -13,7 +13,7 @@ from query_graphs import ALPHA, dense, random_graphs, random_weights
 
 from mfrank.pagerank import GBN, GBP, GFN, Graphs, Problem, SquareLoss, Tuned
 from mfrank.pagerank.accuracy import loss_error, steps_for_gradient, steps_for_loss
-from mfrank.pagerank.gfn import probe_slope
+from mfrank.pagerank.gfn import probe_gradient
 from mfrank.pagerank.stationary import power
 from mfrank.pagerank.transitions import Transitions
 from mfrank.pagerank.tuned import Ball
@@ -50,8 +50,8 @@ def test_loss_is_as_accurate_as_asked(seed: int, accuracy: str, error: float) ->
 def test_gradient_is_as_accurate_as_asked(seed: int, accuracy: str, error: float) -> None:
     at = problem(seed, accuracy)
     weights = random_weights(at.graphs, seed)
-    truth = at.slope(weights, 1e-13, 1e-11).gradient
-    got = at.slope(weights, 1.0, error)
+    truth = at.value_and_gradient(weights, 1e-13, 1e-11).gradient
+    got = at.value_and_gradient(weights, 1.0, error)
     assert np.abs(got.gradient - truth).max() <= error
     assert abs(got.loss - exact(at, weights)) <= 1.0
 
@@ -150,7 +150,7 @@ def test_gbn_reaches_the_same_weights_by_theory_and_by_certificate(seed: int) ->
 def test_gradient_mapping_is_zero_where_gbn_ends() -> None:
     at = problem()
     best = answer(list(GBN(epsilon=1e-12).learn(at)))
-    slope = at.slope(best.weights, 1e-12, 1e-10).gradient
+    slope = at.value_and_gradient(best.weights, 1e-12, 1e-10).gradient
     ball = Ball(0.99)
     assert np.linalg.norm(ball.project(best.weights - slope) - best.weights) <= 1e-5
     worse = exact(at, best.weights) + 1e-7
@@ -171,7 +171,7 @@ def test_probes_have_the_gradient_of_the_smoothed_loss_as_their_mean() -> None:
     frame = np.linalg.qr(rng.standard_normal((4, 4)))[0]
     # Both signs of an orthonormal frame have the moments of the sphere that a quadratic sees.
     probes = [
-        probe_slope(quadratic, at, quadratic(at), sign * along, 0.3)
+        probe_gradient(quadratic, at, quadratic(at), sign * along, 0.3)
         for along in frame
         for sign in (1, -1)
     ]
@@ -182,10 +182,10 @@ def test_probes_of_the_loss_have_its_gradient_as_their_mean() -> None:
     at = problem()
     weights = np.full(10, 0.8)
     probes = [
-        probe_slope(lambda x: at.loss(x, 1e-13), weights, at.loss(weights, 1e-13), xi, 1e-4)
+        probe_gradient(lambda x: at.loss(x, 1e-13), weights, at.loss(weights, 1e-13), xi, 1e-4)
         for xi in np.concatenate([np.eye(10), -np.eye(10)])
     ]
-    slope = at.slope(weights, 1e-13, 1e-12).gradient
+    slope = at.value_and_gradient(weights, 1e-13, 1e-12).gradient
     np.testing.assert_allclose(np.mean(probes, axis=0), slope, atol=1e-6 * np.abs(slope).max())
 
 
@@ -238,7 +238,7 @@ def test_gbp_is_projected_descent_that_ends_where_it_gains_little() -> None:
     weights = np.ones(10)
     losses = [exact(at, weights)]
     for step in steps:
-        slope = at.slope(weights, 1e-13, 1e-12).gradient
+        slope = at.value_and_gradient(weights, 1e-13, 1e-12).gradient
         weights = Ball(0.99).project(weights - 0.5 * slope)
         np.testing.assert_allclose(step.weights, weights, atol=1e-9)
         losses.append(exact(at, weights))
@@ -254,9 +254,10 @@ def test_batches_go_through_the_judged_queries_and_their_slopes_add_up() -> None
     labels = graphs.labels.copy()
     labels[graphs.query_of == 2] = np.nan
     at = Problem.of(graphs.with_labels(labels), LOSS)
-    whole = at.slope_after(np.ones(10), 60)
+    whole = at.value_and_gradient_after(np.ones(10), 60)
     parts = [
-        at.part(np.array(queries)).slope_after(np.ones(10), 60) for queries in ([0, 3], [4, 1])
+        at.part(np.array(queries)).value_and_gradient_after(np.ones(10), 60)
+        for queries in ([0, 3], [4, 1])
     ]
     np.testing.assert_allclose(sum(p.gradient for p in parts) * 2 / 5, whole.gradient, atol=1e-14)
     np.testing.assert_allclose(sum(p.loss for p in parts) * 2 / 5, whole.loss)

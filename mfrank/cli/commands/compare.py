@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "interactions of all users (default: ratio)",
     )
     parser.add_argument(
-        "--share",
+        "--test-fraction",
         type=float,
         default=0.2,
         metavar="FLOAT",
@@ -133,5 +133,5 @@ def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions]:
         if unknown:
             print(f"mfrank: {unknown:,} test interactions have unknown ids", file=sys.stderr)
         return data, test
-    split = _SPLITS[args.split](data, args.share, args.random_state)
+    split = _SPLITS[args.split](data, args.test_fraction, args.random_state)
     return split.train, split.test
