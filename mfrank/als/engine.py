@@ -176,7 +176,7 @@ def als(
     began = perf_counter()
     users = half_steps.objective.user_problem(user_items, half_steps.counts)
     items = half_steps.objective.item_problem(item_users, half_steps.counts)
-    constant = _constant(half_steps.objective, users, items)
+    constant = _constant(half_steps.objective, users, items) if track_objective else 0.0
     user_factors, item_factors = map(half_steps.backend.place, (user_factors, item_factors))
     momentum = Momentum(half_steps.backend, half_steps.options.n_threads)
     half_steps.solve_users(users, item_factors, user_factors)
@@ -188,12 +188,12 @@ def als(
             gain, basis = half_steps.solve_users(users, item_factors, user_factors)
             momentum.turned(basis)
             # The user step returns how far it lowered the objective: no pass over the data.
-            value = float(constant - gain.sum() + _ridge(items, item_factors))
+            value = float(_ridge(items, item_factors) - gain.sum())  # without the constant
             if momentum.is_lower(value):
                 break
             item_factors = momentum.plain()
-        seconds, tracked = perf_counter() - began, value if track_objective else None
-        yield Step(epoch, seconds, tracked, user_factors, item_factors)
+        seconds, objective = perf_counter() - began, constant + value if track_objective else None
+        yield Step(epoch, seconds, objective, user_factors, item_factors)
         began = perf_counter()
 
 

@@ -66,7 +66,7 @@ class Momentum:
         return last
 
     def is_lower(self, value: float) -> bool:
-        """Record the objective; return False if it rose at factors that were extrapolated."""
+        """Record the objective, less a constant; return False if extrapolation raised it."""
         rose = value > self._value and self._extrapolated
         if not rose:
             self._value = value

@@ -104,6 +104,8 @@ class _Guest:
         self._name, self._backend = name, backend
 
     def __getattr__(self, part: str) -> Any:
+        if part.startswith("_"):  # also before __init__, when the object is being copied
+            raise AttributeError(part)
         if hasattr(self._backend, part):
             return getattr(self._backend, part)
         if part in _DEFAULTS:

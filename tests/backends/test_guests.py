@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -109,3 +110,7 @@ def test_an_installed_package_needs_no_call(monkeypatch: pytest.MonkeyPatch) -> 
     np.testing.assert_array_equal(
         backends.choose("installed").product(np.eye(2), np.eye(2)), np.eye(2)
     )
+
+
+def test_it_may_be_copied(toy: Toy) -> None:
+    assert copy.copy(backends.choose("toy")).product(np.eye(2), np.eye(2)).sum() == 2
