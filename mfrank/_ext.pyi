@@ -285,11 +285,17 @@ def draw_negatives(
     """Write items that are not in the users' rows; ``filled`` if ``rounds`` tries found one."""
 
 def rotate(
-    factors: NDArray[Any], basis: NDArray[Any], n_null: int, out: NDArray[Any], n_threads: int
+    factors: NDArray[Any],
+    basis: NDArray[Any],
+    n_null: int,
+    out: NDArray[Any],
+    plus: NDArray[Any] | None,
+    scale: float,
+    n_threads: int,
 ) -> None:
-    """``factors @ basis`` into ``out``, which may be ``factors``.
+    """``factors @ basis + scale * plus`` into ``out``, which may be ``factors`` but not ``plus``.
 
-    Rounding errors in the first ``n_null`` columns become 0.
+    Rounding errors in the first ``n_null`` columns of the product become 0.
     """
 
 def gram(

@@ -1,6 +1,8 @@
 // Python bindings of the half-steps of alternating least squares.
 #pragma once
 
+#include <algorithm>
+
 #include "bindings/views.h"
 
 namespace mfrank {
@@ -12,13 +14,16 @@ Cells<T> cells_view(const py::tuple& csr, const py::tuple& observed, bool users_
         throw py::value_error(
             "rows must be (indptr, indices, data), observed a tuple of three terms");
     Cells<T> cells{csr_view<T>(csr[0], csr[1], csr[2], n_columns, n_threads), users_are_rows,
-                   {}, {}, {}};
+                   {}, {}, {}, true};
     const int64_t n_users = users_are_rows ? cells.rows.n_rows : n_columns;
     CellTerm* const terms[] = {&cells.curvature, &cells.pull, &cells.constant};
     for (size_t i = 0; i < 3; ++i) {
         const py::tuple term = observed[i];
         terms[i]->offset = Vector<const double>(term[0], "offset", n_users).data;
         terms[i]->slope = term[1].cast<double>();
+        const double* offset = terms[i]->offset;
+        cells.users_are_alike &= std::all_of(offset, offset + n_users,
+                                             [offset](double each) { return each == *offset; });
     }
     return cells;
 }
@@ -60,13 +65,15 @@ py::array_t<int64_t> solve_rows(const py::tuple& csr, const py::tuple& observed,
 
 template <class T>
 void rotate(const py::object& factors, const py::object& basis, int64_t n_null,
-            const py::object& out, int n_threads) {
+            const py::object& out, const py::object& plus, double scale, int n_threads) {
     const Matrix<const T> f(factors, "factors");
     const Matrix<T> to(out, "out", f.rows, f.columns);
     const T* columns = Matrix<const T>(basis, "basis", f.columns, f.columns).data;
     if (n_null < 0 || n_null > f.columns) throw py::value_error("n_null must lie in 0..K");
+    const T* added = nullptr;
+    if (!plus.is_none()) added = Matrix<const T>(plus, "plus", f.rows, f.columns).data;
     chosen_kernels<T>().rows.rotate(
-        {f.data, columns, f.rows, f.columns, n_null, to.data, n_threads});
+        {f.data, columns, f.rows, f.columns, n_null, to.data, added, T(scale), n_threads});
 }
 
 template <class T>
@@ -111,11 +118,11 @@ inline void bind_rows(py::module_& m) {
     m.def(
         "rotate",
         [](const py::object& factors, const py::object& basis, int64_t n_null,
-           const py::object& out, int n_threads) {
+           const py::object& out, const py::object& plus, double scale, int n_threads) {
             const auto run = is_double(factors, "factors") ? rotate<double> : rotate<float>;
-            run(factors, basis, n_null, out, n_threads);
+            run(factors, basis, n_null, out, plus, scale, n_threads);
         },
-        "factors"_a, "basis"_a, "n_null"_a, "out"_a, "n_threads"_a);
+        "factors"_a, "basis"_a, "n_null"_a, "out"_a, "plus"_a, "scale"_a, "n_threads"_a);
 
     m.def(
         "gram",

@@ -21,6 +21,7 @@ struct Cells {
     Csr<T> rows;
     bool users_are_rows;
     CellTerm curvature, pull, constant;
+    bool users_are_alike;  // No offset of the curvatures and pulls depends on the user.
 
     int64_t user(int64_t row, int64_t entry) const {
         return users_are_rows ? row : rows.indices[entry];
@@ -56,12 +57,15 @@ struct HalfStep {
     SolveOptions options;
 };
 
-// out = factors basis; rounding errors in the first n_null columns are set to 0.
+// out = factors basis + scale plus; rounding errors in the first n_null columns of the product are
+// set to 0.
 template <class T>
 struct RotateTask {
     const T *factors, *basis;  // (n_rows, K), (K, K)
     int64_t n_rows, k, n_null;
     T* out;                    // (n_rows, K), written; may be `factors`
+    const T* plus;             // (n_rows, K), not `out`; null: nothing is added
+    T scale;
     int n_threads;
 };
 

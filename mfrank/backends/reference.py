@@ -55,12 +55,15 @@ def rotate(
     n_null: int,
     out: Factors,
     n_threads: int = 0,
+    plus: tuple[float, Factors] | None = None,
 ) -> None:
-    """Multiply, and set rounding errors in null directions to 0."""
+    """Multiply, set rounding errors in null directions to 0, and add."""
     turned = factors.astype(np.float64) @ basis
     lengths = np.linalg.norm(turned, axis=1, keepdims=True)
     null = turned[:, :n_null]
     turned[:, :n_null] = np.where(np.abs(null) <= 1e-8 * lengths, 0.0, null)
+    if plus is not None:
+        turned += plus[0] * plus[1].astype(np.float64)
     out[:] = turned
 
 

@@ -52,10 +52,12 @@ class Backend(Protocol):
         n_null: int,
         out: Factors,
         n_threads: int = 0,
+        plus: tuple[float, Factors] | None = None,
     ) -> None:
         """Compute ``factors @ basis`` into ``out``, which may be ``factors``.
 
         In the first ``n_null`` columns, values at the level of rounding errors become exactly 0.
+        ``plus`` is a scale and a table other than ``out``: scale times the table is then added.
         """
 
     def solve_rows(

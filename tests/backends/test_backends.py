@@ -383,6 +383,18 @@ def test_rotate(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_rotate_adds_a_table(backend: backends.Backend, dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    factors, table = rng.standard_normal((2, 130, 9)).astype(dtype)
+    basis = rng.standard_normal((9, 9))
+    truth, given = factors.astype(np.float64) @ basis - 1.5 * table, table.copy()
+    backend.rotate(factors, basis, 0, factors, plus=(-1.5, table))
+    bound = backend.TOLERANCE[dtype] * np.linalg.norm(truth, axis=1).max()
+    np.testing.assert_allclose(factors, truth, rtol=0, atol=bound)
+    np.testing.assert_array_equal(table, given)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_rotate_leaves_no_noise_in_null_directions(backend: backends.Backend, dtype: str) -> None:
     rng = np.random.default_rng(3)
     basis = np.linalg.qr(rng.standard_normal((9, 9)))[0]

@@ -239,7 +239,7 @@ def test_a_fold_in_is_the_same_as_among_many_columns() -> None:
 
 
 def test_auto_iterates_where_that_costs_less_and_is_exact_elsewhere() -> None:
-    long, short, fixed = problem(3, 4000, 3900), problem(3, 4000, 20), factors(4000, 48)
+    long, short, fixed = problem(3, 4000, 3900), problem(3, 4000, 5), factors(4000, 48)
     for rows, same in ((long, False), (short, True)):
         exact = solved(rows, fixed, solver="cholesky")
         auto = solved(rows, fixed, solver="auto", cg_steps=1)

@@ -107,6 +107,8 @@ def rotate(dtype: str, n: int = 3, k: int = 4) -> Arguments:
         "basis": basis,
         "n_null": min(1, k),
         "out": factors.copy(),
+        "plus": some(dtype, n, k),
+        "scale": 0.5,
         "n_threads": 2,
     }
 

@@ -94,16 +94,21 @@ static void pack(const T* matrix, int64_t rows, int64_t columns, bool transposed
             *(transposed ? to.at(c, r) : to.at(r, c)) = matrix[r * columns + c];
 }
 
-// One tile of a product: MR rows by the NR columns of one panel.
+// Rows of a product's tile: as many as the registers hold.
+constexpr int TALL = VECTOR_BYTES == 64 ? 12 : 6;
+
+// One tile of a product: TALL rows by the NR columns of one panel.
 template <class T>
-static void multiply_tile(const T* const (&row)[MR], const T* panel, int64_t depth, T* tile) {
-    Vec<T> acc[MR][NV] = {};
+static void multiply_tile(const T* const (&row)[TALL], const T* panel, int64_t depth, T* tile) {
+    Vec<T> acc[TALL][NV] = {};
     for (int64_t r = 0; r < depth; ++r, panel += NR<T>) {
         const Vec<T> low = vec(panel), high = vec(panel + W<T>);
-#pragma GCC unroll 8
-        for (int i = 0; i < MR; ++i) acc[i][0] += row[i][r] * low, acc[i][1] += row[i][r] * high;
+#pragma GCC unroll 12
+        for (int i = 0; i < TALL; ++i) acc[i][0] += row[i][r] * low, acc[i][1] += row[i][r] * high;
     }
-    store<NV>(acc, tile, NR<T>);
+#pragma GCC unroll 12
+    for (int i = 0; i < TALL; ++i)
+        vec(tile + i * NR<T>) = acc[i][0], vec(tile + i * NR<T> + W<T>) = acc[i][1];
 }
 
 // to = from right, where `right` is (depth, columns) in panels. `from` and `to` are row-major with
@@ -111,15 +116,15 @@ static void multiply_tile(const T* const (&row)[MR], const T* panel, int64_t dep
 template <class T>
 static void multiply(const T* from, int64_t from_stride, int64_t n_rows, Panels<T> right,
                      int64_t depth, T* to, int64_t to_stride, int64_t columns) {
-    alignas(VECTOR_BYTES) T tile[MR * NR<T>];
-    const T* row[MR];
+    alignas(VECTOR_BYTES) T tile[TALL * NR<T>];
+    const T* row[TALL];
     for (int64_t j = 0; j < columns; j += NR<T>) {
         const int64_t width = std::min<int64_t>(NR<T>, columns - j);
-        for (int64_t r = 0; r < n_rows; r += MR) {
-            for (int64_t i = 0; i < MR; ++i)
+        for (int64_t r = 0; r < n_rows; r += TALL) {
+            for (int64_t i = 0; i < TALL; ++i)
                 row[i] = from + std::min(r + i, n_rows - 1) * from_stride;
             multiply_tile(row, right.at(0, j), depth, tile);
-            for (int64_t i = 0; i < std::min<int64_t>(MR, n_rows - r); ++i)
+            for (int64_t i = 0; i < std::min<int64_t>(TALL, n_rows - r); ++i)
                 std::memcpy(to + (r + i) * to_stride + j, tile + i * NR<T>, sizeof(T) * width);
         }
     }

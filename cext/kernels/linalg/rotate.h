@@ -1,6 +1,6 @@
 // Rotates factors into another basis, such as the eigenvectors of the matrix that all rows share.
 
-constexpr int64_t ROTATE_ROWS = 64;
+constexpr int64_t ROTATE_ROWS = 96;
 
 // Sets entries of a row's first n_null columns to 0 if they are rounding errors of the rotation.
 template <class T>
@@ -28,6 +28,8 @@ static void rotate(const RotateTask<T>& task) {
             multiply(rows.get(), k, n, basis, k, out, k, k);
             for (int64_t r = 0; task.n_null > 0 && r < n; ++r)
                 drop_noise(out + r * k, k, task.n_null);
+            for (int64_t i = 0; task.plus && i < n * k; ++i)
+                out[i] += task.scale * task.plus[first * k + i];
         }
     });
 }

@@ -98,26 +98,82 @@ MFRANK_INLINE void sums_of(const Vec<T> (&v)[4], T* to) {
     }
 }
 
-// Lanes a0 b0 a1 b1 ... of the lower (FROM = 0) or upper (FROM = W / 2) halves of a and b.
+// Lanes per 16 bytes. Shuffles within them take one instruction on every machine.
+template <class T>
+constexpr int PIECE = 16 / sizeof(T);
+
+// The lanes of `low`, then those of `high`.
+template <class Both, class Half, int... I>
+MFRANK_INLINE Both joined(const Half& low, const Half& high, std::integer_sequence<int, I...>) {
+#if defined(__clang__) || __GNUC__ >= 12
+    return __builtin_shufflevector(low, high, I...);
+#else
+    Half halves[] = {low, high};
+    Both both;
+    std::memcpy(&both, halves, sizeof both);
+    return both;
+#endif
+}
+
+// The PIECE lanes at `at` of rows[0], then those of rows[PIECE], and so on: N lanes.
+template <int N, class T>
+MFRANK_INLINE auto load_pieces(const T* const* rows, int64_t at) {
+    typedef T Lanes __attribute__((vector_size(N * sizeof(T))));
+    if constexpr (N == PIECE<T>) {
+        Lanes piece;
+        std::memcpy(&piece, rows[0] + at, sizeof piece);
+        return piece;
+    } else {
+        return joined<Lanes>(load_pieces<N / 2>(rows, at), load_pieces<N / 2>(rows + N / 2, at),
+                             std::make_integer_sequence<int, N>());
+    }
+}
+
+// Of each piece: lanes a0 b0 a1 b1 ... of its lower (FROM = 0) or upper (FROM = PIECE / 2) half.
 template <int FROM, class T, class Lane, Lane... I>
 MFRANK_INLINE Vec<T> interleaved(const Vec<T>& a, const Vec<T>& b,
                                  std::integer_sequence<Lane, I...>) {
-    return shuffle<T>(a, b, std::integer_sequence<Lane, (FROM + I / 2 + I % 2 * W<T>)...>());
+    constexpr Lane P = PIECE<T>;
+    return shuffle<T>(
+        a, b, std::integer_sequence<Lane, (I / P * P + FROM + I % P / 2 + I % 2 * W<T>)...>());
 }
 
-// Transposes W x W in registers: log2(W) perfect shuffles of the rows.
+// Transposes each of the W / PIECE matrices that the pieces of PIECE vectors make.
 template <class T>
-MFRANK_INLINE void transpose(Vec<T> (&rows)[W<T>]) {
-    constexpr int HALF = W<T> / 2;
-#pragma GCC unroll 4
-    for (int width = W<T>; width > 1; width /= 2) {
-        Vec<T> next[W<T>];
-#pragma GCC unroll 16
+MFRANK_INLINE void transpose_pieces(Vec<T>* rows) {
+    constexpr int P = PIECE<T>, HALF = P / 2;
+#pragma GCC unroll 2
+    for (int width = P; width > 1; width /= 2) {
+        Vec<T> next[P];
+#pragma GCC unroll 2
         for (int i = 0; i < HALF; ++i) {
             next[2 * i] = interleaved<0, T>(rows[i], rows[i + HALF], Lanes<T>());
             next[2 * i + 1] = interleaved<HALF, T>(rows[i], rows[i + HALF], Lanes<T>());
         }
-#pragma GCC unroll 16
-        for (int i = 0; i < W<T>; ++i) rows[i] = next[i];
+#pragma GCC unroll 4
+        for (int i = 0; i < P; ++i) rows[i] = next[i];
+    }
+}
+
+// tile[j] := column `at` + j of the W rows.
+template <class T>
+MFRANK_INLINE void load_transposed(const T* const (&rows)[W<T>], int64_t at, Vec<T> (&tile)[W<T>]) {
+    constexpr int P = PIECE<T>;
+#pragma GCC unroll 4
+    for (int first = 0; first < W<T>; first += P) {
+#pragma GCC unroll 4
+        for (int r = 0; r < P; ++r) tile[first + r] = load_pieces<W<T>>(rows + r, at + first);
+        transpose_pieces<T>(tile + first);
+    }
+}
+
+// to[j] := lane `lane` of tile[j], for j < n, of a tile whose every PIECE vectors went through
+// transpose_pieces.
+template <class T>
+MFRANK_INLINE void store_lane(const Vec<T> (&tile)[W<T>], int lane, int64_t n, T* to) {
+    constexpr int P = PIECE<T>;
+    for (int first = 0; first < n; first += P) {
+        const T* piece = reinterpret_cast<const T*>(&tile[first + lane % P]) + lane / P * P;
+        std::memcpy(to + first, piece, sizeof(T) * std::min<int64_t>(P, n - first));
     }
 }

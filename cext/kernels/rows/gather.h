@@ -60,8 +60,8 @@ static void add_projections(Table<T> table, const int32_t* columns, const T* coe
             for (int g = 0; g < GROUP; ++g) sums[g] += vec(rows[g] + j) * xj;
         }
         T c[GROUP];
-        for (int g = 0; g < GROUP; ++g)
-            c[g] = e + g < n ? coefficients[e + g] * sum_of<T>(sums[g]) : T(0);
+        sums_of<T>(sums, c);
+        for (int g = 0; g < GROUP; ++g) c[g] = e + g < n ? coefficients[e + g] * c[g] : T(0);
         for (int64_t j = 0; j < table.stride; j += W<T>)
             vec(y + j) += (c[0] * vec(rows[0] + j) + c[1] * vec(rows[1] + j)) +
                           (c[2] * vec(rows[2] + j) + c[3] * vec(rows[3] + j));
@@ -75,15 +75,31 @@ static T dot(const T* a, const T* b, int64_t n) {
     return sum_of<T>(sum);
 }
 
-// Writes c_e and d_e of a row's entries [begin, begin + n) with stride `step`. Dislikes, r < 0,
-// have d_e = 0.
+// Writes c_e and d_e of a row's entries [begin, begin + n). Dislikes, r < 0, have d_e = 0.
 template <class T>
 static void load_cells(const Cells<T>& cells, int64_t row, int64_t begin, int64_t n, T* curvature,
-                       T* pull, int64_t step = 1) {
+                       T* pull) {
+    const CellTerm c = cells.curvature, d = cells.pull;
+    if (!cells.users_are_rows && !cells.users_are_alike) {
+        for (int64_t e = 0; e < n; ++e) {
+            const double value = cells.value(begin + e), magnitude = std::abs(value);
+            const int64_t user = cells.user(row, begin + e);
+            curvature[e] = T(c.at(user, magnitude));
+            pull[e] = value > 0 ? T(d.at(user, magnitude)) : T(0);
+        }
+        return;
+    }
+    const double c0 = c.offset[cells.users_are_rows ? row : 0];
+    const double d0 = d.offset[cells.users_are_rows ? row : 0];
+    if (!cells.rows.data) {
+        std::fill_n(curvature, n, T(c0 + c.slope));
+        std::fill_n(pull, n, T(d0 + d.slope));
+        return;
+    }
+    const T* data = cells.rows.data + begin;
     for (int64_t e = 0; e < n; ++e) {
-        const double value = cells.value(begin + e), magnitude = std::abs(value);
-        const int64_t user = cells.user(row, begin + e);
-        curvature[e * step] = T(cells.curvature.at(user, magnitude));
-        pull[e * step] = value > 0 ? T(cells.pull.at(user, magnitude)) : T(0);
+        const double value = data[e], magnitude = std::abs(value);
+        curvature[e] = T(c0 + c.slope * magnitude);
+        pull[e] = value > 0 ? T(d0 + d.slope * magnitude) : T(0);
     }
 }

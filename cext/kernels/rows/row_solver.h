@@ -11,7 +11,7 @@
 
 // Time of a multiply-add of conjugate gradients, which read a row's factors from the cache in each
 // step, relative to one of the exact solution, which runs on register tiles (bench/row_cost.py).
-constexpr double CG_SLOWNESS = 4;
+constexpr double CG_SLOWNESS = VECTOR_BYTES == 64 ? 4 : 2.5;
 
 // Steps of conjugate gradients that cost as much as the exact solution of a row of n entries.
 inline double break_even_steps(int64_t n, int64_t k) {
@@ -145,7 +145,7 @@ class RowSolver {
         const T* scale = row_.scale;
         for (int64_t e = 0; e < n_padded; e += W<T>) {
             const T* rows[W<T>];
-            T root[W<T>];
+            alignas(VECTOR_BYTES) T root[W<T>];
             for (int i = 0; i < W<T>; ++i) {
                 rows[i] = step_.fixed.row(columns_.get()[std::min(e + i, n - 1)]);
                 root[i] = e + i < n ? root_.get()[e + i] : T(0);
@@ -154,13 +154,11 @@ class RowSolver {
             }
             for (int64_t j = 0; j < k_; j += W<T>) {
                 Vec<T> tile[W<T>];
-                const Vec<T> s = vec(scale + j);
-#pragma GCC unroll 16
-                for (int i = 0; i < W<T>; ++i) tile[i] = vec(rows[i] + j) * s * root[i];
-                transpose<T>(tile);
+                load_transposed<T>(rows, j, tile);
                 T* to = b.at(j, e);
 #pragma GCC unroll 16
-                for (int i = 0; i < W<T>; ++i) vec(to + i * NR<T>) = tile[i];
+                for (int i = 0; i < W<T>; ++i)
+                    vec(to + i * NR<T>) = tile[i] * scale[j + i] * vec(root);
             }
         }
     }
@@ -294,33 +292,36 @@ class RowSolver {
         add_pulls(row_.right);
         for (int64_t j = 0; j < k_; ++j) x[j] = inverse[j] > 0 ? x[j] : T(0);
         apply(x, r);
-        double size = 0, left = 0;
-        for (int64_t j = 0; j < k_; ++j) {
-            r[j] = row_.right[j] - r[j];
-            p[j] = inverse[j] * r[j];
-            size += double(row_.right[j]) * inverse[j] * row_.right[j];
-            left += double(r[j]) * p[j];
+        Vec<T> sizes{}, squares{};
+        for (int64_t j = 0; j < k_; j += W<T>) {
+            const Vec<T> right = vec(row_.right + j);
+            vec(r + j) = right - vec(r + j);
+            vec(p + j) = vec(inverse + j) * vec(r + j);
+            sizes += right * vec(inverse + j) * right;
+            squares += vec(r + j) * vec(p + j);
         }
         const SolveOptions& options = task_.options;
+        T size = sum_of<T>(sizes), left = sum_of<T>(squares);
         if (!options.to_tolerance) size = std::max(size, left);
-        const double enough = options.tolerance * options.tolerance * size;
+        const T enough = T(options.tolerance * options.tolerance) * size;
         for (int step = 0; left > enough; ++step) {
             const bool last = step == most_steps || blocks_.stopping();
             if (!last) apply(p, image);
-            const double curvature = last ? 0 : dot(p, image, k_);
+            const T curvature = last ? T(0) : dot(p, image, k_);
             if (!(curvature > 0)) {
                 surplus_ = dot(x, r, k_);
                 return false;
             }
-            const T length = T(left / curvature);
-            double next = 0;
-            for (int64_t j = 0; j < k_; ++j) {
-                x[j] += length * p[j];
-                r[j] -= length * image[j];
-                next += double(r[j]) * inverse[j] * r[j];
+            const T length = left / curvature;
+            squares = Vec<T>{};
+            for (int64_t j = 0; j < k_; j += W<T>) {
+                vec(x + j) += length * vec(p + j);
+                vec(r + j) -= length * vec(image + j);
+                squares += vec(r + j) * vec(inverse + j) * vec(r + j);
             }
-            const T momentum = T(next / left);
-            for (int64_t j = 0; j < k_; ++j) p[j] = inverse[j] * r[j] + momentum * p[j];
+            const T next = sum_of<T>(squares), momentum = next / left;
+            for (int64_t j = 0; j < k_; j += W<T>)
+                vec(p + j) = vec(inverse + j) * vec(r + j) + momentum * vec(p + j);
             left = next;
         }
         surplus_ = dot(x, r, k_);

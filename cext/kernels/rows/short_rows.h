@@ -22,10 +22,12 @@ class ShortRows {
           task_(step.task),
           k_(step.fixed.stride),
           most_(most_short(k_)),
+          stride_(padded<T>(most_)),
           slabs_(step.fixed) {
         for (Buffer<T>* each : {&scale_, &shared_}) each->at_least(k_ * W<T>);
-        const int64_t size = whole_blocks(most_) * W<T>;
-        for (Buffer<T>* each : {&curvature_, &pull_, &root_, &dual_, &target_, &inverse_})
+        const int64_t size = stride_ * W<T>;
+        for (Buffer<T>* each : {&curvature_, &pull_, &root_, &dual_, &flats_, &target_,
+                                &inverse_})
             each->at_least(size);
         columns_.at_least(size);
     }
@@ -34,7 +36,7 @@ class ShortRows {
     bool add(int64_t row) {
         const int64_t begin = task_.cells.rows.indptr[row];
         const int64_t n = task_.cells.rows.indptr[row + 1] - begin;
-        const bool iterate = task_.options.solver == Solver::conjugate_gradients;
+        const bool iterate = iterates(task_.options, n, k_);
         if (n == 0 || n > most_ || iterate || !step_.curved) return false;
         if (!load_lane(row, begin, n)) return false;
         lanes_[n_lanes_++] = {row, n};
@@ -64,30 +66,30 @@ class ShortRows {
 
     // Loads the entries into the next lane; false if one has negative curvature.
     bool load_lane(int64_t row, int64_t begin, int64_t n) {
-        T *curvature = curvature_.get() + n_lanes_, *pull = pull_.get() + n_lanes_;
-        const int32_t* columns = task_.cells.rows.indices + begin;
-        load_cells(task_.cells, row, begin, n, curvature, pull, W<T>);
-        bool negative = false;
-        for (int64_t e = 0; e < n; ++e) {
-            prefetch(step_.fixed.row(columns[e]), std::min(Slabs<T>::DEPTH, k_));
-            columns_.get()[e * W<T> + n_lanes_] = columns[e];
-            negative |= curvature[e * W<T>] < 0;
-        }
-        return !negative;
+        const int64_t lane = n_lanes_ * stride_;
+        const T* curvature = curvature_.get() + lane;
+        load_cells(task_.cells, row, begin, n, curvature_.get() + lane, pull_.get() + lane);
+        std::copy_n(task_.cells.rows.indices + begin, n, columns_.get() + lane);
+        for (int64_t e = 0; e < n; ++e)
+            prefetch(step_.fixed.row(columns_.get()[lane + e]), std::min(Slabs<T>::DEPTH, k_));
+        T least = 0;
+        for (int64_t e = 0; e < n; ++e) least = std::min(least, curvature[e]);
+        return least == 0;
     }
 
-    // Pads: unused lanes repeat the first row without entries, shorter rows repeat their first
-    // column.
+    // Pads to whole blocks, and to whole tiles for split_entries: unused lanes repeat the first row
+    // without entries, shorter rows repeat their first column.
     void fill_up() {
         n_ = 0;
         for (int l = 0; l < n_lanes_; ++l) n_ = std::max(n_, whole_blocks(lanes_[l].n));
+        const int64_t n_tiled = padded<T>(n_);
         for (int l = 0; l < W<T>; ++l) {
             const int from = l < n_lanes_ ? l : 0;
             if (from != l) lanes_[l] = {lanes_[from].row, 0};
-            for (int64_t e = lanes_[l].n; e < n_; ++e) {
-                columns_.get()[e * W<T> + l] = columns_.get()[from];
-                curvature_.get()[e * W<T> + l] = pull_.get()[e * W<T> + l] = 0;
-            }
+            const int64_t lane = l * stride_, begin = lane + lanes_[l].n, end = lane + n_tiled;
+            std::fill(columns_.get() + begin, columns_.get() + end, columns_.get()[from * stride_]);
+            std::fill(curvature_.get() + begin, curvature_.get() + end, T(0));
+            std::fill(pull_.get() + begin, pull_.get() + end, T(0));
         }
     }
 
@@ -116,19 +118,31 @@ class ShortRows {
         }
     }
 
-    // root_ = sqrt c and dual_ = d / sqrt c of entries with curvature; pull_ = d of the others.
+    // root_ = sqrt c and dual_ = d / sqrt c of entries with curvature; flats_ = d of the others.
     void split_entries() {
-        T *curvature = curvature_.get(), *pull = pull_.get();
-        T *root = root_.get(), *dual = dual_.get();
-        curved_ = flat_ = false;
-        for (int64_t e = 0; e < n_ * W<T>; ++e) {
-            const bool curved = curvature[e] != 0;
-            root[e] = std::sqrt(curvature[e]);
-            dual[e] = curved ? pull[e] / root[e] : T(0);
-            pull[e] = curved ? T(0) : pull[e];
-            curved_ |= curved;
-            flat_ |= pull[e] != 0;
+        const T *curvatures[W<T>], *pulls[W<T>];
+        for (int l = 0; l < W<T>; ++l) {
+            curvatures[l] = curvature_.get() + l * stride_;
+            pulls[l] = pull_.get() + l * stride_;
         }
+        const Vec<T> zero{};
+        Vec<T> curvature = zero, flat = zero;
+        for (int64_t at = 0; at < n_; at += W<T>) {
+            Vec<T> c[W<T>], d[W<T>];
+            load_transposed<T>(curvatures, at, c);
+            load_transposed<T>(pulls, at, d);
+            for (int i = 0; i < W<T>; ++i) {
+                const int64_t e = (at + i) * W<T>;
+                const Vec<T> root = square_root<T>(c[i]), rest = c[i] != zero ? zero : d[i];
+                vec(root_.get() + e) = root;
+                vec(dual_.get() + e) = c[i] != zero ? d[i] / root : zero;
+                vec(flats_.get() + e) = rest;
+                curvature += c[i];
+                flat += rest < zero ? -rest : rest;
+            }
+        }
+        curved_ = sum_of<T>(curvature) != 0;
+        flat_ = sum_of<T>(flat) != 0;
     }
 
     // shared_ = g + B' t, and gain_ without the term x'D x.
@@ -138,10 +152,10 @@ class ShortRows {
         const Vec<T>*scale = &vec(scale_.get()), *root = &vec(root_.get());
         Vec<T>*g = &vec(shared_.get()), *t = &vec(dual_.get()), *target = &vec(target_.get());
         std::fill_n(a.data, size, Vec<T>{});
-        slabs_.select(columns_.get(), n_);
+        slabs_.select(columns_.get(), stride_, n_);
         slabs_.gather(scale, curved_, a);
         for (int64_t k = 0; k < k_; ++k) g[k] = step_.vector[k] * vec(weight_) * scale[k];
-        if (flat_) slabs_.add_entries(&vec(pull_.get()), g);
+        if (flat_) slabs_.add_entries(&vec(flats_.get()), g);
         gain_ = Vec<T>{};
         if (!curved_) return;
         set_system(a);
@@ -190,18 +204,18 @@ class ShortRows {
         for (int64_t at = 0; at < task_.k; at += W<T>) {
             Vec<T> tile[W<T>];
             std::copy_n(x + at, W<T>, tile);
-            transpose<T>(tile);
-            for (int l = 0; l < n_lanes_; ++l) {
-                T* to = task_.out + lanes_[l].row * task_.k + at;
-                const int64_t width = std::min<int64_t>(W<T>, task_.k - at);
-                if (sound_[l]) std::memcpy(to, &tile[l], sizeof(T) * width);
-            }
+            for (int first = 0; first < W<T>; first += PIECE<T>) transpose_pieces<T>(tile + first);
+            const int64_t width = std::min<int64_t>(W<T>, task_.k - at);
+            for (int l = 0; l < n_lanes_; ++l)
+                if (sound_[l]) store_lane<T>(tile, l, width, task_.out + lanes_[l].row * task_.k + at);
         }
     }
 
     const Rotated<T>& step_;
     const HalfStep<T>& task_;
-    const int64_t k_, most_;  // K padded; entries of the longest row that is accepted
+    const int64_t k_;       // padded
+    const int64_t most_;    // Entries of the longest row that is accepted.
+    const int64_t stride_;  // Room for the entries of a lane.
     Lane lanes_[W<T>];
     int n_lanes_ = 0;
     int64_t n_ = 0;                       // Entries of every lane, padding included.
@@ -210,7 +224,9 @@ class ShortRows {
     alignas(VECTOR_BYTES) T weight_[W<T>], ridge_[W<T>];
     Vec<T> gain_;
     Slabs<T> slabs_;
-    // The values of all lanes are interleaved, by column or by entry.
-    Buffer<T> scale_, shared_, curvature_, pull_, root_, dual_, target_, inverse_, matrix_;
+    // The entries of each lane, lane after lane.
+    Buffer<T> curvature_, pull_;
     Buffer<int32_t> columns_;
+    // The values of all lanes are interleaved, by column or by entry.
+    Buffer<T> scale_, shared_, root_, dual_, flats_, target_, inverse_, matrix_;
 };

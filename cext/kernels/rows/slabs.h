@@ -9,10 +9,10 @@ class Slabs {
 
     explicit Slabs(Table<T> fixed) : fixed_(fixed), k_(fixed.stride) {}
 
-    // Selects the entries: n per lane; `columns` are the rows of the fixed factors, lanes
-    // interleaved.
-    void select(const int32_t* columns, int64_t n) {
-        columns_ = columns, n_ = n;
+    // Selects the entries: n per lane. `columns` are the rows of the fixed factors, those of lane l
+    // from l * stride on.
+    void select(const int32_t* columns, int64_t stride, int64_t n) {
+        columns_ = columns, stride_ = stride, n_ = n;
         x_.at_least(n * k_ * W<T>);
     }
 
@@ -64,6 +64,8 @@ class Slabs {
     }
 
    private:
+    int32_t column(int64_t lane, int64_t entry) const { return columns_[lane * stride_ + entry]; }
+
     int64_t depth_at(int64_t at) const { return std::min(DEPTH, k_ - at); }
 
     // The slab that begins at column `at`: its columns for the first entry, then the next one.
@@ -71,16 +73,16 @@ class Slabs {
 
     void gather_slab(int64_t at, int64_t depth, const Vec<T>* scale) {
         Vec<T>* to = slab(at);
-        for (int64_t e = 0; e < n_; ++e)
+        for (int64_t e = 0; e < n_; ++e) {
+            const T* rows[W<T>];
+            for (int l = 0; l < W<T>; ++l) rows[l] = fixed_.row(column(l, e)) + at;
             for (int64_t k = 0; k < depth; k += W<T>, to += W<T>) {
                 Vec<T> tile[W<T>];
-#pragma GCC unroll 16
-                for (int l = 0; l < W<T>; ++l)
-                    tile[l] = vec(fixed_.row(columns_[e * W<T> + l]) + at + k);
-                transpose<T>(tile);
+                load_transposed<T>(rows, k, tile);
 #pragma GCC unroll 16
                 for (int l = 0; l < W<T>; ++l) to[l] = tile[l] * scale[k + l];
             }
+        }
     }
 
     // Prefetches a part of the next slab, such that the blocks together fetch all of it.
@@ -88,14 +90,15 @@ class Slabs {
         if (at >= k_) return 0;
         const int64_t share = 2 * SIDE * W<T> / (n_blocks + 1) + 1;
         const int64_t last = std::min(n_ * W<T>, first + share);
-        for (int64_t e = first; e < last; ++e)
-            prefetch(fixed_.row(columns_[e]) + at, depth_at(at));
+        for (int64_t i = first; i < last; ++i)
+            prefetch(fixed_.row(column(i % W<T>, i / W<T>)) + at, depth_at(at));
         return last;
     }
 
     const Table<T> fixed_;
     const int64_t k_;
     const int32_t* columns_ = nullptr;
+    int64_t stride_ = 0;
     int64_t n_ = 0;  // A multiple of SIDE.
     Buffer<T> x_;
 };

@@ -52,6 +52,7 @@ class BlockSolver {
     void solve(const int64_t* rows, int64_t n, std::vector<int64_t>& failed) {
         const HalfStep<T>& task = step_.task;
         const int64_t k = task.k, stride = step_.fixed.stride;
+        prefetch_cells(rows, n);
         if (longest_iterates(rows[0])) warm_start(rows, n);
         for (int64_t i = 0; i < n; ++i) {
             if (short_.add(rows[i])) {
@@ -70,6 +71,24 @@ class BlockSolver {
     }
 
    private:
+    // Prefetches where the rows begin, then their first entries. Rows of one length lie anywhere, so
+    // that the processor cannot foresee them.
+    void prefetch_cells(const int64_t* rows, int64_t n) const {
+        const HalfStep<T>& task = step_.task;
+        const Csr<T>& cells = task.cells.rows;
+        for (int64_t i = 0; i < n; ++i) {
+            __builtin_prefetch(cells.indptr + rows[i]);
+            __builtin_prefetch(task.weight + rows[i]);
+            __builtin_prefetch(task.ridge + rows[i]);
+        }
+        for (int64_t i = 0; i < n; ++i) {
+            const int64_t begin = cells.indptr[rows[i]];
+            const int64_t some = std::min(cells.indptr[rows[i] + 1] - begin, CHUNK / 4);
+            prefetch(cells.indices + begin, some);
+            if (cells.data) prefetch(cells.data + begin, some);
+        }
+    }
+
     // Whether any row of the block may be solved by iterations. Longer rows are likelier to be, and
     // no row has twice the length of the first.
     bool longest_iterates(int64_t longest) const {

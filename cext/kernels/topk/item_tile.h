@@ -42,11 +42,8 @@ MFRANK_INLINE Vec<T> score_rows(const T* query, const T* const (&rows)[W<T>],
     int64_t j = 0;
     for (; j + W<T> <= k; j += W<T>) {
         Vec<T> columns[W<T>];
-        for (int r = 0; r < W<T>; ++r) {
-            columns[r] = loose(rows[r] + j);
-            __builtin_prefetch(ahead[r] + j);
-        }
-        transpose<T>(columns);
+        for (int r = 0; r < W<T>; ++r) __builtin_prefetch(ahead[r] + j);
+        load_transposed<T>(rows, j, columns);
         for (int c = 0; c < W<T>; ++c) scores += query[j + c] * columns[c];
     }
     for (; j < k; ++j) {

@@ -61,10 +61,12 @@ def rotate(
     n_null: int,
     out: Factors,
     n_threads: int = 0,
+    plus: tuple[float, Factors] | None = None,
 ) -> None:
     """Multiply in the dtype of the factors, in blocks of rows."""
     columns = np.ascontiguousarray(basis, dtype=factors.dtype)
-    _ext.rotate(factors, columns, n_null, out, n_threads)
+    scale, added = (0.0, None) if plus is None else plus
+    _ext.rotate(factors, columns, n_null, out, added, scale, n_threads)
 
 
 def solve_rows(

@@ -66,12 +66,14 @@ def rotate(
     n_null: int,
     out: Factors,
     n_threads: int = 0,
+    plus: tuple[float, Factors] | None = None,
 ) -> None:
     """Multiply by cuBLAS in the dtype of the factors, in blocks of rows."""
     device = gpu.device()
     given = _resident().of_factors(factors)
     turned = out if device.holds(out) else device.xp.empty_like(given)
-    factor_sums.rotate(device, given, basis, n_null, turned)
+    added = None if plus is None else (plus[0], _resident().of_factors(plus[1]))
+    factor_sums.rotate(device, given, basis, n_null, turned, added)
     if turned is not out:
         out[:] = device.asnumpy(turned)
 
