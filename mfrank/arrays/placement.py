@@ -6,7 +6,10 @@ them, so host arrays are first moved to where the factors are.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import mmap
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -16,6 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 __all__ = [
     "Array",
     "beside",
+    "copied",
     "empty_aligned",
     "empty_beside",
     "in_one_piece",
@@ -101,14 +105,35 @@ Array: TypeAlias = NDArray[Any]
 """An array of numpy or of any library with numpy's interface."""
 
 _LINE = 64  # bytes of a cache line; numpy guarantees only 16
+_OWN_PAGES = 4 << 20  # Bytes from which tables are mapped; smaller ones reuse the heap sooner.
 
 
 def empty_aligned(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.floating]:
     """Like ``numpy.empty``, C-contiguous and aligned to 64 bytes."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size >= _OWN_PAGES and sys.platform == "linux":
+        return np.frombuffer(_own_pages(size), dtype).reshape(shape)
     raw = np.empty(size + _LINE, dtype=np.uint8)
     begin = -raw.ctypes.data % _LINE
     return raw[begin : begin + size].view(dtype).reshape(shape)
+
+
+def _own_pages(size: int) -> mmap.mmap:
+    """Memory that goes back to the system when it is freed; the allocator's heap fragments."""
+    try:
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"Unable to allocate {size / 2**20:,.0f} MiB for factors") from error
+    with contextlib.suppress(OSError):  # a kernel without huge pages
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    return pages
+
+
+def copied(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy on the side of ``array``; in numpy, aligned to 64 bytes."""
+    copy = empty_beside(array, array.shape)
+    copy[:] = array
+    return copy
 
 
 def readable(array: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:

@@ -65,8 +65,7 @@ def from_triples(
         users, items = users[starts], items[starts]
     indptr = np.zeros(shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(users, minlength=shape[0]), out=indptr[1:])
-    rows = sp.csr_array((_rounded(values, dtype), items, indptr), shape=shape)
-    return _without_zeros(rows, timestamps)
+    return _without_zeros(_rows(_rounded(values, dtype), items, indptr, shape), timestamps)
 
 
 def from_sparse(matrix: Any, *, duplicates: Duplicates) -> sp.csr_array:
@@ -87,9 +86,9 @@ def from_sparse(matrix: Any, *, duplicates: Duplicates) -> sp.csr_array:
     check_shape(matrix.shape)
     dtype = np.float64 if matrix.dtype == np.float64 else np.float32
     if triples.format == "csr" and triples.has_canonical_format:
-        arrays = _rounded(triples.data, dtype), triples.indices, triples.indptr
-        rows = sp.csr_array(tuple(map(unshared, arrays)), shape=matrix.shape)
-        return _without_zeros(rows, None)[0]
+        given = _rounded(triples.data, dtype), triples.indices, triples.indptr
+        data, indices, indptr = map(unshared, given)
+        return _without_zeros(_rows(data, indices, indptr, matrix.shape), None)[0]
     triples = triples.tocoo()
     users, items = triples.coords
     return from_triples(
@@ -105,7 +104,7 @@ def entry_rows(rows: sp.csr_array) -> NDArray[np.int32]:
 def select(rows: sp.csr_array, kept: NDArray[np.int64]) -> sp.csr_array:
     """The same matrix with only the entries at the positions ``kept`` (ascending)."""
     indptr = np.searchsorted(kept, rows.indptr)
-    return sp.csr_array((rows.data[kept], rows.indices[kept], indptr), shape=rows.shape)
+    return _rows(rows.data[kept], rows.indices[kept], indptr, rows.shape)
 
 
 def narrow(
@@ -116,7 +115,7 @@ def narrow(
     number[kept_columns] = np.arange(len(kept_columns))
     indptr = np.append(rows.indptr[kept_rows], rows.indptr[-1])
     shape = len(kept_rows), len(kept_columns)
-    return sp.csr_array((rows.data, number[rows.indices], indptr), shape=shape)
+    return _rows(rows.data, number[rows.indices], indptr, shape)
 
 
 def core(
@@ -135,6 +134,18 @@ def core(
         if lives.all():
             return kept, np.flatnonzero(row_lives), np.flatnonzero(column_lives)
         of_rows, of_columns, kept = of_rows[lives], of_columns[lives], kept[lives]
+
+
+def _rows(
+    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]
+) -> sp.csr_array:
+    """A CSR with int32 columns, which the kernels read as they are.
+
+    Only entries that int32 cannot count need int64: scipy has one dtype for offsets and columns.
+    """
+    index = np.int32 if len(indices) < 2**31 else np.int64
+    arrays = data, indices.astype(index, copy=False), indptr.astype(index, copy=False)
+    return sp.csr_array(arrays, shape=shape)
 
 
 def _order(keys: NDArray[Any], n_keys: int) -> NDArray[Any]:

@@ -186,7 +186,8 @@ class ALS(FactorModel, ClosedForm):
             width,
             self.dtype,
             backend,
-            tables=3,  # this epoch's factors, the previous epoch's, and items for momentum
+            # This epoch's factors, the previous epoch's, and one more of the items for momentum.
+            tables=2 + data.n_items / (data.n_users + data.n_items),
             matrices=6,  # a Gram matrix, the centered one, eigenvectors, LAPACK's workspace
         )
         warn_if_slow(self.backend)
@@ -205,6 +206,7 @@ class ALS(FactorModel, ClosedForm):
                 data, width, self.dtype, self.random_state, store, backend, self.n_threads
             ),
             iterations=self.iterations,
+            new=start is None,
             track_objective=self.track_objective,
         )
         self._keep(steps, data, watch)

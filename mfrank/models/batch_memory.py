@@ -58,7 +58,7 @@ def check_batch_memory(
 
 
 def check_width(
-    n_rows: int, width: int, dtype: DTypeLike, backend: Backend, *, tables: int, matrices: int
+    n_rows: int, width: int, dtype: DTypeLike, backend: Backend, *, tables: float, matrices: int
 ) -> None:
     """Raise if the fit needs more memory than this process may ever have.
 
@@ -72,7 +72,7 @@ def check_width(
         Number of latent factors.
     dtype : dtype
     backend : Backend
-    tables : int
+    tables : float
         Copies of all factors, (n_rows, width), that are in memory at once.
     matrices : int
         Float64 matrices of shape (width, width) that are in memory at once, next to one table.
@@ -84,5 +84,5 @@ def check_width(
     if not isinstance(backend.place(np.empty((1, 1), dtype)), np.ndarray):
         return
     table = n_rows * width * np.dtype(dtype).itemsize
-    needed = max(tables * table, table + matrices * width**2 * 8)
+    needed = int(max(tables * table, table + matrices * width**2 * 8))
     check_memory(needed, f"a fit of {width} factors to {n_rows:,} users and items", "lower factors")
