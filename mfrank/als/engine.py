@@ -1,7 +1,8 @@
 """Alternating least squares for any quadratic objective.
 
-A fit begins with a user step; each epoch is an item step followed by a user step. The first item
-step therefore starts from users that are solved for the initial items, and the user factors of a
+A fit begins with a user step, and then balances both sides if its start is new
+(:mod:`mfrank.als.balance`). Each epoch is an item step followed by a user step. The first item step
+therefore starts from users that are solved for the initial items, and the user factors of a
 finished fit are solved for its item factors, so that folding in a training user reproduces them up
 to the accuracy of the solver.
 
@@ -18,6 +19,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.als.balance import balance
 from mfrank.als.coupling import ItemCoupling
 from mfrank.als.eigenbasis import Eigenbasis
 from mfrank.als.momentum import Momentum
@@ -149,6 +151,7 @@ def als(
     item_factors: Factors,
     *,
     iterations: int,
+    new: bool = False,
     track_objective: bool = False,
 ) -> Iterator[Step]:
     """Run ALS from the given factors, which it may overwrite; yield after every epoch.
@@ -163,6 +166,9 @@ def als(
         Initial factors; those of users are only the warm start of conjugate gradients.
     iterations : int
         Epochs.
+    new : bool, default False
+        Whether the factors are a first guess, whose sides have no scale in common yet. Those of
+        another fit are gone on from as they are.
     track_objective : bool, default False
         Whether steps contain the objective's value. It costs little, as the half-steps compute
         most of it.
@@ -180,6 +186,9 @@ def als(
     user_factors, item_factors = map(half_steps.backend.place, (user_factors, item_factors))
     momentum = Momentum(half_steps.backend, half_steps.options.n_threads)
     half_steps.solve_users(users, item_factors, user_factors)
+    if new:
+        threads = half_steps.options.n_threads
+        balance(users, items, user_factors, item_factors, half_steps.backend, threads)
     for epoch in range(1, iterations + 1):
         user_factors, solved, basis = half_steps.solve_items(items, user_factors, item_factors)
         momentum.turned(basis)

@@ -5,9 +5,10 @@ which lowers F(Q), the objective with users solved for Q. With momentum, the nex
 
     Y = S + b (S - S'),    S = T(Y') and S' the solution before,    b = (t' - 1) / t
 
-where t = (1 + sqrt(1 + 4 t'^2)) / 2 (Nesterov 1983), b at most 0.9. F(Y) is known after every user
-step. If it rose, the users are solved again for S, which lowers F as plain ALS does, and t begins
-anew at 1 (O'Donoghue & Candes 2015). So exact fits never rise, and fixed points are those of T.
+where t = (1 + sqrt(1 + 4 t'^2)) / 2 (Nesterov 1983), b at most 0.9; t begins at 2, not 1, which
+saves up to an epoch. F(Y) is known after every user step. If it rose, the users are solved again
+for S, which lowers F as plain ALS does, and t begins anew at 1 (O'Donoghue & Candes 2015). So exact
+fits never rise, and fixed points are those of T.
 ``bench/NOTES.md`` has the epochs that this saves: about half.
 
 Every half-step rotates the factors into another basis, so S' is rotated after them, once an epoch.
@@ -20,12 +21,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.placement import copied
 from mfrank.backends import Backend, Factors
 
 __all__ = ["Momentum"]
 
 _MOST = 0.9
-_ROWS_AT_ONCE = 1024
+_FIRST = 2.0
 
 
 class Momentum:
@@ -39,7 +41,7 @@ class Momentum:
 
     def __init__(self, backend: Backend, n_threads: int) -> None:
         self._backend, self._n_threads = backend, n_threads
-        self._t, self._value, self._extrapolated = 1.0, math.inf, False
+        self._t, self._value, self._extrapolated = _FIRST, math.inf, False
         self._last: Factors | None = None
         self._turn: NDArray[np.float64] | None = None
 
@@ -57,12 +59,9 @@ class Momentum:
         last, turn, self._last, self._turn = self._last, self._turn, solved, None
         self._extrapolated = last is not None and weight > 0
         if last is None or turn is None or weight == 0:
-            return solved.copy()
+            return copied(solved)
         scaled = np.ascontiguousarray(-weight * turn)
-        self._backend.rotate(last, scaled, 0, last, self._n_threads)
-        for begin in range(0, len(last), _ROWS_AT_ONCE):  # in the cache, without a third array
-            rows = slice(begin, begin + _ROWS_AT_ONCE)
-            last[rows] += last.dtype.type(1 + weight) * solved[rows]
+        self._backend.rotate(last, scaled, 0, last, self._n_threads, plus=(1 + weight, solved))
         return last
 
     def is_lower(self, value: float) -> bool:
@@ -79,4 +78,4 @@ class Momentum:
         self._t, self._extrapolated = 1.0, False
         turn, self._turn = np.ascontiguousarray(self._turn), None
         self._backend.rotate(self._last, turn, 0, self._last, self._n_threads)
-        return self._last.copy()
+        return copied(self._last)

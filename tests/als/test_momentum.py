@@ -62,7 +62,8 @@ def test_a_rise_is_taken_back_to_the_plain_step() -> None:
     assert rule.is_lower(3.0)
     rule.turned(turn)
     ahead = rule.next(two.copy())
-    weight = (np.sqrt(5) - 1) / 2 / ((1 + np.sqrt(1 + (1 + np.sqrt(5)) ** 2)) / 2)
+    t = (1 + np.sqrt(17)) / 2  # after 2
+    weight = (t - 1) / ((1 + np.sqrt(1 + 4 * t**2)) / 2)
     np.testing.assert_allclose(ahead, two + weight * (two - one @ turn))
     assert not rule.is_lower(4.0)
     rule.turned(turn)
