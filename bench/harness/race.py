@@ -4,10 +4,6 @@ Turns alternate, and every other round goes backwards, so that a slow minute of 
 all. A row has the median over the rounds; each ratio is the median of the rounds' own ratios. The
 objective is evaluated in float64 by the same code at each library's factors, while the clock of the
 fit stands still.
-
-``start_in_epochs`` is all that a fit does beside its epochs (checks, transposing, first factors),
-in epochs of its own. ``seconds_to_objective`` is the whole time, that start included, until the
-objective is within .1 % of where ``PACEMAKER`` ends: what a user waits for.
 """
 
 from __future__ import annotations
@@ -17,14 +13,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from math import isnan
 from statistics import median
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from contenders import Contender, contender, present, tells_of_epochs
+from contenders import Contender, contender, present
 from harness.records import parser
 
 import mfrank
@@ -33,11 +28,6 @@ from mfrank.evaluation.comparison.contenders import objective_value
 
 YARDSTICKS = "mfrank auto", "mfrank cholesky"
 """Whose seconds all others' are divided by, where they take part."""
-
-PACEMAKER = "implicit cg"
-"""Whose last objective all are to reach, where it takes part: the default of the most used peer."""
-
-NEAR = 1.001
 
 
 @dataclass
@@ -107,33 +97,10 @@ def race(data: Interactions, factors: int, args: argparse.Namespace) -> list[dic
                 for yardstick in YARDSTICKS
                 if yardstick in fits
             },
-            **whole_fit(name, fits),
             **{f"objective@{epoch}": judged(own, epoch) for epoch in args.epochs},
         }
         for name, own in fits.items()
     ]
-
-
-def whole_fit(name: str, fits: dict[str, list[Fit]]) -> dict[str, float | None]:
-    """The start in epochs, seconds to the pacemaker's objective, and its seconds over these.
-
-    None of a library that tells of no epoch, or where the objective was not reached.
-    """
-    own = fits[name]
-    if not tells_of_epochs(name):
-        return {}
-    row: dict[str, float | None] = {
-        "start_in_epochs": median(fit.start / fit.pace for fit in own),
-    }
-    if PACEMAKER in fits:
-        targets = [NEAR * fit.objective[max(fit.objective)] for fit in fits[PACEMAKER]]
-        mine, theirs = (
-            [fit.arrival(target) for fit, target in zip(each, targets, strict=True)]
-            for each in (own, fits[PACEMAKER])
-        )
-        row["seconds_to_objective"] = _number(median(mine))
-        row["times_sooner"] = _number(median(b / a for a, b in zip(mine, theirs, strict=True)))
-    return row
 
 
 def entry(name: str, factors: int, args: argparse.Namespace) -> Callable[[], Contender]:
@@ -148,8 +115,13 @@ def entry(name: str, factors: int, args: argparse.Namespace) -> Callable[[], Con
     )
 
 
-def fit_once(model: Contender, data: Interactions, args: argparse.Namespace) -> Fit:
-    """Fit, judge after some epochs, end where patience does."""
+def fit_once(
+    model: Contender,
+    data: Interactions,
+    args: argparse.Namespace,
+    until: float = float("-inf"),
+) -> Fit:
+    """Fit and judge every epoch; end where patience does, or at that objective."""
     fit, matrix = Fit(), data.to_scipy()  # of the class that all libraries read
     began = perf_counter()
 
@@ -158,15 +130,21 @@ def fit_once(model: Contender, data: Interactions, args: argparse.Namespace) -> 
         stopped = perf_counter()
         fit.seconds.append(took)
         fit.since_begin[epoch] = stopped - began
-        value = objective_value(model.objective, _double(model), data, args.threads)
-        fit.objective[epoch] = value
+        fit.objective[epoch] = evaluated(model, data, args)
+        if fit.objective[epoch] <= until:
+            raise _Enough
         if epoch >= args.epochs[0] and fit.pace * args.epochs[-1] > args.patience:
-            raise _OutOfPatience
+            raise _Enough
         began += perf_counter() - stopped
 
-    with suppress(_OutOfPatience):
+    with suppress(_Enough):
         model.fit(matrix, watch)
     return fit
+
+
+def evaluated(model: Contender, data: Interactions, args: argparse.Namespace) -> float:
+    """The objective at a contender's factors, in float64."""
+    return objective_value(model.objective, _double(model), data, args.threads)
 
 
 def ratio(own: list[Fit], others: list[Fit]) -> float:
@@ -179,12 +157,8 @@ def judged(fits: list[Fit], epoch: int) -> float | None:
     return next((fit.objective[epoch] for fit in fits if epoch in fit.objective), None)
 
 
-class _OutOfPatience(Exception):
+class _Enough(Exception):
     """Ends a fit from its watch."""
-
-
-def _number(value: float) -> float | None:
-    return None if isnan(value) else value
 
 
 def _double(model: Contender) -> SimpleNamespace:

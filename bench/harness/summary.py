@@ -35,9 +35,9 @@ class Line(NamedTuple):
 LINES = (
     Line(
         "seconds to the same WRMF objective, 128 factors",
-        "against-implicit",
+        "time-to-objective-gowalla",
         "seconds_to_objective",
-        {"data": "gowalla", "factors": 128},
+        {"factors": 128},
         {"contender": "mfrank auto"},
         {"contender": "implicit cg"},
         ".1f",
