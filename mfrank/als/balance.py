@@ -25,8 +25,9 @@ from mfrank.backends.row_problem import RowProblem
 
 __all__ = ["balance"]
 
-_DAMPING = 1e-6  # Of the mean diagonal: bounds M in directions that a side lacks.
+_DAMPING = 1e-5  # Of the trace: bounds M in directions that a side lacks; above float32's rounding.
 _LEAST = 1e-14  # Of the largest eigenvalue: smaller ones are rounding, of any sign.
+_TINY, _HUGE = 1e-290, 1e30  # Ridges whose shares are exact; entries of M that float32 can hold.
 
 Matrix = NDArray[np.float64]
 
@@ -39,13 +40,24 @@ def balance(
     backend: Backend,
     n_threads: int = 0,
 ) -> None:
-    """Balance the factors in place; without a ridge, or where one side is 0, they stay."""
+    """Balance the factors in place.
+
+    They stay without a ridge, and where a side is 0, not finite, or beyond rounding.
+    """
     of_users = backend.gram(user_factors, users.ridge, n_threads).matrix
     of_items = backend.gram(item_factors, items.ridge, n_threads).matrix
-    if not (np.trace(of_users) > 0 and np.trace(of_items) > 0):
+    ridges = float(np.trace(of_users)), float(np.trace(of_items))
+    if not all(_TINY < ridge < np.inf for ridge in ridges):
         return
-    by_users, by_items = _transforms(_damped(of_users), _damped(of_items))
-    if not (np.isfinite(by_users).all() and np.isfinite(by_items).all()):
+    try:
+        by_users, by_items = _transforms(
+            _damped(of_users / ridges[0]), _damped(of_items / ridges[1])
+        )
+    except np.linalg.LinAlgError:
+        return
+    scale = (ridges[1] / ridges[0]) ** 0.25
+    by_users, by_items = scale * by_users, by_items / scale
+    if not max(np.abs(by_users).max(), np.abs(by_items).max()) < _HUGE:
         return
     backend.rotate(user_factors, by_users, 0, user_factors, n_threads)
     backend.rotate(item_factors, by_items, 0, item_factors, n_threads)
@@ -63,6 +75,6 @@ def _transforms(of_users: Matrix, of_items: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _damped(matrix: Matrix) -> Matrix:
-    size = _DAMPING * float(np.trace(matrix)) / len(matrix)
-    damped: Matrix = matrix + size * np.eye(len(matrix))
+    """Damp a matrix of trace 1."""
+    damped: Matrix = matrix + _DAMPING * np.eye(len(matrix))
     return damped
