@@ -21,7 +21,7 @@ struct Cells {
     Csr<T> rows;
     bool users_are_rows;
     CellTerm curvature, pull, constant;
-    bool users_are_alike;  // No offset of the curvatures and pulls depends on the user.
+    bool users_are_alike;  // No offset depends on the user.
 
     int64_t user(int64_t row, int64_t entry) const {
         return users_are_rows ? row : rows.indices[entry];
