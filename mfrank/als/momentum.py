@@ -8,8 +8,8 @@ which lowers F(Q), the objective with users solved for Q. With momentum, the nex
 where t = (1 + sqrt(1 + 4 t'^2)) / 2 (Nesterov 1983), b at most 0.9; t begins at 2, not 1, which
 saves up to an epoch. F(Y) is known after every user step. If it rose, the users are solved again
 for S, which lowers F as plain ALS does, and t begins anew at 1 (O'Donoghue & Candes 2015). So exact
-fits never rise, and fixed points are those of T.
-``bench/NOTES.md`` has the epochs that this saves: about half.
+fits never rise, and fixed points are those of T. ``bench/NOTES.md`` has the epochs that this saves:
+about half.
 
 Every half-step rotates the factors into another basis, so S' is rotated after them, once an epoch.
 """
