@@ -86,8 +86,12 @@ def from_sparse(matrix: Any, *, duplicates: Duplicates) -> sp.csr_array:
     check_shape(matrix.shape)
     dtype = np.float64 if matrix.dtype == np.float64 else np.float32
     if triples.format == "csr" and triples.has_canonical_format:
-        given = _rounded(triples.data, dtype), triples.indices, triples.indptr
-        data, indices, indptr = map(unshared, given)
+        index = _index_dtype(triples.nnz)
+        indices, indptr = (
+            unshared(array) if array.dtype == index else array.astype(index)  # one copy at most
+            for array in (triples.indices, triples.indptr)
+        )
+        data = unshared(_rounded(triples.data, dtype))
         return _without_zeros(_rows(data, indices, indptr, matrix.shape), None)[0]
     triples = triples.tocoo()
     users, items = triples.coords
@@ -139,13 +143,15 @@ def core(
 def _rows(
     data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]
 ) -> sp.csr_array:
-    """A CSR with int32 columns, which the kernels read as they are.
-
-    Only entries that int32 cannot count need int64: scipy has one dtype for offsets and columns.
-    """
-    index = np.int32 if len(indices) < 2**31 else np.int64
+    """A CSR with int32 columns where scipy can have them: the kernels read them as they are."""
+    index = _index_dtype(len(indices))
     arrays = data, indices.astype(index, copy=False), indptr.astype(index, copy=False)
     return sp.csr_array(arrays, shape=shape)
+
+
+def _index_dtype(n_entries: int) -> type[np.int32 | np.int64]:
+    """What scipy has for both offsets and columns; the former count the entries."""
+    return np.int32 if n_entries < 2**31 else np.int64
 
 
 def _order(keys: NDArray[Any], n_keys: int) -> NDArray[Any]:
