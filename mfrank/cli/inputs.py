@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,8 @@ def add_table_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags for reading a file of interactions."""
     group = parser.add_argument_group(
         "reading interactions",
-        "One interaction per row; .csv, .tsv or .txt (also with .gz), or .parquet.",
+        "One interaction per row; .csv, .tsv, .txt, .dat or .data (also with .gz), or .parquet; - "
+        "is text on the standard input.",
     )
     for role in ROLES:
         group.add_argument(
@@ -30,6 +31,13 @@ def add_table_flags(parser: argparse.ArgumentParser) -> None:
             metavar="COLUMN",
             help=f"name of the {role} column (default: recognized by common names)",
         )
+    for role in ("value", "timestamp"):
+        group.add_argument(f"--no-{role}", action="store_true", help=f"ignore the {role} column")
+    group.add_argument(
+        "--sep",
+        metavar="MARK",
+        help="what separates fields: one character, or :: (default: detected)",
+    )
     group.add_argument(
         "--ids",
         choices=get_args(IdsAs),
@@ -53,8 +61,12 @@ def add_table_flags(parser: argparse.ArgumentParser) -> None:
 
 def read_table(args: argparse.Namespace, path: str) -> Interactions:
     """Read the interactions of a file according to the flags."""
-    columns = {role: getattr(args, role) for role in ROLES}
-    data = Interactions.from_file(path, **columns, ids=args.ids, duplicates=args.duplicates)
+    columns: dict[str, Any] = {
+        role: False if getattr(args, f"no_{role}", False) else getattr(args, role) for role in ROLES
+    }
+    data = Interactions.from_file(
+        path, **columns, sep=args.sep, ids=args.ids, duplicates=args.duplicates
+    )
     return data if args.at_least is None else data.at_least(args.at_least)
 
 

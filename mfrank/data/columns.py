@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ROLES", "BadRow", "assign", "epoch_seconds", "frame_columns", "guess"]
+__all__ = [
+    "ROLES",
+    "BadRow",
+    "Chosen",
+    "assign",
+    "epoch_seconds",
+    "frame_columns",
+    "guess",
+    "ignored_roles",
+]
 
 ROLES = ("user", "item", "value", "timestamp")
 """The roles of columns, in their order in a file without a header."""
+
+Chosen = Mapping[str, Hashable | Literal[False] | None]
+"""Role -> name of its column, None to recognize it by name, or False to ignore it."""
 
 _NAMES: Mapping[str, str] = {
     "user": "user uid visitor customer client member account person reader viewer listener",
@@ -42,25 +54,27 @@ def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
     return [column for column in columns if not names.isdisjoint(_spellings(column))]
 
 
-def assign(
-    columns: Sequence[Hashable], chosen: Mapping[str, Hashable | None]
-) -> dict[str, Hashable]:
+def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:
     """Role -> column: the chosen columns, and for other roles columns recognized by name.
 
     Parameters
     ----------
     columns : sequence
         Names of all columns.
-    chosen : mapping of role -> column or None
-        For None the column is recognized by :func:`guess`.
+    chosen : mapping of role -> column, None or False
+        For None the column is recognized by :func:`guess`. Values and timestamps are ignored if
+        False.
 
     Raises
     ------
     ValueError
         If a chosen column is missing, repeated or chosen for two roles, no column is recognized as
-        the user or the item, or several are recognized for one role.
+        the user or the item, these are ignored, or several columns are recognized for one role.
     """
-    taken = [column for column in chosen.values() if column is not None]
+    ignored = ignored_roles(chosen)
+    taken = [
+        column for role, column in chosen.items() if column is not None and role not in ignored
+    ]
     for column in taken:
         if columns.count(column) != 1 or taken.count(column) != 1:
             raise ValueError(
@@ -69,11 +83,16 @@ def assign(
     free = [column for column in columns if column not in taken]
     roles: dict[str, Hashable] = {}
     for role in ROLES:
+        if role in ignored:
+            continue
         column = chosen.get(role)
         candidates = [column] if column is not None else guess(free, role)
         if len(candidates) > 1:
             found = ", ".join(map(repr, candidates))
-            raise ValueError(f"several columns may be the {role}: {found}; name one with {role}=")
+            none = "" if role in ("user", "item") else f", or none with {role}=False"
+            raise ValueError(
+                f"several columns may be the {role}: {found}; name one with {role}={none}"
+            )
         if not candidates and role in ("user", "item"):
             raise ValueError(
                 f"no column looks like the {role}: name it with {role}=; {_listing(columns)}"
@@ -83,7 +102,16 @@ def assign(
     return roles
 
 
-def frame_columns(frame: Any, chosen: Mapping[str, Hashable | None]) -> dict[str, NDArray[Any]]:
+def ignored_roles(chosen: Chosen) -> set[str]:
+    """The roles that are False; the user and the item cannot be."""
+    ignored = {role for role, column in chosen.items() if column is False}
+    for role in ("user", "item"):
+        if role in ignored:
+            raise ValueError(f"{role}=False: every interaction needs a user and an item")
+    return ignored
+
+
+def frame_columns(frame: Any, chosen: Chosen) -> dict[str, NDArray[Any]]:
     """Role -> values, from a pandas DataFrame; roles as in :func:`assign`."""
     roles = assign(list(frame.columns), chosen)
     return {role: _values(frame[column]) for role, column in roles.items()}

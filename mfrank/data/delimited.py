@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import IO, Any
 
 from numpy.typing import NDArray
 
 from mfrank.data import by_pandas, fields
-from mfrank.data.columns import BadRow
+from mfrank.data.columns import BadRow, Chosen
 from mfrank.data.fields import IdsAs
-from mfrank.data.layouts import Layout, layout_of, rows
+from mfrank.data.layouts import DOUBLE_COLON, Layout, layout_of, rows
 
 __all__ = ["read"]
 
@@ -25,13 +25,15 @@ __all__ = ["read"]
 def read(
     lines: Callable[[], IO[str]],
     separator: str | None,
-    chosen: Mapping[str, str | None],
+    usual: str | None,
+    chosen: Chosen,
     ids: IdsAs,
 ) -> dict[str, NDArray[Any]]:
     """Role -> values of the text that ``lines`` opens; see :mod:`mfrank.data.table_files`."""
     with lines() as text:
-        layout = layout_of(text, separator, chosen)
-    columns = by_pandas.read(lines, layout, ids) if find_spec("pandas") else None
+        layout = layout_of(text, separator, usual, chosen)
+    pandas_reads = layout.separator != DOUBLE_COLON and find_spec("pandas")
+    columns = by_pandas.read(lines, layout, ids) if pandas_reads else None
     return _read(lines, layout, ids) if columns is None else columns
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -168,8 +168,8 @@ class Interactions(MadeOfFields):
         *,
         user: Hashable | None = None,
         item: Hashable | None = None,
-        value: Hashable | None = None,
-        timestamp: Hashable | None = None,
+        value: Hashable | Literal[False] | None = None,
+        timestamp: Hashable | Literal[False] | None = None,
         duplicates: Duplicates = "sum",
         user_ids: IdsLike | None = None,
         item_ids: IdsLike | None = None,
@@ -178,7 +178,7 @@ class Interactions(MadeOfFields):
 
         ``user``, ``item``, ``value`` and ``timestamp`` are names of its columns. By default columns
         are recognized by name (:func:`mfrank.data.columns.guess`); value and timestamp may be
-        absent. The other parameters are those of :meth:`from_arrays`.
+        absent, and are ignored if False. The other parameters are those of :meth:`from_arrays`.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         return cls._from_columns(frame_columns(frame, chosen), duplicates, user_ids, item_ids)
@@ -190,20 +190,25 @@ class Interactions(MadeOfFields):
         *,
         user: str | None = None,
         item: str | None = None,
-        value: str | None = None,
-        timestamp: str | None = None,
+        value: str | Literal[False] | None = None,
+        timestamp: str | Literal[False] | None = None,
+        sep: str | None = None,
         ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
         user_ids: IdsLike | None = None,
         item_ids: IdsLike | None = None,
     ) -> Interactions:
-        """Build interactions from a file: .csv, .tsv or .txt, also with .gz, or .parquet.
+        """Build interactions from a file of text or parquet, recognized by its suffix.
 
-        Columns are named or recognized as in :meth:`from_pandas`; for files without a header and
-        for errors see :func:`mfrank.data.table_files.read_columns`.
+        Text is .csv, .tsv, .txt, .dat or .data, also with .gz; ``-`` is text on the standard input.
+        Columns are named, recognized or ignored as in :meth:`from_pandas`; for files without a
+        header and for errors see :func:`mfrank.data.table_files.read_columns`.
 
         Parameters
         ----------
+        sep : str or None, default None
+            What separates the fields of text: one character, or ``::``. None detects commas, tabs,
+            semicolons, bars and ``::``, and spaces unless the file is .csv or .tsv.
         ids : {"auto", "text"}, default "auto"
             A text file does not distinguish numbers from text: ``"auto"`` reads a column of ids as
             integers if every field is spelled as one, and else as text (``007``, ``1.0``);
@@ -211,7 +216,7 @@ class Interactions(MadeOfFields):
             ``user_ids`` or ``item_ids``, if given.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        columns = table_files.read_columns(path, chosen, ids)
+        columns = table_files.read_columns(path, chosen, ids, sep)
         user_ids, item_ids = (
             validation.known("users", user_ids),
             validation.known("items", item_ids),

@@ -1,15 +1,18 @@
 """Table files: columns read by their roles, and tables written atomically.
 
-The suffix determines the format: .csv (comma), .tsv (tab), .txt (tab, else comma, else spaces),
-each also with .gz, and .parquet. Text is UTF-8, read with pandas if it is installed, else with the
-standard library; parquet needs the extra ``parquet``.
+The suffix determines the format: .csv, .tsv, .txt, .dat and .data, each also with .gz, are text,
+.parquet is parquet. Fields of text are separated by commas, tabs, semicolons, bars, two colons, or,
+but for .csv and .tsv, spaces: what splits the first two rows alike. Text is UTF-8, read with pandas
+if it is installed, else with the standard library; parquet needs the extra ``parquet``.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import io
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, cast, get_args
@@ -19,17 +22,29 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.data import delimited
 from mfrank.data.atomic_files import replacing
-from mfrank.data.columns import assign, frame_columns
+from mfrank.data.columns import Chosen, assign, frame_columns
 from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.labels import canonical
+from mfrank.data.layouts import check_separator
 
 __all__ = ["is_text", "read_columns", "write_table"]
 
-_SEPARATORS: Mapping[str, str | None] = {".csv": ",", ".tsv": "\t", ".txt": None}
+_USUAL: Mapping[str, str | None] = {
+    ".csv": ",",
+    ".tsv": "\t",
+    ".txt": None,
+    ".dat": None,
+    ".data": None,
+}
+"""Suffix of a text file -> what usually separates its fields."""
+_STREAM = ""  # The kind of text without a name that could tell more.
 
 
 def read_columns(
-    path: str | os.PathLike[str], chosen: Mapping[str, str | None], ids: IdsAs = "auto"
+    path: str | os.PathLike[str],
+    chosen: Chosen,
+    ids: IdsAs = "auto",
+    sep: str | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Read the user, item, value and timestamp columns of a file.
 
@@ -41,13 +56,16 @@ def read_columns(
     Parameters
     ----------
     path : path-like
-    chosen : mapping of role -> column name or None
+        ``-`` is the standard input, which is read as text, as are pipes.
+    chosen : mapping of role -> column name, None or False
         As in :func:`mfrank.data.columns.assign`.
     ids : {"auto", "text"}, default "auto"
         Type of ids. A text file does not distinguish numbers from text: with ``"auto"`` a column
         of ids is int64 if every field is spelled as Python prints an int64, else text as written
         (``007``, ``+7``, ``1.0``, ``1e5``). With ``"text"`` ids are always text, and integers of a
         parquet file are converted.
+    sep : str or None, default None
+        What separates the fields of text: one character, or ``::``. None detects it.
 
     Returns
     -------
@@ -62,26 +80,33 @@ def read_columns(
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the suffix is unknown, a column is not recognized, there are no rows, or, in a text
-        file, rows differ in length or a field of these columns is empty or invalid. The message
-        names the line on which the row begins, counted from 1 as in an editor: including header
-        and blank lines, and line breaks in quotes.
+        If the suffix is unknown, ``sep`` is not a separator, a column is not recognized, there are
+        no rows, or, in text, rows differ in length or a field of these columns is empty or
+        invalid. The message names the line on which the row begins, counted from 1 as in an
+        editor: including header and blank lines, and line breaks in quotes.
     ModuleNotFoundError
         If the file is parquet and pandas or pyarrow is not installed.
     """
     if ids not in get_args(IdsAs):
         raise ValueError(f"ids must be 'auto' or 'text', got {ids!r}")
-    file, kind = Path(path), _kind(path)
-    if not file.is_file():
-        raise FileNotFoundError(f"there is no file {file}")
+    check_separator(sep)
+    file = Path(path)
+    if _is_stream(file):
+        kind, streamed = _STREAM, _stream_bytes(file)
+    else:
+        kind, streamed = _kind(path), b""
+        if not file.is_file():
+            raise FileNotFoundError(f"there is no file {file}")
     if kind == ".parquet":
         return _read_parquet(file, chosen, ids)
 
     def lines() -> IO[str]:
+        if kind == _STREAM:  # decoded here, so that errors name the file
+            return io.StringIO(streamed.decode("utf-8-sig"), newline="")
         return _text(file, "r", compressed=file.suffix.lower() == ".gz")
 
     try:
-        return delimited.read(lines, _SEPARATORS[kind], chosen, ids)
+        return delimited.read(lines, sep, _USUAL.get(kind), chosen, ids)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
@@ -112,14 +137,26 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
             pyarrow.parquet.write_table(pyarrow.table(arrays), draft)
             return
         with _text(draft, "w", compressed=file.suffix.lower() == ".gz") as text:
-            writer = csv.writer(text, delimiter=_SEPARATORS[kind] or "\t", lineterminator="\n")
+            writer = csv.writer(text, delimiter=_USUAL[kind] or "\t", lineterminator="\n")
             writer.writerow(arrays)
             writer.writerows(zip(*map(_printable, arrays.values()), strict=True))
 
 
 def is_text(path: str | os.PathLike[str]) -> bool:
     """Whether a file of this name is a text file, in which ids have no type."""
-    return _kind(path) in _SEPARATORS
+    return _is_stream(Path(path)) or _kind(path) in _USUAL
+
+
+def _is_stream(file: Path) -> bool:
+    """Whether it is the standard input or a pipe, which can be read only once.
+
+    Not a device: reading /dev/zero would never end.
+    """
+    return str(file) == "-" or file.is_fifo()
+
+
+def _stream_bytes(file: Path) -> bytes:
+    return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
 
 
 def _kind(path: str | os.PathLike[str]) -> str:
@@ -128,8 +165,8 @@ def _kind(path: str | os.PathLike[str]) -> str:
     if suffixes[-1:] == [".gz"] and suffixes[-2:-1] != [".parquet"]:
         suffixes.pop()
     kind = suffixes[-1] if suffixes else ""
-    if kind not in (*_SEPARATORS, ".parquet"):
-        known = ", ".join(_SEPARATORS)
+    if kind not in (*_USUAL, ".parquet"):
+        known = ", ".join(_USUAL)
         raise ValueError(f"{path}: expected a suffix {known} (also with .gz) or .parquet")
     return kind
 
@@ -157,9 +194,7 @@ def _parquet_modules() -> Any:
     return pyarrow
 
 
-def _read_parquet(
-    file: Path, chosen: Mapping[str, str | None], ids: IdsAs
-) -> dict[str, NDArray[Any]]:
+def _read_parquet(file: Path, chosen: Chosen, ids: IdsAs) -> dict[str, NDArray[Any]]:
     parquet = _parquet_modules().parquet
     roles = assign(parquet.read_schema(file).names, chosen)
     frame = parquet.read_table(file, columns=list(roles.values())).to_pandas()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import subprocess
@@ -371,3 +372,13 @@ def test_as_a_module_with_nobody_reading_it_ends_quietly(model):
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_table_from_a_pipe_with_semicolons_and_no_dates_is_fitted(tmp_path, monkeypatch):
+    rows = [f"{user};{item};good;01/02/2024" for user in "abcde" for item in range(ord(user), 105)]
+    text = "\n".join(["user;item;rating;date", *rows]).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    model = str(tmp_path / "model")
+    ignored = ["--no-value", "--no-timestamp"]
+    assert main(["fit", "-", "--model", model, *ignored, *FAST]) == 0
+    assert mfrank.load(model).store.user_ids.labels.tolist() == list("abcde")

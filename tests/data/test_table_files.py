@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import logging
+import os
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 
 from mfrank.data import delimited, table_files
 from mfrank.data.interactions import Interactions
+from mfrank.data.layouts import layout_of
 
 quick = settings(max_examples=25, deadline=None)
 WORDS = st.text(
@@ -43,7 +47,11 @@ def write(path, rows, mark):
 @pytest.mark.parametrize("header", [[NAMES], []])
 @pytest.mark.parametrize(
     ("suffix", "mark"),
-    [(".csv", ","), (".tsv", "\t"), (".txt", "\t"), (".txt", ","), (".txt", " "), (".TSV", "\t")],
+    [
+        *[(".csv", mark) for mark in (",", ";", "|", "\t", "::")],
+        *[(".txt", mark) for mark in (",", ";", "|", "\t", "::", " ")],
+        *[(".tsv", "\t"), (".TSV", "\t"), (".tsv", ","), (".data", "\t"), (".dat", "::")],
+    ],
 )
 @pytest.mark.parametrize("gz", ["", ".gz"])
 def test_formats_agree(tmp_path, header, suffix, mark, gz):
@@ -64,6 +72,71 @@ def test_a_file_without_header_is_read_in_order(tmp_path, width, caplog):
     assert list(columns) == ["user", "item", "value", "timestamp"][:width]
     assert columns["user"].tolist() == [7, 5, 7]
     assert "no header found" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "separator"),
+    [
+        ("a.csv", "1;2;3,5\n4;5;2,5\n", ";"),
+        ("a.csv", "user,item,title\n1,2,a;b;c;d\n", ","),
+        ("a.csv", "user,item\n1,2,\n", ","),
+        ("a.csv", 'user;item\n"1,2";3\n', ";"),
+        ("a.csv", "1,2,3\n4,5\n", ","),
+        ("a.txt", "user\titem\n1\t2\t\n", "\t"),
+        ("a.txt", "user\titem\ttitle\n1\t2\ta,b,c,d\n", "\t"),
+        ("a.txt", "1\t2,5\n3\t4,5\n", "\t"),
+        ("a.txt", '1,"2\n3"\n4,5\n', ","),
+        ("a.txt", "1   2  3\n", " "),
+    ],
+)
+def test_the_separator_is_what_splits_the_first_rows_alike(name, text, separator):
+    assert layout_of(io.StringIO(text), None, {"a.csv": ","}.get(name), {}).separator == separator
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_separator_can_be_named(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("a;b,1#x;2#0.5\na;b,1#y#1\n", encoding="utf-8")
+    columns = table_files.read_columns(file, {}, sep="#")
+    assert columns["user"].tolist() == ["a;b,1", "a;b,1"]
+    assert columns["item"].tolist() == ["x;2", "y"]
+
+
+@pytest.mark.parametrize("sep", ["", ";;", "\n", '"', ":::", 7])
+def test_what_cannot_separate_is_refused_before_the_file_is_read(tmp_path, sep):
+    with pytest.raises(ValueError, match="sep must be one character"):
+        Interactions.from_file(tmp_path / "none.csv", sep=sep)
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize("header", [[NAMES], []])
+def test_columns_can_be_ignored(tmp_path, header):
+    rows = [[user, item, "good", "01/02/2024"] for user, item, *_ in ROWS]
+    file = write(tmp_path / "a.csv", [*header, *rows], ",")
+    made = Interactions.from_file(file, value=False, timestamp=False)
+    assert made.timestamps is None
+    assert made.user_items.toarray().tolist() == [[0, 1, 0], [1, 0, 1]]
+    with pytest.raises(ValueError, match=r"a.csv: line .*01/02/2024"):
+        Interactions.from_file(file, value=False)
+    with pytest.raises(ValueError, match="item=False: every interaction needs"):
+        table_files.read_columns(file, {"item": False})
+
+
+@pytest.mark.usefixtures("reader")
+def test_the_standard_input_and_pipes_are_read(tmp_path, monkeypatch):
+    text = b"\xef\xbb\xbfuser;item\n1;2\n3;4\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert Interactions.from_file("-").user_ids.labels.tolist() == [1, 3]
+    os.mkfifo(pipe := tmp_path / "pipe")
+    writer = threading.Thread(target=pipe.write_bytes, args=[text])
+    writer.start()
+    assert Interactions.from_file(pipe).item_ids.labels.tolist() == [2, 4]
+    writer.join()
+
+
+def test_a_device_that_never_ends_is_refused():
+    with pytest.raises(ValueError, match="/dev/zero: expected a suffix"):
+        Interactions.from_file("/dev/zero")
 
 
 @pytest.mark.usefixtures("reader")
@@ -104,7 +177,8 @@ def test_long_numbers_do_not_become_others(tmp_path):
         ("", "a.csv: the file is empty"),
         ("\n\n", "a.csv: the file is empty"),
         ("1,2,3,4,5\n", "no header, and 5 columns"),
-        ("1\n2\n", "no header, and 1 columns"),
+        ("1\n2\n", "no header, and 1 column separated by ',', .* name the separator with sep="),
+        ("The Matrix\nStar Wars\n", "no header, and 1 column"),
         ("a,b\n1,2\n", "a.csv: no column looks like the user"),
         ("user,b\n1,2\n", "a.csv: no column looks like the item"),
         ("user,item\n", "a.csv: the file has a header and no rows"),
