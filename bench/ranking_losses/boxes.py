@@ -16,7 +16,7 @@ Lists = Mapping[str, Any]
 LONG: Lists = {"positives": 100, "negatives": 1000, "shared_negatives": True}
 SHORT: Lists = {"positives": 30, "negatives": 60}
 WHOLE: Lists = {"positives": None, "negatives": None}
-GOWALLA: Lists = {"positives": 30, "negatives": 4096, "shared_negatives": True}
+GOWALLA: Lists = {"positives": 30, "negatives": 2048, "shared_negatives": True}
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ BOXES: dict[tuple[bool, str], tuning.Box] = {
         "weight_decay": (1e-8, 1e-5),
         "temperature": (0.05, 1.0),
     },
-    (True, "cosine"): {"learning_rate": (0.01, 0.05), "temperature": (0.07, 0.3)},
+    (True, "cosine"): {"learning_rate": (0.004, 0.03), "temperature": (0.07, 0.3)},
     (True, "distance"): {"learning_rate": (0.003, 0.03)},
 }
 """By whether a trainer goes on from the factors of another, and by its scores."""

@@ -152,8 +152,13 @@ void softmax(const py::object& scores, const py::object& filled, const py::objec
     const Matrix<const T> places(scores, "scores");
     const int64_t n_lists = places.rows, n = places.columns;
     SoftmaxTask<T> task{places.data, Matrix<const bool>(filled, "filled", n_lists, n).data,
-                        nullptr, n_lists, n, n_threads};
-    if (!less.is_none()) task.less = Matrix<const T>(less, "less", n_lists, n).data;
+                        nullptr, n, n_lists, n, n_threads};
+    if (!less.is_none()) {
+        const Matrix<const T> given(less, "less", ANY_SIZE, n);
+        if (given.rows != 1) check_size("less", given.rows, n_lists, "rows");
+        else task.less_stride = 0;
+        task.less = given.data;
+    }
     chosen_kernels<T>().losses.softmax(task, Vector<T>(totals, "totals", n_lists).data,
                                        Matrix<T>(out, "out", n_lists, n).data);
 }
@@ -164,7 +169,7 @@ void project(const py::object& scores, const py::object& filled, const py::objec
     const Matrix<const T> places(scores, "scores");
     const int64_t n_lists = places.rows, n = places.columns;
     const SoftmaxTask<T> task{places.data, Matrix<const bool>(filled, "filled", n_lists, n).data,
-                              nullptr, n_lists, n, n_threads};
+                              nullptr, 0, n_lists, n, n_threads};
     chosen_kernels<T>().losses.project(task, Vector<T>(tops, "tops", n_lists).data,
                                        Vector<T>(values, "values", n_lists).data,
                                        Matrix<T>(out, "out", n_lists, n).data);

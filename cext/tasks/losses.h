@@ -66,7 +66,8 @@ template <class T>
 struct SoftmaxTask {
     const T* scores;     // (n_lists, n_places)
     const bool* filled;  // (n_lists, n_places)
-    const T* less;       // (n_lists, n_places), subtracted from the scores; or null
+    const T* less;       // subtracted from the scores: a row per list, or one for all; or null
+    int64_t less_stride; // from row to row of `less`
     int64_t n_lists, n_places;
     int n_threads;
 };

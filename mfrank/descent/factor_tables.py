@@ -136,18 +136,23 @@ class Tables:
     def _scores(self, queries: Array, items: Ints) -> Array:
         """Score queries (B, W, K) with items (B, n), or (n,) for all lists: (B, W, n)."""
         flat = in_one_piece(queries.reshape(-1, queries.shape[2]))
+        distances = self.scoring.distances
+        if self.temperature != 1 and not distances:
+            flat = flat / self.temperature  # of far fewer numbers than the scores
         if items.ndim == 1:
             rows = self.items[items]
             products = self.backend.product(flat, rows.T, self.n_threads)
             scores = self.scoring.scores(products, flat, rows)
         else:
             scores = self.backend.score(
-                flat, self.items, items, self.n_threads, distances=self.scoring.distances
+                flat, self.items, items, self.n_threads, distances=distances
             )
         scores = scores.reshape(*queries.shape[:2], -1)
-        if self.temperature != 1:
+        if self.temperature != 1 and distances:
             scores /= self.temperature
-        return scores if self.biases is None else scores + self.biases[items, 0][..., None, :]
+        if self.biases is not None:
+            scores += self.biases[items, 0][..., None, :]
+        return scores
 
     def update(
         self, drawn: Drawn, gradients: Gradients, rule: Optimizer, decay: float, clip: float | None
@@ -157,8 +162,8 @@ class Tables:
         Gradients by weights are clipped to [-clip, clip]; then ``decay`` times the weights is
         added.
         """
-        # Gradients of the mean loss by the scores before they are divided by T.
-        scale = len(gradients.loss) * self.temperature
+        # Of the mean loss, by the scores before they are divided by T.
+        scale = 1 / (len(gradients.loss) * self.temperature)
         on_queries, on_items = self._sums(drawn, gradients, scale)
         if self.biases is not None:
             totals = self.temperature * on_items.sums.totals[:, None]
@@ -178,7 +183,7 @@ class Tables:
             self.scoring.project_rows(rows)
 
     def _sums(self, drawn: Drawn, gradients: Gradients, scale: float) -> tuple[Sums, SumsAt]:
-        """Sum the gradients, divided by ``scale``, at the queries (B, W) and at the items."""
+        """Sum ``scale`` times the gradients, at the queries (B, W) and at the items."""
         pair_scores = gradients.pair_scores.size > 0
         queries = self._queries(drawn, pair_scores)
         n_lists, n_queries, _ = queries.shape
@@ -187,46 +192,49 @@ class Tables:
             # Zero where positives would score positives: no loss uses such scores.
             shape = n_lists, n_queries, n_positives + n_negatives
             by_score = np.zeros_like(queries, shape=shape)
-            by_score[:, 0, :n_positives] = gradients.positives / scale
-            by_score[:, 0, n_positives:] = gradients.negatives / scale
+            by_score[:, 0, :n_positives] = gradients.positives
+            by_score[:, 0, n_positives:] = gradients.negatives
             if pair_scores:
-                by_score[:, 1:, n_positives:] = gradients.pair_scores / scale
-            return self._sums_of(queries, drawn.items, by_score)
-        by_positives = np.empty_like(queries, shape=(n_lists, 1, n_positives))
-        by_positives[:, 0] = gradients.positives / scale
-        by_negatives = np.empty_like(queries, shape=(n_lists, n_queries, n_negatives))
-        by_negatives[:, 0] = gradients.negatives / scale
+                by_score[:, 1:, n_positives:] = gradients.pair_scores
+            return self._sums_of(queries, drawn.items, by_score, scale)
+        by_negatives = gradients.negatives[:, None]
         if pair_scores:
-            by_negatives[:, 1:] = gradients.pair_scores / scale
-        on_queries, at_negatives = self._sums_of(queries, drawn.negatives, by_negatives)
-        positives = drawn.lists.positive_items
-        on_users, at_positives = self._sums_of(queries[:, :1], positives, by_positives)
+            by_negatives = np.concatenate([by_negatives, gradients.pair_scores], axis=1)
+        on_queries, at_negatives = self._sums_of(queries, drawn.negatives, by_negatives, scale)
+        positives, by_positives = drawn.lists.positive_items, gradients.positives[:, None]
+        on_users, at_positives = self._sums_of(queries[:, :1], positives, by_positives, scale)
         on_queries.values[:, :1] += on_users.values
         on_queries.totals[:, :1] += on_users.totals
         return on_queries, joined(at_negatives, at_positives)
 
-    def _sums_of(self, queries: Array, items: Ints, by_score: Array) -> tuple[Sums, SumsAt]:
-        """Sum gradients by scores (B, W, n), at the queries (B, W) and at the items.
+    def _sums_of(
+        self, queries: Array, items: Ints, by_score: Array, scale: float
+    ) -> tuple[Sums, SumsAt]:
+        """Sum gradients by scores (B, W, n) times ``scale``, at the queries (B, W) and the items.
 
         ``items`` are of shape (B, n), or (n,) for all lists. Items whose gradients are all 0 are
         left out.
         """
         flat = in_one_piece(queries.reshape(-1, queries.shape[2]))
-        by_score = in_one_piece(by_score.reshape(len(flat), -1))
+        by_score = in_one_piece(by_score.reshape(len(flat), -1).astype(flat.dtype, copy=False))
+        # The scale goes to the factors and the sums: these are fewer numbers than the gradients.
         if items.ndim == 1:
-            used = by_score.any(axis=0)
-            items, by_score = items[used], by_score[:, used]
+            totals = by_score.sum(axis=0)
+            used = totals != 0
+            if not used.all():
+                used |= by_score.any(axis=0)
+                items, totals, by_score = items[used], totals[used], by_score[:, used]
             values = self.backend.product(by_score, self.items[items], self.n_threads)
-            at_items = self.backend.product(by_score.T, flat, self.n_threads)
-            touched, sums, totals = items, at_items, by_score.sum(axis=0)
+            sums = self.backend.product(by_score.T, flat * scale, self.n_threads)
         else:
             values = self.backend.sum_items(self.items, items, by_score, self.n_threads)
-            touched, sums, totals = self.backend.sum_queries(
-                flat, len(self.items), items, by_score, self.n_threads
+            items, sums, totals = self.backend.sum_queries(
+                flat * scale, len(self.items), items, by_score, self.n_threads
             )
-        of_queries = np.einsum("rn->r", by_score).reshape(queries.shape[:2])
+        values *= scale
+        of_queries = scale * np.einsum("rn->r", by_score).reshape(queries.shape[:2])
         on_queries = Sums(values.reshape(queries.shape), of_queries)
-        return on_queries, SumsAt(touched, Sums(sums, totals))
+        return on_queries, SumsAt(items, Sums(sums, scale * totals))
 
     def _merged(self, table: Array, rows: Ints, sums: Sums) -> SumsAt:
         """Add up the sums of rows (R,) of the table that appear more than once."""

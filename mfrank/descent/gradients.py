@@ -38,21 +38,19 @@ def joined(one: SumsAt, other: SumsAt) -> SumsAt:
     if not len(one.rows):
         return other
     at = np.searchsorted(one.rows, other.rows)
-    new = other.rows[one.rows[np.minimum(at, len(one.rows) - 1)] != other.rows]
-    if len(new):
-        one = _among(one, np.sort(np.concatenate([one.rows, new])))
-        at = np.searchsorted(one.rows, other.rows)
-    one.sums.values[at] += other.sums.values
-    one.sums.totals[at] += other.sums.totals
-    return one
+    new = one.rows[np.minimum(at, len(one.rows) - 1)] != other.rows
+    if not new.any():
+        one.sums.values[at] += other.sums.values
+        one.sums.totals[at] += other.sums.totals
+        return one
+    rows = np.sort(np.concatenate([one.rows, other.rows[new]]))
+    at_one, at_other = np.searchsorted(rows, one.rows), np.searchsorted(rows, other.rows)
 
+    def merged(numbers: Array, others: Array) -> Array:
+        every = np.empty_like(numbers, shape=(len(rows), *numbers.shape[1:]))
+        every[at_one] = numbers
+        every[at_other[new]] = others[new]
+        every[at_other[~new]] += others[~new]
+        return every
 
-def _among(some: SumsAt, rows: NDArray[np.int64]) -> SumsAt:
-    """Extend to a superset of the rows, with sums of 0 at the new ones."""
-    at = np.searchsorted(rows, some.rows)
-    values, totals = some.sums
-    all_values = np.zeros_like(values, shape=(len(rows), values.shape[1]))
-    all_totals = np.zeros_like(totals, shape=(len(rows),))
-    all_values[at] = values
-    all_totals[at] = totals
-    return SumsAt(rows, Sums(all_values, all_totals))
+    return SumsAt(rows, Sums(*map(merged, one.sums, other.sums)))

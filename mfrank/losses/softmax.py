@@ -62,7 +62,5 @@ class SampledSoftmax(Loss):
         missed = np.exp(-softplus(-lead))  # 1 - softmax of the positive
         by_lead = weights * missed / self.temperature
         loss = (weights * softplus(lead)).sum(1)
-        on_negatives = probabilities * by_lead.sum(1, keepdims=True).astype(
-            probabilities.dtype, copy=False
-        )
-        return Gradients(-by_lead, on_negatives, loss)
+        probabilities *= by_lead.sum(1, keepdims=True).astype(probabilities.dtype, copy=False)
+        return Gradients(-by_lead, probabilities, loss)

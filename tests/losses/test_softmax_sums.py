@@ -28,7 +28,9 @@ def test_it_is_exponentials_over_their_sum(
     rng = np.random.default_rng(seed)
     scores = (scale * rng.normal(size=shape)).astype(np.float64 if wide else np.float32)
     filled, less = rng.random(shape) < 0.7, rng.normal(size=shape)
-    for subtracted in (None, less):
+    shared = np.broadcast_to(rng.normal(size=(1, shape[1])), shape)
+    level = np.broadcast_to(rng.normal(size=(shape[0], 1)), shape)
+    for subtracted in (None, less, shared, level):
         found = on_threads(sums, threads).softmax(scores, filled, subtracted)
         z = scores - (0 if subtracted is None else subtracted.astype(found.values.dtype))
         for b in range(shape[0]):

@@ -8,11 +8,13 @@ static void softmax(const SoftmaxTask<T>& task, T* totals, T* to) {
     const int threads = threads_for(task.n_lists, 16.0 * n, task.n_threads);
     for_each_list(task.n_lists, threads, [&](int64_t b) {
         const T nothing = -std::numeric_limits<T>::infinity();
-        const T *scores = task.scores + b * n, *less = task.less ? task.less + b * n : nullptr;
+        const T *scores = task.scores + b * n, *less = task.less ? task.less + b * task.less_stride : nullptr;
         const bool* filled = task.filled + b * n;
         T* const out = to + b * n;
-        for (int64_t j = 0; j < n; ++j) out[j] = filled[j] ? scores[j] : nothing;
-        for (int64_t j = 0; less && j < n; ++j) out[j] -= filled[j] ? less[j] : T(0);
+        if (less)
+            for (int64_t j = 0; j < n; ++j) out[j] = filled[j] ? scores[j] - less[j] : nothing;
+        else
+            for (int64_t j = 0; j < n; ++j) out[j] = filled[j] ? scores[j] : nothing;
         T largest = nothing;
         Vec<T> highest = Vec<T>{} + nothing;
         int64_t j = 0;
@@ -22,19 +24,30 @@ static void softmax(const SoftmaxTask<T>& task, T* totals, T* to) {
         }
         for (int lane = 0; lane < W<T>; ++lane) largest = std::max(largest, T(highest[lane]));
         for (; j < n; ++j) largest = std::max(largest, out[j]);
+        totals[b] = nothing;
+        if (largest == nothing) {
+            std::fill_n(out, n, T(0));
+            return;
+        }
         Vec<T> sums{};
-        for (j = 0; largest > nothing && j < n; j += W<T>) {
-            const int64_t count = std::min(n - j, int64_t{W<T>});
-            Vec<T> x = Vec<T>{} + nothing;
-            std::memcpy(&x, out + j, count * sizeof(T));
+        const auto raise = [&sums, largest, nothing](Vec<T> x) {
             // NaN stays NaN, so that the caller can report it.
             const Vec<T> e = x == nothing ? Vec<T>{} : exp_of<T>(x - largest);
-            std::memcpy(out + j, &e, count * sizeof(T));
             sums += e;
+            return e;
+        };
+        for (j = 0; j + W<T> <= n; j += W<T>) {  // no memcpy of a size that compilers cannot see
+            const Vec<T> e = raise(loose(out + j));
+            std::memcpy(out + j, &e, sizeof e);
         }
-        const T sum = sum_of<T>(sums);
-        totals[b] = largest > nothing ? largest + std::log(sum) : nothing;
-        const T scale = largest > nothing ? 1 / sum : T(0);
-        for (j = 0; j < n; ++j) out[j] = largest > nothing ? out[j] * scale : T(0);
+        if (j < n) {
+            Vec<T> rest = Vec<T>{} + nothing;
+            std::memcpy(&rest, out + j, (n - j) * sizeof(T));
+            rest = raise(rest);
+            std::memcpy(out + j, &rest, (n - j) * sizeof(T));
+        }
+        const T sum = sum_of<T>(sums), scale = 1 / sum;
+        totals[b] = largest + std::log(sum);
+        for (j = 0; j < n; ++j) out[j] *= scale;
     });
 }

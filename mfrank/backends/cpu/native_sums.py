@@ -81,6 +81,8 @@ class NativeSums:
         dtype = _dtype(scores)
         log_total, values = np.empty(len(scores), dtype), np.empty(scores.shape, dtype)
         level = less is not None and less.strides[1] == 0  # a constant: same softmax
+        if less is not None and less.strides[0] == 0:
+            less = less[:1]  # the same for all lists
         ext.softmax(
             np.ascontiguousarray(scores, dtype),
             np.ascontiguousarray(filled),
