@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mfrank.data.judged import Judged
     from mfrank.data.splits import Split, by_ratio, by_time, leave_k_out, leave_last
     from mfrank.data.synthetic import synthetic
+    from mfrank.data.unknown_ids import UnknownIdError
     from mfrank.data.user_splits import held_out_users
     from mfrank.descent.langevin import Langevin
     from mfrank.descent.optimizers import SGD, Adagrad, Adam
@@ -136,6 +137,7 @@ __all__ = [
     "StepDecay",
     "StochasticRank",
     "SupervisedPageRank",
+    "UnknownIdError",
     "__version__",
     "blend",
     "by_ratio",
@@ -178,6 +180,7 @@ _HOMES = {
         "leave_last",
     ),
     "data.synthetic": ("synthetic",),
+    "data.unknown_ids": ("UnknownIdError",),
     "data.user_splits": ("held_out_users",),
     "descent.langevin": ("Langevin",),
     "descent.optimizers": (

@@ -14,6 +14,7 @@ from mfrank.arrays.distinct import distinct
 from mfrank.arrays.lazy import lazy
 from mfrank.data.labels import RawIds, canonical, number, objects
 from mfrank.data.pickling import MadeOfFields
+from mfrank.data.unknown_ids import UnknownIdError
 
 __all__ = ["Ids", "RawIds"]
 
@@ -134,7 +135,7 @@ class Ids(MadeOfFields):
 
         Raises
         ------
-        ValueError
+        UnknownIdError
             If an id is unknown and ``missing`` is not given.
         """
         labels = canonical(raw)
@@ -143,7 +144,7 @@ class Ids(MadeOfFields):
         if not absent.any():
             return rows
         if missing is None:
-            raise ValueError(self._unknown(labels[absent]))
+            raise self._unknown(labels[absent])
         rows[absent] = missing
         return rows
 
@@ -248,12 +249,14 @@ class Ids(MadeOfFields):
         found = map(self._row_of.get, queries, itertools.repeat(-1))
         return np.fromiter(found, dtype=np.int64, count=len(labels))
 
-    def _unknown(self, labels: NDArray[Any]) -> str:
+    def _unknown(self, labels: NDArray[Any]) -> UnknownIdError:
         unique = list(dict.fromkeys(labels.tolist()))
         shown = ", ".join(repr(label) for label in unique[:_SHOWN])
         more = f" and {len(unique) - _SHOWN} more" if len(unique) > _SHOWN else ""
         known = self._examples or "none"
-        return f"unknown ids: {shown}{more}; the {self.size} known ids are like {known}"
+        return UnknownIdError(
+            f"unknown ids: {shown}{more}; the {self.size:,} known ids are like {known}", unique
+        )
 
     @property
     def _examples(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from mfrank.arrays.read_only import read_only, read_only_rows
 from mfrank.data import cells, table_files, validation
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import frame_columns
+from mfrank.data.concat import joined_ids, joined_times
 from mfrank.data.counts import Counts
 from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.ids import Ids, RawIds
@@ -250,6 +251,57 @@ class Interactions(MadeOfFields):
             "expected Interactions, a scipy sparse matrix (users x items) or a pandas DataFrame, "
             f"got {type(data).__name__}{remedy}"
         )
+
+    @classmethod
+    def concat(
+        cls, parts: Sequence[Interactions], *, duplicates: Duplicates = "sum"
+    ) -> Interactions:
+        """Join the interactions of several data sets; an equal id is the same user or item.
+
+        Rows of the first part keep their numbers, and new users and items follow. ``a + b`` is
+        ``Interactions.concat([a, b])``. Values become float32.
+
+        Parameters
+        ----------
+        parts : sequence of Interactions
+            At least one.
+        duplicates : {"sum", "max", "last"}, default "sum"
+            How cells that several parts have are merged.
+
+        Raises
+        ------
+        ValueError
+            If there are no parts, ids are whole numbers in one and not in another, or only some
+            have timestamps.
+        TypeError
+            If something else is among them.
+        """
+        each = list(parts) if isinstance(parts, Iterable) else [parts]
+        wrong = [part for part in each if not isinstance(part, Interactions)]
+        if wrong or not isinstance(parts, Iterable):
+            kind = type((wrong or each)[0]).__name__
+            raise TypeError(f"parts must be a list of Interactions, got {kind}")
+        if not each:
+            raise ValueError("parts must have at least one Interactions")
+        user_ids = joined_ids("user", [part.user_ids for part in each])
+        item_ids = joined_ids("item", [part.item_ids for part in each])
+        rows = [user_ids.rows(part.user_ids.labels)[part.entry_users] for part in each]
+        columns = [item_ids.rows(part.item_ids.labels)[part.user_items.indices] for part in each]
+        return cls.from_arrays(
+            np.concatenate(rows),
+            np.concatenate(columns),
+            np.concatenate([part.user_items.data for part in each]),
+            joined_times([part.timestamps for part in each]),
+            shape=(len(user_ids), len(item_ids)),
+            duplicates=duplicates,
+            user_ids=user_ids,
+            item_ids=item_ids,
+        )
+
+    def __add__(self, other: Interactions) -> Interactions:
+        if not isinstance(other, Interactions):
+            return NotImplemented
+        return Interactions.concat([self, other])
 
     @property
     def n_users(self) -> int:

@@ -13,6 +13,7 @@ from mfrank.data import cells
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import epoch_seconds
 from mfrank.data.ids import Ids, RawIds
+from mfrank.data.unknown_ids import UnknownIdError
 
 __all__ = ["IdsLike", "Parts", "from_arrays", "from_sparse", "known"]
 
@@ -99,6 +100,8 @@ def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[
             return Ids.factorize(raw)
         known = ids if isinstance(ids, Ids) else Ids.of(ids)
         return known, known.rows(raw)
+    except UnknownIdError as error:
+        raise error.given_as(name) from error
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from error
 

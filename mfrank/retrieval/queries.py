@@ -14,6 +14,7 @@ from mfrank.arrays.csr_checks import checked_rows
 from mfrank.arrays.interop import as_array
 from mfrank.arrays.placement import beside, on_host
 from mfrank.arrays.row_lists import Listed, Picked
+from mfrank.data.unknown_ids import UnknownIdError
 
 __all__ = ["Asked", "Rows", "check_rows", "check_rows_there"]
 
@@ -28,7 +29,9 @@ def check_rows(values: ArrayLike, n_rows: int, name: str) -> Rows:
     TypeError
         The values are not integers; a boolean mask is refused, too.
     ValueError
-        They are not one-dimensional, or outside ``0 <= row < n_rows``.
+        They are not one-dimensional.
+    UnknownIdError
+        They are outside ``0 <= row < n_rows``.
     """
     return on_host(check_rows_there(values, n_rows, name))
 
@@ -45,7 +48,8 @@ def check_rows_there(values: ArrayLike, n_rows: int, name: str) -> Rows:
         raise TypeError(f"{name} must be integer row numbers, got dtype {rows.dtype}{remedy}")
     wrong = (rows < 0) | (rows >= n_rows)
     if wrong.any():
-        raise ValueError(f"{name} must lie in 0..{n_rows - 1}, got {int(rows[wrong][0])}")
+        unknown = on_host(rows[wrong]).tolist()
+        raise UnknownIdError(f"{name} must lie in 0..{n_rows - 1}, got {unknown[0]}", unknown)
     checked: Rows = rows.astype(np.int64)
     return checked
 

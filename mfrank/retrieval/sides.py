@@ -17,6 +17,7 @@ from mfrank.arrays.row_lists import Listed
 from mfrank.backends import Factors
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
+from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.retrieval import gpu_filters
 from mfrank.retrieval.candidates import ItemFilter
 from mfrank.retrieval.queries import Asked, Rows, check_rows_there
@@ -67,7 +68,7 @@ class Side:
     directions: Callable[[], Factors]
 
     def rows(self, raw: Raw, argument: str) -> Rows:
-        """Row numbers of one or many ids, 1-D int64; ValueError if an id is unknown."""
+        """Row numbers of one or many ids, 1-D int64; UnknownIdError if an id is unknown."""
         return on_host(self.rows_there(raw, argument))
 
     def rows_there(self, raw: Raw, argument: str) -> Rows:
@@ -80,10 +81,12 @@ class Side:
     def find(self, many: Any, argument: str, *, missing: int | None = None) -> Rows:
         """Row numbers of ids, even if ``by_row``; ``missing`` is the row of unknown ids.
 
-        Without ``missing``, an unknown id raises ValueError.
+        Without ``missing``, an unknown id raises UnknownIdError.
         """
         try:
             return self.ids.rows(many, missing=missing)
+        except UnknownIdError as error:
+            raise error.given_as(argument) from None
         except (TypeError, ValueError) as error:
             raise type(error)(f"{argument}: {error}") from None
 

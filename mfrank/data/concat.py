@@ -1,0 +1,44 @@
+"""Interactions of several data sets as one: today's clicks after those of all days before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.data.ids import Ids
+
+__all__ = ["joined_ids", "joined_times"]
+
+
+def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
+    """The ids of the first, then the new ones of each other, so that the first rows stay.
+
+    Raises
+    ------
+    ValueError
+        If some are whole numbers and others are not: the same ids would seem to differ.
+    """
+    ids, *others = (one for one in each if len(one)) if any(map(len, each)) else each[:1]
+    for other in others:
+        if ids.labels.dtype != other.labels.dtype:
+            raise ValueError(
+                f"{name} ids are like {ids.labels[0]!r} in one part and like {other.labels[0]!r} "
+                'in another; convert one of them, or read both with ids="text"'
+            )
+        new = other.labels[ids.rows(other.labels, missing=-1) < 0]
+        if len(new):
+            ids = Ids.of(np.concatenate([ids.labels, new]))
+    return ids
+
+
+def joined_times(each: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int64] | None:
+    """All timestamps, or None if there are none; ValueError if only some parts have them."""
+    times = [one for one in each if one is not None]
+    if len(times) not in (0, len(each)):
+        raise ValueError(
+            f"{len(times)} of {len(each)} parts have timestamps; leave them out of these with "
+            "dataclasses.replace(part, timestamps=None)"
+        )
+    return np.concatenate(times) if times else None
