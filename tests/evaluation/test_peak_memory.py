@@ -32,6 +32,12 @@ def test_what_is_freed_before_the_end_counts():
     assert peak_memory(partial(np.var, np.ones(40 * MIB // 8))) > 36 * MIB
 
 
+def test_what_a_warm_up_takes_does_not_count():
+    much = partial(np.ones, 60 * MIB // 8)
+    assert peak_memory(partial(math.sqrt, 2.0), much) < 2 * MIB
+    assert peak_memory(much, partial(math.sqrt, 2.0)) == pytest.approx(60 * MIB, rel=0.1)
+
+
 class MadeOfMuch:
     """Becomes a small number when it is unpickled, by way of 60 MiB."""
 

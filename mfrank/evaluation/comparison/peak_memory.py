@@ -25,13 +25,17 @@ _CHILD = "from mfrank.evaluation.comparison.peak_memory import _measure_stdin; _
 _log = logging.getLogger("mfrank")
 
 
-def peak_memory(work: Callable[[], object]) -> int | None:
+def peak_memory(
+    work: Callable[[], object], warm_up: Callable[[], object] | None = None
+) -> int | None:
     """Peak number of bytes that ``work`` adds to the memory of a fresh process.
 
     Parameters
     ----------
     work : function
         Called without arguments; it is pickled, and must be importable in the new process.
+    warm_up : function, optional
+        Called before, likewise: the libraries that it loads are not counted.
 
     Returns
     -------
@@ -44,7 +48,7 @@ def peak_memory(work: Callable[[], object]) -> int | None:
         # Not multiprocessing: its "spawn" would run the caller's script again.
         child = subprocess.run(
             [sys.executable, "-c", _CHILD],
-            input=pickle.dumps(work, protocol=5),
+            input=pickle.dumps((warm_up, work), protocol=5),
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capture_output=True,
             check=True,
@@ -57,7 +61,9 @@ def peak_memory(work: Callable[[], object]) -> int | None:
 
 
 def _measure_stdin() -> None:
-    work = pickle.load(sys.stdin.buffer)
+    warm_up, work = pickle.load(sys.stdin.buffer)
+    if warm_up is not None:
+        warm_up()
     gc.collect()
     with contextlib.suppress(OSError):  # some containers forbid it
         Path("/proc/self/clear_refs").write_text("5")
