@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.placement import beside, on_host
+from mfrank.arrays.threads import single_threaded
 from mfrank.backends import Backend, Factors
 from mfrank.backends.row_problem import CellTerm, RowProblem, Shared
 from mfrank.backends.solve_options import SolveOptions
@@ -93,7 +94,8 @@ class ItemCoupling:
         # Directions without any user (zero eigenvalues) drop out: their inverse is set to 0.
         curvatures = driving - driving**2 * spread
         inverse = _safe_ratio(np.ones_like(driving), curvatures)
-        t = weighted_sum(self.problem.weight, self.start) @ self.turn
+        with single_threaded():
+            t = weighted_sum(self.problem.weight, self.start) @ self.turn
         right = driving * weighted_sum(self.problem.weight, alone)
         residual = right - apply(t)
         dtype = self.user_factors.dtype.name

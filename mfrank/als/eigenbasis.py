@@ -42,11 +42,12 @@ class Eigenbasis:
         """Diagonalize ``gram.matrix``."""
         with single_threaded():
             values, basis = np.linalg.eigh(gram.matrix)
+            vector = basis.T @ gram.vector
         noise = len(basis) * np.finfo(np.float64).eps * max(values[-1], 0.0)
         values[values <= noise] = 0.0
         largest = basis[np.abs(basis).argmax(axis=0), np.arange(len(basis))]
-        basis = basis * np.where(largest < 0, -1.0, 1.0)
-        vector = basis.T @ gram.vector
+        signs = np.where(largest < 0, -1.0, 1.0)
+        basis, vector = basis * signs, vector * signs
         vector[(values == 0) & (np.abs(vector) <= 1e-8 * np.linalg.norm(vector))] = 0.0
         return cls(basis, Shared(values, vector))
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.placement import copied
+from mfrank.arrays.threads import single_threaded
 from mfrank.backends import Backend, Factors
 
 __all__ = ["Momentum"]
@@ -47,7 +48,8 @@ class Momentum:
 
     def turned(self, basis: NDArray[np.float64]) -> None:
         """Note that all factors were rotated by ``basis``, shape (K, K)."""
-        self._turn = basis if self._turn is None else self._turn @ basis
+        with single_threaded():
+            self._turn = basis if self._turn is None else self._turn @ basis
 
     def next(self, solved: Factors) -> Factors:
         """Return Y from the solved item factors S, in the current basis, as a new array.
