@@ -10,6 +10,10 @@ It is least where both matrices are equal, which one Cholesky and one eigendecom
 
     A = L L',  L'BL = V S V',  M = L^-T V S^(1/4):    M'AM = M^-1 B M^-T = S^(1/2)
 
+Without a ridge, every pair of these scores is as good for the objective, but not for cosines of
+users or items: a fit would keep directions that are long on one side and short on the other. So
+they are balanced as under the same vanishing ridge for all rows, A = P'P and B = Q'Q.
+
 ALS alone changes the scale of P against Q very slowly, in each direction: each side takes over what
 the other one has. So its start is balanced once. ``bench/NOTES.md`` has the epochs that this saves.
 """
@@ -42,25 +46,27 @@ def balance(
 ) -> None:
     """Balance the factors in place.
 
-    They stay without a ridge, and where a side is 0, not finite, or beyond rounding.
+    They stay where one side alone has a ridge, and where a side is 0, not finite, or beyond
+    rounding.
     """
-    of_users = backend.gram(user_factors, users.ridge, n_threads).matrix
-    of_items = backend.gram(item_factors, items.ridge, n_threads).matrix
+    by_users, by_items = users.ridge, items.ridge
+    if not by_users.any() and not by_items.any():
+        by_users, by_items = np.ones_like(by_users), np.ones_like(by_items)
+    of_users = backend.gram(user_factors, by_users, n_threads).matrix
+    of_items = backend.gram(item_factors, by_items, n_threads).matrix
     ridges = float(np.trace(of_users)), float(np.trace(of_items))
     if not all(_TINY < ridge < np.inf for ridge in ridges):
         return
     try:
-        by_users, by_items = _transforms(
-            _damped(of_users / ridges[0]), _damped(of_items / ridges[1])
-        )
+        turns = _transforms(_damped(of_users / ridges[0]), _damped(of_items / ridges[1]))
     except np.linalg.LinAlgError:
         return
     scale = (ridges[1] / ridges[0]) ** 0.25
-    by_users, by_items = scale * by_users, by_items / scale
-    if not max(np.abs(by_users).max(), np.abs(by_items).max()) < _HUGE:
+    for_users, for_items = scale * turns[0], turns[1] / scale
+    if not max(np.abs(for_users).max(), np.abs(for_items).max()) < _HUGE:
         return
-    backend.rotate(user_factors, by_users, 0, user_factors, n_threads)
-    backend.rotate(item_factors, by_items, 0, item_factors, n_threads)
+    backend.rotate(user_factors, for_users, 0, user_factors, n_threads)
+    backend.rotate(item_factors, for_items, 0, item_factors, n_threads)
 
 
 def _transforms(of_users: Matrix, of_items: Matrix) -> tuple[Matrix, Matrix]:

@@ -76,13 +76,31 @@ def test_more_factors_than_rows_do_no_harm(dtype: str) -> None:
     assert least * 0.99 <= value <= least * 1.1
 
 
-@pytest.mark.parametrize(("of_users", "of_items"), [(0.0, 0.0), (1.0, 0.0)])
-def test_without_a_ridge_the_factors_stay(of_users: float, of_items: float) -> None:
+def test_with_a_ridge_on_one_side_alone_the_factors_stay() -> None:
     rng = np.random.default_rng(0)
     p, q = rng.normal(size=(20, 4)), rng.normal(size=(15, 4))
-    new_p, new_q, _ = balanced(p, q, of_users, of_items)
+    new_p, new_q, _ = balanced(p, q, 1.0, 0.0)
     np.testing.assert_array_equal(new_p, p)
     np.testing.assert_array_equal(new_q, q)
+
+
+def test_without_a_ridge_factors_are_balanced_as_under_a_vanishing_one() -> None:
+    rng = np.random.default_rng(0)
+    p, q = rng.normal(size=(20, 4)), rng.normal(size=(15, 4))
+    without, small = balanced(p, q, 0.0, 0.0), balanced(p, q, 1e-100, 1e-100)
+    for at_zero, near_zero in zip(without[:2], small[:2], strict=True):
+        np.testing.assert_allclose(at_zero, near_zero, rtol=1e-9, atol=1e-12)
+
+
+def test_without_a_ridge_cosines_tell_who_shares_a_taste() -> None:
+    """Two groups of users, each with its own items, all but one of which each user has."""
+    n = 256
+    mine = (np.arange(n)[:, None] % 2 == np.arange(n) % 2) & ~np.eye(n, dtype=bool)
+    model = mfrank.ALS(mfrank.WRMF(regularization=0.0), factors=32, random_state=23)
+    model.fit(sp.csr_array(mine.astype(float)))
+    everyone = np.arange(n)
+    for near, _ in (model.similar_users(everyone, N=9), model.similar_items(everyone, N=9)):
+        np.testing.assert_array_equal(near % 2, np.repeat(everyone[:, None] % 2, 9, axis=1))
 
 
 def test_a_fit_hardly_depends_on_the_scale_of_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
