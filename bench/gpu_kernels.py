@@ -84,7 +84,7 @@ def _note(
 
 @contextmanager
 def _kernels_timed() -> Iterator[dict[str, float]]:
-    """Seconds of each kernel by its name and blocks' threads; complete when the context ends."""
+    """Seconds of each kernel by name, tile and threads; complete when the context ends."""
     import cupy
 
     from mfrank.backends.cuda.cupy_device import CupyDevice
@@ -104,8 +104,7 @@ def _kernels_timed() -> Iterator[dict[str, float]]:
         before.record()
         plain(self, module, kernel, grid, args)
         after.record()
-        size = f" {args[13]}" if kernel in ("solve_dual", "solve_primal") else ""
-        begun.append((f"kernel {kernel}{size}", before, after))
+        begun.append((f"kernel {kernel} {module.tile} x {grid.threads}", before, after))
 
     CupyDevice.launch = launch  # type: ignore[method-assign]
     try:

@@ -17,6 +17,7 @@ from mfrank.arrays.threads import single_threaded
 from mfrank.backends import Backend, Factors
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
 from mfrank.backends.solve_options import SolveOptions
+from mfrank.backends.symmetric import eigh
 
 __all__ = ["Eigenbasis", "solve_in_own_basis"]
 
@@ -38,10 +39,10 @@ class Eigenbasis:
     shared: Shared
 
     @classmethod
-    def of(cls, gram: Gram) -> Eigenbasis:
-        """Diagonalize ``gram.matrix``."""
+    def of(cls, gram: Gram, backend: Backend | None = None) -> Eigenbasis:
+        """Diagonalize ``gram.matrix``, by ``backend`` or by LAPACK."""
+        values, basis = eigh(gram.matrix) if backend is None else backend.eigh(gram.matrix)
         with single_threaded():
-            values, basis = np.linalg.eigh(gram.matrix)
             vector = basis.T @ gram.vector
         noise = len(basis) * np.finfo(np.float64).eps * max(values[-1], 0.0)
         values[values <= noise] = 0.0

@@ -35,6 +35,7 @@ from mfrank.store.step import Step
 __all__ = ["HalfSteps", "als", "refuse_dislikes"]
 
 _ROWS_AT_ONCE = 1024
+_ROWS_AT_ONCE_ON_GPU = 1 << 16  # few enough for a copy
 
 
 def refuse_dislikes(objective: QuadraticObjective, values: NDArray[np.floating]) -> None:
@@ -79,7 +80,7 @@ class HalfSteps:
         """Diagonalize the matrix and vector that users' systems share: G - kappa m m' and z m."""
         gram = self.item_gram(item_factors)
         centered = gram.matrix - self._kappa * np.outer(gram.vector, gram.vector)
-        return Eigenbasis.of(Gram(centered, self.objective.target * gram.vector))
+        return Eigenbasis.of(Gram(centered, self.objective.target * gram.vector), self.backend)
 
     def items_basis(self, user_factors: Factors, item_sum: Vector | None = None) -> Eigenbasis:
         """Diagonalize the matrix and vector that items' systems share: H and z h + kappa H t.
@@ -90,7 +91,7 @@ class HalfSteps:
         vector = self.objective.target * gram.vector
         if item_sum is not None:
             vector += self._kappa * gram.matrix @ item_sum
-        return Eigenbasis.of(Gram(gram.matrix, vector))
+        return Eigenbasis.of(Gram(gram.matrix, vector), self.backend)
 
     def solve_users(
         self, problem: RowProblem, item_factors: Factors, user_factors: Factors
@@ -213,11 +214,12 @@ def _constant(objective: QuadraticObjective, users: RowProblem, items: RowProble
 
 
 def _ridge(problem: RowProblem, factors: Factors) -> float:
-    """Sum ridge_r |f_r|^2 over the rows r, in blocks that fit in the cache."""
+    """Sum ridge_r |f_r|^2 over the rows r, in blocks that fit in a processor's cache."""
     total, ridge = 0.0, beside(problem.ridge, factors)
-    for begin in range(0, len(factors), _ROWS_AT_ONCE):
-        rows = slice(begin, begin + _ROWS_AT_ONCE)
+    at_once = _ROWS_AT_ONCE if isinstance(factors, np.ndarray) else _ROWS_AT_ONCE_ON_GPU
+    for begin in range(0, len(factors), at_once):
+        rows = slice(begin, begin + at_once)
         # Not a product of BLAS, whose threads go on spinning beside the next half-step.
         squares = np.einsum("rk,rk->r", factors[rows], factors[rows])
-        total += float((ridge[rows] * squares).sum())
-    return total
+        total += (ridge[rows] * squares).sum()
+    return float(total)

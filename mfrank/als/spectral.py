@@ -192,7 +192,7 @@ def _scale_directions(
     Divide each column by (norm of the images in its direction)^(2 power), or set it to 0 if that
     norm is 0.
     """
-    at = Eigenbasis.of(backend.gram(images, np.ones(len(images)), n_threads))
+    at = Eigenbasis.of(backend.gram(images, np.ones(len(images)), n_threads), backend)
     scaled = at.basis * _inverse_power(at.shared.values, power)
     backend.rotate(factors, scaled, 0, factors, n_threads)
 

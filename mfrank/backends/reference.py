@@ -25,6 +25,7 @@ from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
 from mfrank.backends.solve_options import GatherDtype, SolveOptions
 from mfrank.backends.surface import Factors
+from mfrank.backends.symmetric import eigh as eigh
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 from mfrank.losses.sums import ListSums
 from mfrank.losses.sums.written_out import WRITTEN_OUT

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from mfrank.backends import cpu, reference
 from mfrank.backends.surface import Backend
+from mfrank.backends.symmetric import eigh
 
 __all__ = ["choose", "named", "names", "register"]
 
@@ -78,7 +79,8 @@ def register(name: str, backend: Any) -> None:
     backend : module or object
         Has some or all functions of :class:`mfrank.backends.Backend`; using a missing one raises
         NotImplementedError. Without ``place`` it gets factors unchanged, without
-        ``why_unavailable`` it can always run, and ``TOLERANCE`` and ``GATHERS`` have defaults.
+        ``why_unavailable`` it can always run, and ``eigh``, ``TOLERANCE`` and ``GATHERS`` have
+        defaults.
 
     Raises
     ------
@@ -122,6 +124,7 @@ _DEFAULTS: dict[str, Any] = {
     "TOLERANCE": {"float32": 1e-4, "float64": 1e-9},
     "GATHERS": (),
     "place": lambda factors: factors,
+    "eigh": eigh,
     "why_unavailable": lambda: None,
 }
 

@@ -45,6 +45,9 @@ class Backend(Protocol):
     def gram(self, factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
         """F' diag(weights) F and F' weights of (R, K) factors F, accumulated in float64."""
 
+    def eigh(self, matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Eigenvalues, ascending, and eigenvectors, as columns, of a symmetric (K, K) matrix."""
+
     def rotate(
         self,
         factors: Factors,

@@ -307,11 +307,11 @@ def test_a_start_is_turned_to_the_same_bits_in_any_company(
     system = System.of(device, fixed, Shared(np.ones(k), np.ones(k)))
     turn = device.asarray(turn, dtype)
     every = np.arange(150, dtype=np.int32)
-    whole = system.starts(there, every, turn).get()
+    whole = system.starts(there, 0, every, turn).get()
     np.testing.assert_allclose(whole, start @ turn.get(), rtol=1e-4, atol=1e-5)
     for rows in (every[:1], every[60:70], every[::-7]):
         for side in (there, start):
-            np.testing.assert_array_equal(system.starts(side, rows, turn).get(), whole[rows])
+            np.testing.assert_array_equal(system.starts(side, 0, rows, turn).get(), whole[rows])
 
 
 def test_shares_are_all_rows_and_about_equal() -> None:

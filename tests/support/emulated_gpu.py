@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,13 +65,15 @@ def installed() -> Iterator[EmulatedGPU]:
 def unknown_to(library: Any) -> list[str]:
     """What was asked of arrays of the device so far, and the library (CuPy) does not have."""
     functions, attributes = DeviceArray.asked["functions"], DeviceArray.asked["attributes"]
-    unknown = [name for name in functions if not hasattr(library, name)]
+    unknown = [
+        name for name in functions if not (hasattr(library, name) or hasattr(library.linalg, name))
+    ]
     unknown += [name for name in attributes if not hasattr(library.ndarray, name)]
     for name in attributes.keys() - set(unknown):
         signature = (getattr(library.ndarray, name).__doc__ or "").partition("\n")[0]
         unknown += [f".{name}({how})" for how in attributes[name] if f"{how}=" not in signature]
     for name in functions.keys() - set(unknown):
-        if inspect.isfunction(function := getattr(library, name)):
+        if inspect.isfunction(function := getattr(library, name, None)):
             signature = inspect.signature(function)
             unknown += [f"{name}{how}" for how in functions[name] if not _takes(signature, *how)]
     return unknown
@@ -216,10 +219,15 @@ def _outside(value: Any) -> Any:
 class _Namespace:
     """numpy's functions on device arrays."""
 
+    def __init__(self, library: ModuleType = np) -> None:
+        self._library = library
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(np, name)
+        found = getattr(self._library, name)
+        if isinstance(found, ModuleType):
+            return _Namespace(found)
         if isinstance(found, type) or not callable(found):
             return found
 

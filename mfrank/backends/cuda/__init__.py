@@ -22,6 +22,7 @@ from mfrank.arrays import device as gpu
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.device import Array
 from mfrank.arrays.row_lists import Listed
+from mfrank.backends import symmetric
 from mfrank.backends.adam import AdamAverages, AdamRates
 from mfrank.backends.bounded_rows import ball_gradients as ball_gradients
 from mfrank.backends.bounded_rows import project_rows as project_rows
@@ -42,6 +43,7 @@ from mfrank.losses.sums.written_out import WRITTEN_OUT
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 GATHERS: tuple[GatherDtype, ...] = ("float16",)
+_SMALL_MATRIX = 128
 
 
 def why_unavailable() -> str | None:
@@ -58,6 +60,15 @@ def place(factors: Factors) -> Factors:
 def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
     """F' diag(weights) F and F' weights, by cuBLAS in float64."""
     return Gram(*factor_sums.gram(gpu.device(), _resident().of_factors(factors), weights))
+
+
+def eigh(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """By cuSOLVER; a small matrix by LAPACK, which is done before it is there and back."""
+    if len(matrix) <= _SMALL_MATRIX:
+        return symmetric.eigh(matrix)
+    device = gpu.device()
+    values, vectors = device.xp.linalg.eigh(device.asarray(matrix))
+    return device.asnumpy(values), np.ascontiguousarray(device.asnumpy(vectors))
 
 
 def rotate(
@@ -100,7 +111,11 @@ def solve_rows(
     if len(failed):
         part, columns = problem.part(failed)
         wide = read.wide(device.asarray(columns))
-        solved, gain[failed] = _solve_precisely(in_float64(part), wide, shared, options)
+        solved, precise = _solve_precisely(in_float64(part), wide, shared, options)
+        if device.holds(gain):
+            gain[device.asarray(failed)] = device.asarray(precise)
+        else:
+            gain[failed] = precise
         if device.holds(out):
             out[device.asarray(failed)] = device.asarray(solved, read.dtype)
         else:

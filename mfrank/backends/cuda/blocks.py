@@ -21,6 +21,7 @@ _PART_OF_FREE = 0.25  # fraction of free memory for a block's entries, and again
 _MOST_ROWS = 1 << 22  # of a block: a grid has at most 2^31 - 1 blocks
 _BYTES_OF_AN_ENTRY = 40  # columns and values of two blocks, coefficients of one, with float64
 _MOST_STREAMED = 1 << 26  # entries of a block, to limit the host memory that is pinned for them
+_MOST_KEPT = 1 / 16  # largest fraction of free memory that coefficients may take in order to stay
 _THREADS = 128
 _WARP = 32
 
@@ -86,16 +87,26 @@ def blocks(
 
     Each row needs memory for ``width`` more numbers of ``dtype``. Fixed factors are ``scale`` times
     the values that kernels read. Entries that do not stay on the device are streamed: those of the
-    next block are copied while the kernels of this one run.
+    next block are copied while the kernels of this one run. A block that is all of the rows stays on
+    the device for later calls where it is small.
     """
     rows = problem.rows
     entries, numbers = _Entries(device, rows, resident.rows(rows)), resident.per_row(problem)
-    budget = int(_PART_OF_FREE * device.free_bytes())
+    kept = resident.blocks(problem)
+    key = within.start, within.stop, dtype, scale
+    if key in kept:
+        yield kept[key]
+        return
+    free = device.free_bytes()
+    budget = int(_PART_OF_FREE * free)
     most_entries = min(budget // _BYTES_OF_AN_ENTRY, entries.most)
     most_rows = min(_MOST_ROWS, budget // (width * dtype.itemsize))
     for part, fetched in entries.ahead(_cut(rows, within, most_entries, most_rows)):
         begins = entries.kept.indptr
-        yield _block(device, problem, part, begins, *fetched(), numbers, dtype, scale)
+        block = _block(device, problem, part, begins, *fetched(), numbers, dtype, scale)
+        if part == within and scale == 1 and block.pull.nbytes <= _MOST_KEPT * free:
+            kept[key] = block
+        yield block
 
 
 _Fetched = Callable[[], tuple[Array, Array | None]]

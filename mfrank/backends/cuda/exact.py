@@ -12,10 +12,25 @@ from mfrank.backends.cuda.blocks import Block
 from mfrank.backends.cuda.plan import HEAVY, Group
 from mfrank.backends.cuda.system import WARP, Results, System
 
-__all__ = ["solve_dual", "solve_heavy", "solve_primal"]
+__all__ = ["parts_of_rows", "solve_dual", "solve_heavy", "solve_primal", "solve_short"]
 
-_IN_SHARED = 128  # Rows of the largest matrix that is kept in shared memory.
+_IN_SHARED = 192  # Rows of the largest matrix that is kept in shared memory.
 _PART_OF_FREE = 0.25  # fraction of free memory for larger matrices
+_THREADS = 128  # of a block of warps that solve one row each
+
+
+def solve_short(
+    system: System, block: Block, group: Group, rows: Array, results: Results, has_right: bool
+) -> None:
+    """Solve rows with n <= 32 entries as :func:`solve_dual` does, by one warp each."""
+    n, width = group.size, 64 * 32 // group.size  # as in kernels/short.cu
+    numbers = n * (width + 4) + width + n + max(n * (n + 1) // 2, width)
+    grid = Grid(
+        -(-len(rows) * WARP // _THREADS), _THREADS, _THREADS // WARP * system.bytes_of(numbers)
+    )
+    entries = *system.cells(block), *system.diagonal(block), system.vector, *system.factors
+    args = rows, len(rows), *entries, system.untouched, has_right, *results
+    system.launch("short", "solve_short", grid, args, n)
 
 
 def solve_dual(
@@ -57,7 +72,7 @@ def solve_heavy(system: System, block: Block, group: Group, rows: Array, results
     budget = int(_PART_OF_FREE * device.free_bytes()) // 2
     most = max(1, budget // (group.size**2 * system.dtype.itemsize))
     grid_threads, stage = (tile // 4) ** 2, system.stage(tile)
-    for some, begins, ends, first in _parts(block, group.rows, most):
+    for some, begins, ends, first in parts_of_rows(block, group.rows, HEAVY, most):
         parts = device.xp.empty((len(begins), n_pairs, tile, tile), system.dtype)
         cuts = device.asarray(begins), device.asarray(ends)
         args = *cuts, block.indices, block.curvature, *system.factors, parts
@@ -66,21 +81,30 @@ def solve_heavy(system: System, block: Block, group: Group, rows: Array, results
         solve_primal(system, block, group, rows[some], results, device.asarray(first), parts)
 
 
-def _parts(
-    block: Block, rows: NDArray[np.int32], most: int
+def parts_of_rows(
+    block: Block, rows: NDArray[np.int32], size: int, most: int
 ) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-    """Batches of about ``most`` parts: rows, begin and end of each part, each row's first part."""
+    """Batches of about ``most`` parts of at most ``size`` entries.
+
+    Yields
+    ------
+    some : slice
+        The batch's rows among ``rows``.
+    begins, ends : int64
+        Entries of each part.
+    first_parts : int64, shape (rows of the batch + 1,)
+    """
     counts = block.counts[rows]
     first = block.owner.indptr[block.rows.start + rows] - block.first
-    n_parts = -(-counts // HEAVY)
+    n_parts = -(-counts // size)
     batch = (np.cumsum(n_parts) - n_parts) // most
     for number in np.unique(batch):
         some = slice(*np.searchsorted(batch, [number, number + 1]))
         n = n_parts[some]
         first_parts = np.concatenate([[0], np.cumsum(n)])
         within = np.arange(first_parts[-1]) - np.repeat(first_parts[:-1], n)
-        begins = np.repeat(first[some], n) + HEAVY * within
-        ends = np.minimum(begins + HEAVY, np.repeat(first[some] + counts[some], n))
+        begins = np.repeat(first[some], n) + size * within
+        ends = np.minimum(begins + size, np.repeat(first[some] + counts[some], n))
         yield some, begins, ends, first_parts
 
 

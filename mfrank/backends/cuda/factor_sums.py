@@ -17,16 +17,31 @@ _BYTES_AT_ONCE = 1 << 28
 """Size of a copy of some rows; independent of free memory, so that runs sum the same parts."""
 
 
+_IN_GROUPS = 1 << 20
+"""Numbers in the groups' Gram matrices together."""
+
+
 def gram(
     device: Device, factors: Array, weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """F' diag(w) F and F' w by cuBLAS in float64, some rows at a time; returned on the host."""
-    k, on_device = factors.shape[1], device.asarray(weights, np.float64)
-    matrix, vector = device.xp.zeros((k, k)), device.xp.zeros(k)
+    """F' diag(w) F and F' w by cuBLAS in float64, some rows at a time; returned on the host.
+
+    The products are of many groups of rows at once: a single one, of two wide and short matrices,
+    would leave most of the device idle.
+    """
+    xp, k = device.xp, factors.shape[1]
+    weighted, n_groups = device.asarray(weights, np.float64)[:, None], max(1, _IN_GROUPS // k**2)
+    matrix, vector = xp.zeros((k, k)), xp.zeros(k)
     for rows in some_rows(factors, 16):
-        wide = factors[rows].astype(np.float64)
-        matrix += wide.T @ (on_device[rows, None] * wide)
-        vector += on_device[rows] @ wide
+        n = rows.stop - rows.start
+        height = -(-n // n_groups)
+        wide, scaled = (xp.zeros((n_groups * height, k)) for _ in range(2))
+        wide[:n] = factors[rows]
+        xp.multiply(weighted[rows], wide[:n], out=scaled[:n])
+        of_groups = (n_groups, height, k)
+        lying = wide.reshape(of_groups).transpose(0, 2, 1)
+        matrix += xp.matmul(lying, scaled.reshape(of_groups)).sum(axis=0)
+        vector += scaled.sum(axis=0)
     upper = np.triu(device.asnumpy(matrix))
     return upper + np.triu(upper, 1).T, device.asnumpy(vector)
 

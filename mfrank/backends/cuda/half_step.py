@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.device import Array, Grid
 from mfrank.backends.cuda.blocks import Block
-from mfrank.backends.cuda.exact import solve_dual, solve_heavy, solve_primal
-from mfrank.backends.cuda.plan import Group, exact_groups, plan, steps_worth
+from mfrank.backends.cuda.exact import solve_dual, solve_heavy, solve_primal, solve_short
+from mfrank.backends.cuda.iterations import iterate, iterate_long
+from mfrank.backends.cuda.plan import Group, exact_groups, plan
 from mfrank.backends.cuda.resident import resident_on
 from mfrank.backends.cuda.system import WARP, Results, System
 
@@ -45,24 +46,25 @@ class HalfStep:
     turn: Array | None = None
     first: int = 0
 
-    def solve(self, block: Block, out: Array, gain: Array) -> NDArray[np.uint8]:
+    def solve(self, block: Block, out: Array, gain: Array) -> NDArray[np.uint8] | None:
         """Solve the block's rows into ``out`` (R, K) and ``gain`` (R,).
 
-        Returns each row's status: 0, or 1 if the dtype is not precise enough.
+        Returns each row's status: 0, or 1 if the dtype is not precise enough; None if all are 0.
         """
         device, k = self.system.device, self.system.k
         results = out, gain, device.xp.empty(block.n_rows, np.uint8)
         groups = plan(block, k, self.options)
-        # Read the starts first: `out`, which may contain them, becomes the right-hand sides.
-        starts = {
-            group.way: self.system.starts(
-                self.start, block.rows.start - self.first + group.rows, self.turn
-            )
+        # Read the starts first: `out`, which may contain them, is overwritten.
+        starts = [
+            self.system.starts(self.start, block.rows.start - self.first, group.rows, self.turn)
+            if group.way in ("iterate", "long")
+            else None
             for group in groups
-            if group.way == "iterate"
-        }
-        for group in groups:
-            self._solve(block, group, results, starts.get(group.way))
+        ]
+        for group, start in zip(groups, starts, strict=True):
+            self._solve(block, group, results, start)
+        if not results[2].any():
+            return None
         status = device.asnumpy(results[2])
         unfinished = np.flatnonzero(status == _UNFINISHED).astype(np.int32)
         if len(unfinished):
@@ -75,17 +77,22 @@ class HalfStep:
         self, block: Block, group: Group, results: Results, starts: Array | None = None
     ) -> None:
         rows = resident_on(self.system.device).array(group.rows)
-        if group.way == "dual":
-            has_right = group.flat or self.system.has_vector
-            if has_right:
-                self._add_pulls(block, group, rows, results[0])
-            solve_dual(self.system, block, group, rows, results, has_right)
+        has_right = group.flat or self.system.has_vector
+        if group.way == "iterate":
+            iterate(self.system, block, group, rows, starts, self.options, results)
             return
-        self._add_pulls(block, group, rows, results[0])
-        if group.way == "diagonal":
+        if group.way == "long":
+            iterate_long(self.system, block, group, rows, starts, self.options, results)
+            return
+        if group.way == "short":
+            solve_short(self.system, block, group, rows, results, has_right)
+            return
+        if group.way != "dual" or has_right:
+            self._add_pulls(block, group, rows, results[0])
+        if group.way == "dual":
+            solve_dual(self.system, block, group, rows, results, has_right)
+        elif group.way == "diagonal":
             self._solve_diagonal(block, rows, results)
-        elif group.way == "iterate":
-            self._iterate(block, group, rows, starts, results)
         elif group.way == "primal":
             solve_primal(self.system, block, group, rows, results)
         else:
@@ -103,18 +110,3 @@ class HalfStep:
         system, grid = self.system, Grid(len(rows), 128, 8 * 128 // WARP)
         matrix = block.indptr, *system.diagonal(block), system.k, system.untouched
         system.launch("diagonal", "solve_diagonal", grid, (rows, *matrix, *results))
-
-    def _iterate(
-        self, block: Block, group: Group, rows: Array, starts: Array, results: Results
-    ) -> None:
-        system, options = self.system, self.options
-        to_tolerance = options.cg_tolerance is not None
-        steps = np.full(len(rows), options.cg_steps, dtype=np.int32)
-        if to_tolerance:
-            affordable = steps_worth(block.counts[group.rows], system.k)
-            steps = np.maximum(steps, affordable.astype(np.int32))
-        until = system.device.asarray(steps), options.residual(system.dtype), to_tolerance
-        vectors = system.bytes_of(*[system.k] * 6, 128, system.over_groups(128))
-        grid = Grid(len(rows), 128, vectors + 8 * 128 // WARP)
-        args = rows, *system.whole(block), starts, *until, *results
-        system.launch("iterate", "iterate", grid, args)

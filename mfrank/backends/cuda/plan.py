@@ -15,20 +15,26 @@ from mfrank.backends.cuda.blocks import Block
 if TYPE_CHECKING:
     from mfrank.backends.solve_options import SolveOptions
 
-__all__ = ["HEAVY", "Group", "Way", "exact_groups", "padded", "plan"]
+__all__ = ["HEAVY", "LONG", "Group", "Way", "exact_groups", "padded", "plan", "steps_worth"]
 
 Way = str
-"""``diagonal``, ``iterate``, ``dual``, ``primal`` or ``heavy``."""
+"""``diagonal``, ``short``, ``iterate``, ``long``, ``dual``, ``primal`` or ``heavy``."""
 
-HEAVY = 8192
+HEAVY = 1024
 """The matrix of a row with more entries is summed by many blocks, this many entries each."""
+
+LONG = 2048
+"""The products of an iterated row with more entries are summed by many blocks."""
+
+_SHORT = 32
+"""A row with at most so many entries is solved exactly by one warp, sooner than by iterations."""
 
 _SMALL, _LARGE = 32, 64
 """Tile sizes; a matrix that fits in a small tile is one small tile."""
 
-_CG_SLOWNESS = 4.0
+_CG_SLOWNESS = 2.0
 """Time of a multiply-add in conjugate gradients, which rereads a row's factors at each step,
-relative to one in the exact solution; measured on a CPU, not yet on a GPU."""
+relative to one in the exact solution."""
 
 
 class Group(NamedTuple):
@@ -40,7 +46,8 @@ class Group(NamedTuple):
     rows : int32
         Row numbers within the block.
     size : int
-        Rows of their padded matrices; 0 for ``diagonal`` and ``iterate``, which make none.
+        Rows of their padded matrices, of ``short`` rows 8, 16 or 32; of iterated rows an upper
+        bound of their entries, 64 times a power of 2; 0 for ``diagonal`` and ``long``.
     flat : bool
         Whether some of their entries may have a pull but no curvature.
     """
@@ -72,13 +79,15 @@ def plan(block: Block, k: int, options: SolveOptions) -> list[Group]:
 def _planned(block: Block, k: int, options: SolveOptions) -> list[Group]:
     diagonal = (block.kinds & 1) == 0  # no curvature: the matrix is diagonal
     iterated = ~diagonal & _iterated(block.counts, k, options)
-    groups = [("diagonal", diagonal), ("iterate", iterated)]
+    long = iterated & (block.counts > LONG)
+    groups = [("diagonal", diagonal), ("long", long)]
     found = [Group(way, _numbers(mask)) for way, mask in groups if mask.any()]
+    found += _by_size("iterate", block, _numbers(iterated & ~long), 64)
     return found + list(exact_groups(block, k, _numbers(~diagonal & ~iterated)))
 
 
 def exact_groups(block: Block, k: int, rows: NDArray[np.int32]) -> Iterator[Group]:
-    """Group rows that have curvature, to be solved exactly."""
+    """Group rows that have curvature, to be solved exactly; groups with the longest rows first."""
     counts, negative = block.counts[rows], (block.kinds[rows] & 2) != 0
     dual = (counts <= k) & ~negative
     for way, mask in (
@@ -86,12 +95,28 @@ def exact_groups(block: Block, k: int, rows: NDArray[np.int32]) -> Iterator[Grou
         ("primal", ~dual & (counts <= HEAVY)),
     ):
         if mask.any():
-            yield Group(way, rows[mask], padded(k))
-    sizes = np.where(counts <= _SMALL, 0, -(-counts // _LARGE))
-    for size in np.flatnonzero(np.bincount(sizes[dual]))[::-1]:
-        some = rows[dual & (sizes == size)]
-        flat = bool((block.kinds[some] & 4).any())
-        yield Group("dual", some, int(size) * _LARGE or _SMALL, flat)
+            yield Group(way, rows[mask][np.argsort(-counts[mask], kind="stable")], padded(k))
+    short = dual & (counts <= _SHORT)
+    sizes = -(-counts // _LARGE)
+    for size in np.flatnonzero(np.bincount(sizes[dual & ~short]))[::-1]:
+        some = rows[dual & ~short & (sizes == size)]
+        yield Group("dual", some, int(size) * _LARGE, _is_flat(block, some))
+    yield from _by_size("short", block, rows[short], 8)
+
+
+def _by_size(way: Way, block: Block, rows: NDArray[np.int32], least: int) -> list[Group]:
+    """Groups by the number of entries, rounded up to ``least`` times a power of 2."""
+    counts = np.maximum(block.counts[rows], 1)
+    doublings = np.ceil(np.log2(np.maximum(counts / least, 1))).astype(np.int64)
+    return [
+        Group(way, some, least << int(n), _is_flat(block, some))
+        for n in np.unique(doublings)[::-1]
+        for some in (rows[doublings == n],)
+    ]
+
+
+def _is_flat(block: Block, rows: NDArray[np.int32]) -> bool:
+    return bool((block.kinds[rows] & 4).any())
 
 
 def steps_worth(counts: NDArray[np.int64], k: int) -> NDArray[np.float64]:
@@ -105,7 +130,8 @@ def steps_worth(counts: NDArray[np.int64], k: int) -> NDArray[np.float64]:
 def _iterated(counts: NDArray[np.int64], k: int, options: SolveOptions) -> NDArray[np.bool_]:
     if options.solver != "auto":
         return np.full(len(counts), options.solver == "cg")
-    return np.asarray(options.cg_steps + 1 < steps_worth(counts, k))
+    worth_it = options.cg_steps + 1 < steps_worth(counts, k)
+    return np.asarray(worth_it & ((counts > _SHORT) | (counts > k)))
 
 
 def _numbers(mask: NDArray[np.bool_]) -> NDArray[np.int32]:

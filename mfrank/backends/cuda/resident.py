@@ -48,6 +48,7 @@ class Resident:
         self._rows = WeakKeyDictionary[CSR, Rows]()
         self._columns = WeakValueDictionary[int, Array]()
         self._problems = WeakKeyDictionary[RowProblem, PerRow]()
+        self._blocks = WeakKeyDictionary[RowProblem, dict[Any, Any]]()
         self._arrays: dict[int, tuple[weakref.ref[Any], Array]] = {}
 
     def rows(self, rows: CSR) -> Rows:
@@ -83,6 +84,10 @@ class Resident:
             kept = PerRow(*(self._device.asarray(array, np.float64) for array in arrays))
             self._problems[problem] = kept
         return kept
+
+    def blocks(self, problem: RowProblem) -> dict[Any, Any]:
+        """The problem's blocks that stay (:mod:`mfrank.backends.cuda.blocks`), to be added to."""
+        return self._blocks.setdefault(problem, {})
 
     def of_factors(self, factors: Any) -> Array:
         """Factors on the device; copies of read-only ones, such as a store's, stay."""

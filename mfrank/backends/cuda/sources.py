@@ -14,6 +14,7 @@ __all__ = ["Module", "modules"]
 
 _INCLUDE = re.compile(r'^#include "([a-z_.]+)"$', re.MULTILINE)
 _INCLUDES_TILES, _INCLUDES_FIXED = '#include "tile.cuh"', '#include "fixed.cuh"'
+_SHORT_ROWS = (8, 16, 32)
 _REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
@@ -28,7 +29,8 @@ class Module:
     real : str
         C++ type of the factors.
     tile : int
-        Rows and columns of the tile that a block of threads computes, 4 x 4 elements per thread.
+        Rows and columns of the tile that a block of threads computes, 4 x 4 elements per thread;
+        of ``short``, of the matrix that a warp solves.
     half : bool
         Whether fixed factors are float16.
     """
@@ -66,9 +68,15 @@ def modules() -> list[Module]:
         Module(name, real, tile, half)
         for name in names
         for real in _REALS.values()
-        for tile in ((32, 64) if _INCLUDES_TILES in _raw(f"{name}.cu") else (64,))
+        for tile in _tiles(name)
         for half in ((False, True) if _INCLUDES_FIXED in _raw(f"{name}.cu") else (False,))
     ]
+
+
+def _tiles(name: str) -> tuple[int, ...]:
+    if name == "short":
+        return _SHORT_ROWS
+    return (32, 64) if _INCLUDES_TILES in _raw(f"{name}.cu") else (64,)
 
 
 @cache

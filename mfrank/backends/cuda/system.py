@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.device import Array, Device, Grid
 from mfrank.backends.cuda.blocks import Block
 from mfrank.backends.cuda.fixed_factors import Fixed
+from mfrank.backends.cuda.resident import resident_on
 from mfrank.backends.cuda.sources import Module
 
 if TYPE_CHECKING:
@@ -108,15 +109,17 @@ class System:
         width = -(-self.k // WARP) * WARP if self.k < threads else threads
         return threads // width * self.k
 
-    def starts(self, start: Any, rows: NDArray[np.int32], turn: Array | None) -> Array:
-        """Rows of a host or device array, on the device, in the basis of ``fixed``.
+    def starts(self, start: Any, first: int, rows: NDArray[np.int32], turn: Array | None) -> Array:
+        """Rows ``first + rows`` of a host or device array, in the basis of ``fixed``.
 
         A row's bits must not depend on the rows computed with it, because devices and free memory
         decide how rows are divided. So this has its own kernel: cuBLAS may round by shape.
         """
-        if not self.device.holds(start):
-            start, rows = start[rows], np.arange(len(rows), dtype=np.int32)
-        start, at = self.device.asarray(start), self.device.asarray(rows, np.int64)
+        if self.device.holds(start):
+            at = resident_on(self.device).array(rows) + np.int64(first)
+        else:
+            start = self.device.asarray(start[first + rows])
+            at = self.device.xp.arange(len(rows))
         if turn is None:
             return start[at]
         turned = self.device.xp.empty((len(rows), self.k), self.dtype)

@@ -30,8 +30,9 @@ WORTH_A_DEVICE = 1 << 28
 """Gathered numbers per device (1 GiB in float32) from which copying the factors to another device
 pays off; not yet measured."""
 
-Solved = tuple[NDArray[np.float64], NDArray[np.int64]]
-"""Gains of some rows, and the row numbers among them that need more precision."""
+Solved = tuple[Array, NDArray[np.int64]]
+"""Gains of some rows, on the first device if the solutions are, else on the host; and the row
+numbers among them that need more precision."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +65,8 @@ def solve(devices: Sequence[Device], task: RowsTask, out: Any) -> Solved:
         ]
         gains, failed = zip(*(each.result() for each in begun), strict=True)
     devices[0].synchronize()  # threads may have streams of their own
-    return np.concatenate(gains), np.concatenate(failed)
+    whole = np.concatenate([_on_host(devices[0], each) for each in gains])
+    return whole, np.concatenate(failed)
 
 
 def _shares(rows: CSR, n: int) -> list[slice]:
@@ -76,7 +78,7 @@ def _shares(rows: CSR, n: int) -> list[slice]:
 
 
 def _solve_share(first: Device, device: Device, task: RowsTask, rows: slice, out: Any) -> Solved:
-    gain, failed = np.empty(rows.stop - rows.start), [np.empty(0, dtype=np.int64)]
+    gains, failed = [], [np.empty(0, dtype=np.int64)]
     with device.current():
         start = task.start[rows]
         if device is not first and first.holds(start):
@@ -93,15 +95,22 @@ def _solve_share(first: Device, device: Device, task: RowsTask, rows: slice, out
             solved = (
                 out[block.rows] if in_place else device.xp.empty((block.n_rows, k), system.dtype)
             )
-            gains = device.xp.empty(block.n_rows, np.float64)
-            status = step.solve(block, solved, gains)
+            gain = device.xp.empty(block.n_rows, np.float64)
+            status = step.solve(block, solved, gain)
             if not in_place:
                 _put(first, device, solved, out, block.rows)
-            gain[block.rows.start - rows.start : block.rows.stop - rows.start] = device.asnumpy(
-                gains
-            )
-            failed.append(block.rows.start + np.flatnonzero(status))
-    return gain, np.concatenate(failed)
+            gains.append(gain if in_place else device.asnumpy(gain))
+            if status is not None:
+                failed.append(block.rows.start + np.flatnonzero(status))
+        if not gains:
+            return np.empty(0), failed[0]
+        whole = gains[0] if len(gains) == 1 else np.concatenate(gains)
+        return whole, np.concatenate(failed)
+
+
+def _on_host(device: Device, gain: Array) -> NDArray[np.float64]:
+    on_host: NDArray[np.float64] = device.asnumpy(gain) if device.holds(gain) else gain
+    return on_host
 
 
 def _put(first: Device, device: Device, solved: Array, out: Any, rows: slice) -> None:

@@ -10,14 +10,16 @@ constexpr double MOST_GROWTH = sizeof(T) == 4 ? 2e3 : 1e12;
 
 constexpr int SOLVED = 0, IMPRECISE = 1, UNFINISHED = 2;
 
-// Entries of row r, which begin at indptr[r] - first.
 struct Entries {
+    // Those of row r, which begin at indptr[r] - first.
     __device__ Entries(const Int* indptr, Int first, const int* indices, const T* curvature,
-                       const T* pull, Int r) {
-        const Int begin = indptr[r] - first;
-        n = indptr[r + 1] - indptr[r];
-        columns = indices + begin, this->curvature = curvature + begin, this->pull = pull + begin;
-    }
+                       const T* pull, Int r)
+        : Entries(indptr[r] - first, indptr[r + 1] - first, indices, curvature, pull) {}
+
+    __device__ Entries(Int begin, Int end, const int* indices, const T* curvature, const T* pull)
+        : n(end - begin), columns(indices + begin), curvature(curvature + begin),
+          pull(pull + begin) {}
+
     Int n;
     const int* columns;
     const T *curvature, *pull;

@@ -1,0 +1,96 @@
+// Products with the observed part of a row's matrix, from fixed factors staged in shared memory.
+
+struct Staged {
+    // `most` entries are staged at a time.
+    __device__ Staged(Int& bytes, const F* fixed, Int k, int most)
+        : fixed(fixed), k(k), line((k + 3) / 4 % 2 ? (k + 3) / 4 * 4 : (k + 3) / 4 * 4 + 4),
+          most(most), in_quads(is_in_quads(fixed, k)) {
+        rows = shared_array<T>(bytes, most * line);
+        projections = shared_array<T>(bytes, most);
+        padded = shared_array<T>(bytes, line);
+        images = shared_array<T>(bytes, Columns(k).groups * k);
+        pulls = shared_array<T>(bytes, Columns(k).groups * k);
+    }
+
+    // Sums over a row's entries, by groups of threads (gather.cuh): in `images` of c_e f_e f_e' x
+    // and, if `with_pulls`, in `pulls` of d_e f_e. All threads must call it. Entries that
+    // `are_staged` already are not read again.
+    __device__ void add(const Entries& row, const T* x, bool with_pulls, bool are_staged) const {
+        const Columns at(k);
+        __syncthreads();
+        for (Int j = threadIdx.x; j < at.groups * k; j += blockDim.x) {
+            images[j] = 0;
+            if (with_pulls) pulls[j] = 0;
+        }
+        for (Int j = threadIdx.x; j < line; j += blockDim.x) padded[j] = j < k ? x[j] : T(0);
+        for (Int begin = 0; begin < row.n; begin += most) {
+            const int n = row.n - begin < most ? int(row.n - begin) : most;
+            __syncthreads();
+            if (!are_staged) {
+                stage(row.columns + begin, n);
+                __syncthreads();
+            }
+            project(row.curvature + begin, n);
+            __syncthreads();
+            for (Int j = at.column; at.group < at.groups && j < k; j += at.width) {
+                T sum = 0, pulled = 0;
+#pragma unroll 4
+                for (int e = at.group; e < n; e += at.groups) {
+                    const T factor = rows[e * line + j];
+                    sum += projections[e] * factor;
+                    if (with_pulls) pulled += row.pull[begin + e] * factor;
+                }
+                images[at.group * k + j] += sum;
+                if (with_pulls) pulls[at.group * k + j] += pulled;
+            }
+        }
+        __syncthreads();
+    }
+
+    const F* fixed;
+    Int k;
+    Int line;  // Stride of `rows`, an odd number of quads, so that 8 rows' quads differ in banks.
+    int most;
+    bool in_quads;
+    T *rows, *projections, *padded, *images, *pulls;
+
+private:
+    __device__ void stage(const int* columns, int n) const {
+        constexpr int EACH = 4;  // loads under way at a time
+        const int quads = int((k + 3) / 4), all = n * quads, threads = int(blockDim.x);
+        for (int some = int(threadIdx.x); some < all; some += EACH * threads) {
+            Quad loaded[EACH];
+#pragma unroll
+            for (int s = 0; s < EACH; ++s) {
+                const int at = some + s * threads, e = at / quads, j = at % quads * 4;
+                if (at < all)
+                    loaded[s] = load_quad(fixed + Int(columns[e]) * k + j, k - j, in_quads);
+            }
+#pragma unroll
+            for (int s = 0; s < EACH; ++s) {
+                const int at = some + s * threads, e = at / quads, j = at % quads * 4;
+                if (at < all) *reinterpret_cast<Quad*>(rows + e * line + j) = loaded[s];
+            }
+        }
+    }
+
+    // projections[e] := c_e f_e' x, by as many adjacent threads for each entry as there are for all.
+    __device__ void project(const T* curvature, int n) const {
+        int each = 1;
+        while (each < 8 && 2 * each * n <= int(blockDim.x)) each *= 2;
+        const int quads = int((k + 3) / 4), part = int(threadIdx.x) % each;
+        for (int begin = 0; begin < n; begin += int(blockDim.x) / each) {
+            const int e = begin + int(threadIdx.x) / each;
+            T sum = 0;
+            for (int g = part; e < n && g < quads; g += each) {
+                const Quad f = *reinterpret_cast<const Quad*>(rows + e * line + 4 * g);
+                const Quad v = *reinterpret_cast<const Quad*>(padded + 4 * g);
+#pragma unroll
+                for (int q = 0; q < 4; ++q) sum += f.v[q] * v.v[q];
+            }
+            for (int lane = each / 2; lane > 0; lane /= 2)
+                sum += __shfl_xor_sync(ALL_LANES, sum, lane);
+            if (e < n && part == 0) projections[e] = curvature[e] * sum;
+        }
+    }
+};
