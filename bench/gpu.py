@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 from gpu_peers import implicit_gpu
+from harness.drawn import drawn
 from harness.floor import Machine, Work
 from harness.records import line, parser, save
 from harness.subjects import interactions
@@ -69,7 +70,7 @@ def main() -> None:
 
     machine, rows = measured_machine(), []
     for name in args.data:
-        data = mfrank.synthetic(*SHAPES[name]) if name in SHAPES else interactions(name)
+        data = drawn(*SHAPES[name]) if name in SHAPES else interactions(name)
         for factors in args.factors:
             least = machine.floor(Work.of_epoch(data.counts, factors))["seconds"]
             for contender in filter(_is_there, args.contenders):

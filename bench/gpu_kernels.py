@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import Any
 
 from gpu import OBJECTIVE, SHAPES
+from harness.drawn import drawn
 from harness.records import line, parser, save
 from harness.subjects import interactions
 
@@ -41,7 +42,7 @@ def main() -> None:
         sys.exit(f"no GPU to measure: {reason}")
     rows: list[dict[str, Any]] = []
     for name in args.data:
-        data = mfrank.synthetic(*SHAPES[name]) if name in SHAPES else interactions(name)
+        data = drawn(*SHAPES[name]) if name in SHAPES else interactions(name)
         for factors in args.factors:
             for solver in args.solver:
                 for part, seconds in parts(data, factors, solver, args).items():

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,6 @@ from mfrank.store.step import Step
 __all__ = ["HalfSteps", "als", "refuse_dislikes"]
 
 _ROWS_AT_ONCE = 1024
-_ROWS_AT_ONCE_ON_GPU = 1 << 16  # few enough for a copy
 
 
 def refuse_dislikes(objective: QuadraticObjective, values: NDArray[np.floating]) -> None:
@@ -135,7 +135,10 @@ class HalfSteps:
         observed = self.backend.observed_value(
             users, user_factors, item_factors, self.options.n_threads
         )
-        ridge = _ridge(users, user_factors) + _ridge(items, item_factors)
+        ridge = sum(
+            float(_ridge(beside(problem.ridge, factors), factors))
+            for problem, factors in ((users, user_factors), (items, item_factors))
+        )
         constant = self.objective.target**2 * users.weight.sum() * items.weight.sum()
         return float(constant + background - interaction + observed + ridge)
 
@@ -186,6 +189,7 @@ def als(
     constant = _constant(half_steps.objective, users, items) if track_objective else 0.0
     user_factors, item_factors = map(half_steps.backend.place, (user_factors, item_factors))
     momentum = Momentum(half_steps.backend, half_steps.options.n_threads)
+    ridge = beside(items.ridge, item_factors)
     half_steps.solve_users(users, item_factors, user_factors)
     if new:
         threads = half_steps.options.n_threads
@@ -198,7 +202,7 @@ def als(
             gain, basis = half_steps.solve_users(users, item_factors, user_factors)
             momentum.turned(basis)
             # The user step returns how far it lowered the objective: no pass over the data.
-            value = float(_ridge(items, item_factors) - gain.sum())  # without the constant
+            value = float(_ridge(ridge, item_factors) - gain.sum())  # without the constant
             if momentum.is_lower(value):
                 break
             item_factors = momentum.plain()
@@ -213,13 +217,14 @@ def _constant(objective: QuadraticObjective, users: RowProblem, items: RowProble
     return float(cells + objective.target**2 * users.weight.sum() * items.weight.sum())
 
 
-def _ridge(problem: RowProblem, factors: Factors) -> float:
+def _ridge(ridge: Vector, factors: Any) -> Any:
     """Sum ridge_r |f_r|^2 over the rows r, in blocks that fit in a processor's cache."""
-    total, ridge = 0.0, beside(problem.ridge, factors)
-    at_once = _ROWS_AT_ONCE if isinstance(factors, np.ndarray) else _ROWS_AT_ONCE_ON_GPU
-    for begin in range(0, len(factors), at_once):
-        rows = slice(begin, begin + at_once)
+    if not isinstance(factors, np.ndarray):  # many calls would cost more than a copy
+        return (ridge * (factors * factors).sum(axis=1)).sum()
+    total = 0.0
+    for begin in range(0, len(factors), _ROWS_AT_ONCE):
+        rows = slice(begin, begin + _ROWS_AT_ONCE)
         # Not a product of BLAS, whose threads go on spinning beside the next half-step.
         squares = np.einsum("rk,rk->r", factors[rows], factors[rows])
-        total += (ridge[rows] * squares).sum()
-    return float(total)
+        total += float((ridge[rows] * squares).sum())
+    return total

@@ -58,7 +58,7 @@ def place(factors: Factors) -> Factors:
 
 
 def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
-    """F' diag(weights) F and F' weights, by cuBLAS in float64."""
+    """F' diag(weights) F and F' weights, in float64."""
     return Gram(*factor_sums.gram(gpu.device(), _resident().of_factors(factors), weights))
 
 
@@ -67,8 +67,8 @@ def eigh(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.f
     if len(matrix) <= _SMALL_MATRIX:
         return symmetric.eigh(matrix)
     device = gpu.device()
-    values, vectors = device.xp.linalg.eigh(device.asarray(matrix))
-    return device.asnumpy(values), np.ascontiguousarray(device.asnumpy(vectors))
+    values, vectors = map(device.asnumpy, device.xp.linalg.eigh(device.asarray(matrix)))
+    return values, np.ascontiguousarray(vectors)
 
 
 def rotate(

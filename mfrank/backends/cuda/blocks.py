@@ -87,8 +87,8 @@ def blocks(
 
     Each row needs memory for ``width`` more numbers of ``dtype``. Fixed factors are ``scale`` times
     the values that kernels read. Entries that do not stay on the device are streamed: those of the
-    next block are copied while the kernels of this one run. A block that is all of the rows stays on
-    the device for later calls where it is small.
+    next block are copied while the kernels of this one run. A block that is all of the rows, and
+    small, stays on the device for later calls.
     """
     rows = problem.rows
     entries, numbers = _Entries(device, rows, resident.rows(rows)), resident.per_row(problem)

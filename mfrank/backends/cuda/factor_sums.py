@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.device import Array, Device
+from mfrank.arrays.device import Array, Device, Grid
 from mfrank.backends.cuda.blocks import blocks, warps
 from mfrank.backends.cuda.resident import Resident
 from mfrank.backends.cuda.sources import Module
@@ -17,33 +17,33 @@ _BYTES_AT_ONCE = 1 << 28
 """Size of a copy of some rows; independent of free memory, so that runs sum the same parts."""
 
 
-_IN_GROUPS = 1 << 20
-"""Numbers in the groups' Gram matrices together."""
+_TILE, _MOST_BLOCKS, _LEAST_ROWS = 64, 512, 128
+"""Of the Gram matrix: side of a tile, number of blocks (about), and rows of a block (at least). All
+follow from the table's shape, so that every device sums in the same order."""
 
 
 def gram(
     device: Device, factors: Array, weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """F' diag(w) F and F' w by cuBLAS in float64, some rows at a time; returned on the host.
-
-    The products are of many groups of rows at once: a single one, of two wide and short matrices,
-    would leave most of the device idle.
-    """
-    xp, k = device.xp, factors.shape[1]
-    weighted, n_groups = device.asarray(weights, np.float64)[:, None], max(1, _IN_GROUPS // k**2)
-    matrix, vector = xp.zeros((k, k)), xp.zeros(k)
-    for rows in some_rows(factors, 16):
-        n = rows.stop - rows.start
-        height = -(-n // n_groups)
-        wide, scaled = (xp.zeros((n_groups * height, k)) for _ in range(2))
-        wide[:n] = factors[rows]
-        xp.multiply(weighted[rows], wide[:n], out=scaled[:n])
-        of_groups = (n_groups, height, k)
-        lying = wide.reshape(of_groups).transpose(0, 2, 1)
-        matrix += xp.matmul(lying, scaled.reshape(of_groups)).sum(axis=0)
-        vector += scaled.sum(axis=0)
-    upper = np.triu(device.asnumpy(matrix))
-    return upper + np.triu(upper, 1).T, device.asnumpy(vector)
+    """F' diag(w) F and F' w in float64; returned on the host."""
+    xp, (n, k) = device.xp, factors.shape
+    if n == 0:
+        return np.zeros((k, k)), np.zeros(k)
+    side = -(-k // _TILE)
+    n_tiles = side * (side + 1) // 2
+    height = max(_LEAST_ROWS, -(-n // max(1, _MOST_BLOCKS // n_tiles)))
+    n_parts = -(-n // height)
+    tiles, vectors = xp.empty((n_parts, n_tiles, _TILE**2)), xp.empty((n_parts, k))
+    module, threads = Module.of("gram", np.float64, _TILE), (_TILE // 4) ** 2
+    kernel = "sum_floats" if factors.dtype == np.float32 else "sum_doubles"
+    grid = Grid((n_parts, n_tiles), threads, 2 * 16 * (_TILE + 4) * 8)
+    args = factors, device.asarray(weights, np.float64), n, k, height, tiles, vectors
+    device.launch(module, kernel, grid, args)
+    sums = xp.empty((k + 1, k))
+    every = Grid(-(-(k + 1) * k // 128), 128)
+    device.launch(module, "add_parts", every, (tiles, vectors, n_parts, n_tiles, k, sums))
+    found = device.asnumpy(sums)
+    return found[:k], found[k]
 
 
 def rotate(
