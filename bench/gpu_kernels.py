@@ -79,7 +79,7 @@ def _note(
     seconds: dict[str, float], epochs: list[float], epoch: int, took: float, _: float | None
 ) -> None:
     epochs.append(took)
-    if epoch == 1:  # which has the start
+    if epoch == 0:  # which has the start
         seconds.clear()
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -27,6 +28,7 @@ from mfrank.als.momentum import Momentum
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.placement import beside, empty_beside
+from mfrank.arrays.read_only import read_only
 from mfrank.backends import Backend, Factors
 from mfrank.backends.row_problem import Gram, RowProblem, Vector
 from mfrank.backends.solve_options import SolveOptions
@@ -48,7 +50,7 @@ def refuse_dislikes(objective: QuadraticObjective, values: NDArray[np.floating])
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class HalfSteps:
     """The two half-steps of an objective on a backend, for fits and fold-ins.
 
@@ -68,13 +70,11 @@ class HalfSteps:
 
     def item_gram(self, item_factors: Factors) -> Gram:
         """Return G = Q' W Q and m = Q' w."""
-        weights = self.objective.item_weights(self.counts.items, self.counts)
-        return self.backend.gram(item_factors, weights, self.options.n_threads)
+        return self.backend.gram(item_factors, self._item_weights, self.options.n_threads)
 
     def user_gram(self, user_factors: Factors) -> Gram:
         """Return H = P' A P and h = P' a."""
-        weights = self.objective.user_weights(self.counts.users, len(self.counts.items))
-        return self.backend.gram(user_factors, weights, self.options.n_threads)
+        return self.backend.gram(user_factors, self._user_weights, self.options.n_threads)
 
     def users_basis(self, item_factors: Factors) -> Eigenbasis:
         """Diagonalize the matrix and vector that users' systems share: G - kappa m m' and z m."""
@@ -145,6 +145,16 @@ class HalfSteps:
     @property
     def _kappa(self) -> float:
         return self.objective.interaction(len(self.counts.items))
+
+    # Read-only, which lets a GPU keep its copies.
+
+    @cached_property
+    def _item_weights(self) -> Vector:
+        return read_only(self.objective.item_weights(self.counts.items, self.counts))
+
+    @cached_property
+    def _user_weights(self) -> Vector:
+        return read_only(self.objective.user_weights(self.counts.users, len(self.counts.items)))
 
 
 def als(

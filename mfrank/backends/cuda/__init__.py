@@ -59,7 +59,9 @@ def place(factors: Factors) -> Factors:
 
 def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> Gram:
     """F' diag(weights) F and F' weights, in float64."""
-    return Gram(*factor_sums.gram(gpu.device(), _resident().of_factors(factors), weights))
+    resident = _resident()
+    placed = resident.of_factors(factors), resident.of_factors(weights)
+    return Gram(*factor_sums.gram(gpu.device(), *placed))
 
 
 def eigh(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -107,6 +109,7 @@ def solve_rows(
     if options.gather_dtype == "float16":
         read = Fixed.in_float16(device, factors)
     begin = out if start is None else start
+    gain: NDArray[np.float64]
     gain, failed = solve(gpu.devices(), RowsTask(problem, read, shared, options, begin, turn), out)
     if len(failed):
         part, columns = problem.part(failed)

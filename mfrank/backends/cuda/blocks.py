@@ -36,6 +36,8 @@ class Block:
         All rows of the problem.
     rows : slice
         The block's rows of ``owner``.
+    counts : int64, shape (R,), on the host
+        Entries of each row.
     indptr, indices, first
         Row r has the entries ``indptr[r] - first`` up to ``indptr[r + 1] - first``.
     curvature, pull : shape (nnz,)
@@ -49,6 +51,7 @@ class Block:
 
     owner: CSR
     rows: slice
+    counts: NDArray[np.int64]
     indptr: Array
     indices: Array
     first: int
@@ -62,11 +65,6 @@ class Block:
     def n_rows(self) -> int:
         """R."""
         return int(self.rows.stop - self.rows.start)
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """Entries of each row, int64, shape (R,), on the host."""
-        return np.diff(self.owner.indptr[self.rows.start : self.rows.stop + 1])
 
 
 def warps(n_rows: int) -> Grid:
@@ -196,6 +194,7 @@ def _block(
     return Block(
         problem.rows,
         rows,
+        np.diff(problem.rows.indptr[rows.start : rows.stop + 1]),
         begins,
         columns,
         first,

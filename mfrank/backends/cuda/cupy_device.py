@@ -125,7 +125,9 @@ class CupyDevice:
         if grid.shared > _STATIC_SHARED:
             function.max_dynamic_shared_size_bytes = grid.shared
         blocks = grid.blocks if isinstance(grid.blocks, tuple) else (grid.blocks,)
-        function(blocks, (grid.threads,), tuple(map(_argument, args)), shared_mem=grid.shared)
+        # CuPy takes int as long long and float as double, but bool as bool.
+        given = tuple([_ARGUMENTS.get(type(one), _itself)(one) for one in args])
+        function(blocks, (grid.threads,), given, shared_mem=grid.shared)
 
     def current(self) -> AbstractContextManager[Any]:
         """See the protocol."""
@@ -145,15 +147,19 @@ class CupyDevice:
         return min(free, limit - int(pool.used_bytes())) if limit else free
 
 
-def _argument(value: Any) -> Any:
-    """Convert a Python scalar to the type of the kernel's parameter."""
-    if value is None:
-        return np.uintp(0)
-    if isinstance(value, bool | int | np.integer):
-        return np.int64(value)
-    if isinstance(value, float | np.floating):
-        return np.float64(value)
+def _itself(value: Any) -> Any:
     return value
+
+
+_ARGUMENTS: dict[type, Callable[[Any], Any]] = {
+    type(None): lambda _: np.uintp(0),
+    bool: np.int64,
+    np.bool_: np.int64,
+    int: np.int64,
+    np.int32: np.int64,
+    float: np.float64,
+    np.float32: np.float64,
+}
 
 
 @cache

@@ -23,7 +23,7 @@ follow from the table's shape, so that every device sums in the same order."""
 
 
 def gram(
-    device: Device, factors: Array, weights: NDArray[np.float64]
+    device: Device, factors: Array, weights: Array
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """F' diag(w) F and F' w in float64; returned on the host."""
     xp, (n, k) = device.xp, factors.shape
@@ -37,7 +37,7 @@ def gram(
     module, threads = Module.of("gram", np.float64, _TILE), (_TILE // 4) ** 2
     kernel = "sum_floats" if factors.dtype == np.float32 else "sum_doubles"
     grid = Grid((n_parts, n_tiles), threads, 2 * 16 * (_TILE + 4) * 8)
-    args = factors, device.asarray(weights, np.float64), n, k, height, tiles, vectors
+    args = factors, weights, n, k, height, tiles, vectors
     device.launch(module, kernel, grid, args)
     sums = xp.empty((k + 1, k))
     every = Grid(-(-(k + 1) * k // 128), 128)

@@ -53,16 +53,13 @@ class HalfStep:
         """
         device, k = self.system.device, self.system.k
         results = out, gain, device.xp.empty(block.n_rows, np.uint8)
-        groups = plan(block, k, self.options)
+        groups, iterated = plan(block, k, self.options)
         # Read the starts first: `out`, which may contain them, is overwritten.
-        starts = [
-            self.system.starts(self.start, block.rows.start - self.first, group.rows, self.turn)
-            if group.way in ("iterate", "long")
-            else None
-            for group in groups
-        ]
-        for group, start in zip(groups, starts, strict=True):
-            self._solve(block, group, results, start)
+        starts, n_begun = self._starts(block, iterated), 0
+        for group in groups:
+            some = None if starts is None else starts[n_begun : n_begun + len(group.rows)]
+            self._solve(block, group, results, some)
+            n_begun += len(group.rows)
         if not results[2].any():
             return None
         status = device.asnumpy(results[2])
@@ -72,6 +69,10 @@ class HalfStep:
                 self._solve(block, group, results)
             status = device.asnumpy(results[2])
         return status
+
+    def _starts(self, block: Block, rows: NDArray[np.int32]) -> Array | None:
+        first = block.rows.start - self.first
+        return self.system.starts(self.start, first, rows, self.turn) if len(rows) else None
 
     def _solve(
         self, block: Block, group: Group, results: Results, starts: Array | None = None

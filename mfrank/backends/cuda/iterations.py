@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["iterate", "iterate_long"]
 
 _STAGED = 64 << 10  # bytes of a row's factors in shared memory: three blocks share a processor
-_FEW_BYTES = 48 << 10  # from which on a block has more threads, since fewer blocks fit
+_THREADS = ((48 << 10, 128), (112 << 10, 256))  # of blocks that stage at most so many bytes
+_MOST_THREADS = 512
 _PART = 512  # entries of a part of a long row
 _PART_OF_FREE = 0.125  # fraction of free memory for the sums of parts
 _VECTORS = 4  # of K numbers, of an iteration (kernels/iterate.cu)
@@ -86,11 +87,12 @@ def _staged(system: System, n: int) -> tuple[int, int, int]:
     """How many of ``n`` entries to stage at a time, threads, and bytes (kernels/staged.cuh)."""
     quads = -(-system.k // 4)
     line = 4 * (quads if quads % 2 else quads + 1)
-    sums = [max(map(system.over_groups, (128, 256)))] * 2
-    vectors = system.bytes_of(line, *sums, *[system.k] * _VECTORS) + 8 * 256 // WARP
+    sums = [system.over_groups(_MOST_THREADS)] * 2  # no fewer threads sum more
+    vectors = system.bytes_of(line, *sums, *[system.k] * _VECTORS) + 8 * _MOST_THREADS // WARP
     budget = min(_STAGED, system.device.shared_bytes - vectors - system.bytes_of(n))
     most = max(1, min(n, budget // (line * system.dtype.itemsize)))
-    threads = 128 if most * line * system.dtype.itemsize <= _FEW_BYTES else 256
+    n_bytes = most * line * system.dtype.itemsize
+    threads = next((n for least, n in _THREADS if n_bytes <= least), _MOST_THREADS)
     sums = [system.over_groups(threads)] * 2
     return most, threads, system.bytes_of(most * line, most, line, *sums)
 

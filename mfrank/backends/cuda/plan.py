@@ -46,8 +46,8 @@ class Group(NamedTuple):
     rows : int32
         Row numbers within the block.
     size : int
-        Rows of their padded matrices, of ``short`` rows 8, 16 or 32; of iterated rows an upper
-        bound of their entries, 64 times a power of 2; 0 for ``diagonal`` and ``long``.
+        Rows of their padded matrices, of ``short`` rows 8, 16 or 32; of iterated rows the entries
+        to stage at a time, 64, 128 or 256; 0 for ``diagonal`` and ``long``.
     flat : bool
         Whether some of their entries may have a pull but no curvature.
     """
@@ -58,7 +58,14 @@ class Group(NamedTuple):
     flat: bool = True
 
 
-_plans: WeakKeyDictionary[CSR, dict[Any, tuple[NDArray[np.uint8], list[Group]]]]
+class Plan(NamedTuple):
+    """The groups of a block, and the rows of those that iterate, one group after the other."""
+
+    groups: list[Group]
+    iterated: NDArray[np.int32]
+
+
+_plans: WeakKeyDictionary[CSR, dict[Any, tuple[NDArray[np.uint8], Plan]]]
 _plans = WeakKeyDictionary()
 
 
@@ -67,23 +74,26 @@ def padded(n: int) -> int:
     return _SMALL if n <= _SMALL else -(-n // _LARGE) * _LARGE
 
 
-def plan(block: Block, k: int, options: SolveOptions) -> list[Group]:
-    """Put every row of the block in one group; the list is cached for later epochs."""
+def plan(block: Block, k: int, options: SolveOptions) -> Plan:
+    """Put every row of the block in one group; the plan is cached for later epochs."""
     key = block.rows.start, block.rows.stop, k, options.solver, options.cg_steps
     known = _plans.setdefault(block.owner, {})
-    if key not in known or not np.array_equal(known[key][0], block.kinds):
+    kinds = known[key][0] if key in known else None
+    if kinds is not block.kinds and (kinds is None or not np.array_equal(kinds, block.kinds)):
         known[key] = block.kinds, _planned(block, k, options)
     return known[key][1]
 
 
-def _planned(block: Block, k: int, options: SolveOptions) -> list[Group]:
+def _planned(block: Block, k: int, options: SolveOptions) -> Plan:
     diagonal = (block.kinds & 1) == 0  # no curvature: the matrix is diagonal
     iterated = ~diagonal & _iterated(block.counts, k, options)
     long = iterated & (block.counts > LONG)
-    groups = [("diagonal", diagonal), ("long", long)]
-    found = [Group(way, _numbers(mask)) for way, mask in groups if mask.any()]
-    found += _by_size("iterate", block, _numbers(iterated & ~long), 64)
-    return found + list(exact_groups(block, k, _numbers(~diagonal & ~iterated)))
+    iterating = [Group("long", _numbers(long))] if long.any() else []
+    iterating += _by_size("iterate", block, _numbers(iterated & ~long), 64, 256)
+    others = [Group("diagonal", _numbers(diagonal))] if diagonal.any() else []
+    others += exact_groups(block, k, _numbers(~diagonal & ~iterated))
+    none = np.empty(0, np.int32)
+    return Plan(iterating + others, np.concatenate([none, *(group.rows for group in iterating)]))
 
 
 def exact_groups(block: Block, k: int, rows: NDArray[np.int32]) -> Iterator[Group]:
@@ -101,18 +111,22 @@ def exact_groups(block: Block, k: int, rows: NDArray[np.int32]) -> Iterator[Grou
     for size in np.flatnonzero(np.bincount(sizes[dual & ~short]))[::-1]:
         some = rows[dual & ~short & (sizes == size)]
         yield Group("dual", some, int(size) * _LARGE, _is_flat(block, some))
-    yield from _by_size("short", block, rows[short], 8)
+    yield from _by_size("short", block, rows[short], 8, _SHORT)
 
 
-def _by_size(way: Way, block: Block, rows: NDArray[np.int32], least: int) -> list[Group]:
-    """Groups by the number of entries, rounded up to ``least`` times a power of 2."""
-    counts = np.maximum(block.counts[rows], 1)
-    doublings = np.ceil(np.log2(np.maximum(counts / least, 1))).astype(np.int64)
-    return [
-        Group(way, some, least << int(n), _is_flat(block, some))
-        for n in np.unique(doublings)[::-1]
-        for some in (rows[doublings == n],)
-    ]
+def _by_size(
+    way: Way, block: Block, rows: NDArray[np.int32], least: int, most: int
+) -> Iterator[Group]:
+    """Groups by entries, rounded up to ``least``, twice as many and so on; the longest first."""
+    rows = rows[np.argsort(-block.counts[rows], kind="stable")]
+    counts = block.counts[rows]
+    size = most
+    while size >= least:
+        fits = counts <= size if size < most else np.ones(len(rows), np.bool_)
+        some = rows[fits & ((counts > size // 2) | (size == least))]
+        if len(some):
+            yield Group(way, some, size, _is_flat(block, some))
+        size //= 2
 
 
 def _is_flat(block: Block, rows: NDArray[np.int32]) -> bool:

@@ -57,21 +57,25 @@ struct Staged {
 private:
     __device__ void stage(const int* columns, int n) const {
         constexpr int EACH = 4;  // loads under way at a time
-        const int quads = int((k + 3) / 4), all = n * quads, threads = int(blockDim.x);
-        for (int some = int(threadIdx.x); some < all; some += EACH * threads) {
-            Quad loaded[EACH];
+        const int quads = int((k + 3) / 4);
+        int lanes = 1;  // adjacent threads for an entry
+        while (lanes < WARP && lanes < quads) lanes *= 2;
+        const int first = int(threadIdx.x) / lanes, step = int(blockDim.x) / lanes;
+        for (int j = int(threadIdx.x) % lanes * 4; j < 4 * quads; j += 4 * lanes)
+            for (int some = first; some < n; some += EACH * step) {
+                Quad loaded[EACH];
 #pragma unroll
-            for (int s = 0; s < EACH; ++s) {
-                const int at = some + s * threads, e = at / quads, j = at % quads * 4;
-                if (at < all)
-                    loaded[s] = load_quad(fixed + Int(columns[e]) * k + j, k - j, in_quads);
-            }
+                for (int s = 0; s < EACH; ++s) {
+                    const int e = some + s * step;
+                    if (e < n)
+                        loaded[s] = load_quad(fixed + Int(columns[e]) * k + j, k - j, in_quads);
+                }
 #pragma unroll
-            for (int s = 0; s < EACH; ++s) {
-                const int at = some + s * threads, e = at / quads, j = at % quads * 4;
-                if (at < all) *reinterpret_cast<Quad*>(rows + e * line + j) = loaded[s];
+                for (int s = 0; s < EACH; ++s) {
+                    const int e = some + s * step;
+                    if (e < n) *reinterpret_cast<Quad*>(rows + e * line + j) = loaded[s];
+                }
             }
-        }
     }
 
     // projections[e] := c_e f_e' x, by as many adjacent threads for each entry as there are for all.
