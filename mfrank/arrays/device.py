@@ -71,6 +71,9 @@ class Device(Protocol):
         null pointer).
         """
 
+    def multiply_halves(self, left: Array, right: Array, out: Array) -> None:
+        """``out[:] = left @ right.T``, all float16; sums are float32, and rounded once."""
+
     def current(self) -> AbstractContextManager[Any]:
         """Context manager that makes this device the current one of the thread."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -215,6 +215,33 @@ def test_more_shared_memory_is_asked_for(notes: list[Any]) -> None:
         device.launch(module, "select_best", Grid(1, 256, 1 << 20), [])
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_sums_of_halves_are_rounded_once(
+    notes: list[Any], monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """By a mode of cuBLAS that others who use its handle do not find."""
+
+    def matmul(*_: Any, out: Any) -> None:
+        notes.append("matmul")
+        if fails:
+            raise MemoryError
+
+    blas = SimpleNamespace(
+        getMathMode=lambda handle: 7, setMathMode=lambda *given: notes.append(given)
+    )
+    stand_in = cupy_device.cp
+    monkeypatch.setattr(stand_in, "matmul", matmul, raising=False)
+    monkeypatch.setattr(stand_in.cuda, "cublas", blas, raising=False)
+    handles = SimpleNamespace(get_cublas_handle=lambda: "handle")
+    monkeypatch.setattr(stand_in.cuda, "device", handles, raising=False)
+    device, halves = cupy_device.CupyDevice(0), np.ones((2, 2), np.float16)
+    notes.clear()
+    with pytest.raises(MemoryError) if fails else nullcontext():
+        device.multiply_halves(halves, halves, halves)
+    disallow_reduced_precision_reduction = 16
+    assert notes == [("handle", disallow_reduced_precision_reduction), "matmul", ("handle", 7)]
+
+
 def test_free_memory_is_what_the_pool_may_still_take(notes: list[Any]) -> None:
     device, pool = cupy_device.CupyDevice(0), cupy_device.cp.pool
     assert device.free_bytes() == 130
@@ -251,6 +278,8 @@ def test_cupy_has_what_is_asked_of_it() -> None:
         (cupy.cuda.Event, ("synchronize",)),
         (cupy.cuda.Device, ("attributes", "synchronize", "id")),
         (cupy.cuda.MemoryPool, ("free_bytes", "used_bytes", "get_limit")),
+        (cupy.cuda.cublas, ("getMathMode", "setMathMode")),
+        (cupy.cuda.device, ("get_cublas_handle",)),
         (cupy.cuda.runtime, ("memGetInfo", "getDeviceCount")),
         (cupy.cuda.runtime, ("cudaDevAttrMaxSharedMemoryPerBlockOptin",)),
         (cupy.RawKernel, ("max_dynamic_shared_size_bytes",)),

@@ -236,5 +236,18 @@ inline float half_to_float(unsigned short bits) {
     return bits & 0x8000 ? -value : value;
 }
 
+// Rounds to nearest, ties to even.
+inline unsigned short float_to_half(float value) {
+    const unsigned short sign = std::signbit(value) ? 0x8000 : 0;
+    const float size = std::fabs(value);
+    if (std::isnan(value)) return 0x7fff;
+    if (size >= 65520.0f) return sign | 0x7c00;
+    int exponent;
+    std::frexp(size, &exponent);  // size is below 2^exponent
+    if (exponent < -13 || size == 0) exponent = -13;  // subnormal
+    const float units = std::nearbyint(std::ldexp(size, 11 - exponent));
+    return sign | (unsigned((exponent + 13) << 10) + unsigned(units));
+}
+
 using std::isfinite;
 using std::isnan;

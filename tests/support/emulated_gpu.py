@@ -303,6 +303,12 @@ class EmulatedGPU:
             if isinstance(array, DeviceArray) and not _is_whole(array.on_host):
                 raise RuntimeError(f"{kernel} writes behind its argument {i}")
 
+    def multiply_halves(self, left: DeviceArray, right: DeviceArray, out: DeviceArray) -> None:
+        assert {array.dtype for array in (left, right, out)} == {np.dtype(np.float16)}
+        assert out.on_host.flags.c_contiguous
+        wide = left.on_host.astype(np.float32) @ right.on_host.astype(np.float32).T
+        out.on_host[...] = wide
+
     def current(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -339,6 +345,7 @@ def _box(kernel: str, place: int, declared: str, value: Any) -> Any:
 
 _DTYPES = {
     "half": np.float16,
+    "Half": np.float16,
     "float": np.float32,
     "double": np.float64,
     "int": np.int32,

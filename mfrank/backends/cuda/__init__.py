@@ -270,7 +270,10 @@ def top_k(
     candidates: Listed | None = None,
     n_threads: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """Score all items, set filtered scores to NaN, select the best."""
+    """Score all items, set filtered scores to NaN, select the best.
+
+    Many queries at once are scored in float16 first, then their shortlists exactly.
+    """
     device, resident = gpu.device(), _resident()
     bias = None if item_bias is None else resident.of_factors(item_bias)
     filters = Filters.of(device, len(items), candidates, exclude_all, exclude)

@@ -19,6 +19,7 @@ from mfrank.backends.cuda.sources import Module
 __all__ = ["CupyDevice", "all_devices", "why_no_gpu"]
 
 _CUDA = {2, 13}  # DLPack's device types of CUDA memory and of managed memory
+_NO_REDUCED_PRECISION = 16  # cuBLAS's CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION
 _STATIC_SHARED = 48 << 10  # bytes; a kernel that uses more must request it
 
 
@@ -128,6 +129,17 @@ class CupyDevice:
         # CuPy takes int as long long and float as double, but bool as bool.
         given = tuple([_ARGUMENTS.get(type(one), _itself)(one) for one in args])
         function(blocks, (grid.threads,), given, shared_mem=grid.shared)
+
+    def multiply_halves(self, left: Array, right: Array, out: Array) -> None:
+        """See the protocol."""
+        # By default, cuBLAS may add parts of sums that are rounded to float16.
+        handle = cp.cuda.device.get_cublas_handle()
+        mode = cp.cuda.cublas.getMathMode(handle)
+        cp.cuda.cublas.setMathMode(handle, _NO_REDUCED_PRECISION)
+        try:
+            cp.matmul(left, right.T, out=out)
+        finally:
+            cp.cuda.cublas.setMathMode(handle, mode)
 
     def current(self) -> AbstractContextManager[Any]:
         """See the protocol."""

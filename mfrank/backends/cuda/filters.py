@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.csr import CSR
-from mfrank.arrays.device import Array, Device
+from mfrank.arrays.device import Array, Device, Grid
 from mfrank.arrays.row_lists import Listed, Picked, listed_on_host
 from mfrank.backends.cuda.resident import Rows, resident_on
+from mfrank.backends.cuda.sources import Module
 
 __all__ = ["Filters", "Lists", "Spans"]
+
+_THREADS = 128
 
 
 class Spans(NamedTuple):
@@ -57,6 +60,10 @@ class Lists:
             return self._sent(part)
         indptr, at = self.kept.indptr, part if self.rows is None else self.rows[part]
         return Spans(indptr[:-1][at], indptr[1:][at], self.kept.indices)
+
+    def of_queries(self, at: Array) -> Lists:
+        """The lists of the queries ``at``, int64 on the device."""
+        return replace(self, rows=at if self.rows is None else self.rows[at])
 
     def _sent(self, part: slice) -> Spans:
         """Copy only the lists of these queries from the host."""
@@ -102,6 +109,36 @@ class Filters:
         if exclude_all is not None:
             shelf = _without(device, n_items, shelf, device.asarray(exclude_all))
         return cls(shelf, only, tuple(Lists.of(device, each) for each in exclude))
+
+    def of_queries(self, at: Array) -> Filters:
+        """The filters of the queries ``at``, int64 on the device."""
+        only = None if self.only is None else self.only.of_queries(at)
+        return Filters(self.shelf, only, tuple(each.of_queries(at) for each in self.exclude))
+
+    def remove(self, device: Device, part: slice, items: slice, scores: Array) -> None:
+        """Set the scores of items that the queries ``part`` must not get to NaN.
+
+        ``scores`` of the items are float16, float32 or float64, shape (U, N), and may be followed
+        by others in each row.
+        """
+        n_queries, stride = scores.shape
+        n = items.stop - items.start
+        each_item = -(-n // _THREADS), n_queries
+        removals: list[tuple[Lists, str, int | tuple[int, int]]] = [
+            (lists, "drop_listed", n_queries) for lists in self.exclude
+        ]
+        if self.only is not None:
+            removals.append((self.only, "keep_listed", each_item))
+        for lists, kernel, blocks in removals:
+            args = *lists.spans(part), self.shelf, items.start, n, stride, scores
+            device.launch(_module(scores.dtype), kernel, Grid(blocks, _THREADS), args)
+
+
+def _module(dtype: np.dtype[Any]) -> Module:
+    """The kernels for scores of that dtype."""
+    if dtype == np.float16:
+        return Module.of("filters", np.float32, half=True)
+    return Module.of("filters", dtype)
 
 
 def _without(device: Device, n_items: int, shelf: Array | None, items: Array) -> Array:

@@ -1,14 +1,14 @@
-"""Exact top-K on the device: tiles of scores, filters, and radix selection."""
+"""Exact top-K on the device: by sketches, or by tiles of scores and radix selection."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mfrank.arrays.device import Array, Device, Grid
-from mfrank.backends.cuda.filters import Filters, Lists
+from mfrank.backends.cuda.filters import Filters
+from mfrank.backends.cuda.sketches import Sketches, is_worthwhile
 from mfrank.backends.cuda.sources import Module
 
 __all__ = ["top_k"]
@@ -36,19 +36,17 @@ def top_k(
         items, bias = items[shelf], None if bias is None else bias[shelf]
     if not (len(items) and n_queries):
         return ids, scores
-    search = _Search(device, items, bias, filters)
-    numbers = int(_PART_OF_FREE * device.free_bytes()) // items.dtype.itemsize
-    n_at_once = min(len(items), max(k, numbers // _LEAST_QUERIES))
-    max_queries = int(np.clip(numbers // n_at_once, 1, _MOST_QUERIES))
-    for begin in range(0, n_queries, max_queries):
-        part = slice(begin, min(begin + max_queries, n_queries))
-        places, found = search.best(queries[part], part, min(k, len(items)), n_at_once)
-        order = xp.argsort(-found, axis=1, kind="stable")  # places ascend: ties by lower id
-        places = xp.take_along_axis(places, order, axis=1)
-        if shelf is not None:
-            places = xp.where(places >= 0, shelf[xp.maximum(places, 0)], -1)
-        ids[part, : places.shape[1]] = places
-        scores[part, : places.shape[1]] = xp.take_along_axis(found, order, axis=1)
+    free = device.free_bytes()
+    if not is_worthwhile(free, n_queries, items.shape, k):
+        _Search(device, items, bias, filters).fill(free, queries, ids, scores)
+        return ids, scores
+    unfinished = Sketches.of(device, items, bias, filters).search(free, queries, ids, scores)
+    left = xp.flatnonzero(unfinished)
+    if len(left):
+        some_ids, some_scores = ids[left], scores[left]
+        search = _Search(device, items, bias, filters.of_queries(left))
+        search.fill(free, queries[left], some_ids, some_scores)
+        ids[left], scores[left] = some_ids, some_scores
     return ids, scores
 
 
@@ -61,7 +59,24 @@ class _Search:
     bias: Array | None
     filters: Filters
 
-    def best(self, queries: Array, part: slice, k: int, n_at_once: int) -> tuple[Array, Array]:
+    def fill(self, free: int, queries: Array, ids: Array, scores: Array) -> None:
+        """Write the lists of all queries into ``ids`` and ``scores``, shape (U, k)."""
+        xp, shelf, k = self.device.xp, self.filters.shelf, min(ids.shape[1], len(self.items))
+        ids[:, k:], scores[:, k:] = -1, np.nan
+        numbers = int(_PART_OF_FREE * free) // self.items.dtype.itemsize
+        n_at_once = min(len(self.items), max(k, numbers // _LEAST_QUERIES))
+        max_queries = int(np.clip(numbers // n_at_once, 1, _MOST_QUERIES))
+        for begin in range(0, len(queries), max_queries):
+            part = slice(begin, min(begin + max_queries, len(queries)))
+            places, found = self._best(queries[part], part, k, n_at_once)
+            order = xp.argsort(-found, axis=1, kind="stable")  # places ascend: ties by lower id
+            places = xp.take_along_axis(places, order, axis=1)
+            if shelf is not None:
+                places = xp.where(places >= 0, shelf[xp.maximum(places, 0)], -1)
+            ids[part, :k] = places
+            scores[part, :k] = xp.take_along_axis(found, order, axis=1)
+
+    def _best(self, queries: Array, part: slice, k: int, n_at_once: int) -> tuple[Array, Array]:
         """Rows of ``items``, ascending, and scores of the best ``k`` for the queries ``part``."""
         xp, kept = self.device.xp, None
         for begin in range(0, len(self.items), n_at_once):
@@ -94,21 +109,8 @@ class _Search:
             ),
             (queries, len(queries), self.items[items], n, k, bias, scores),
         )
-        if self.filters.only is not None:
-            self._filter(self.filters.only, "keep_listed", part, items.start, scores)
-        for lists in self.filters.exclude:
-            self._filter(lists, "drop_listed", part, items.start, scores)
+        self.filters.remove(device, part, items, scores)
         return scores
-
-    def _filter(self, lists: Lists, kernel: str, part: slice, begin: int, scores: Array) -> None:
-        n_queries, n = scores.shape
-        blocks: Any = n_queries if kernel == "drop_listed" else (-(-n // 128), n_queries)
-        self.device.launch(
-            Module.of("top", scores.dtype),
-            kernel,
-            Grid(blocks, 128),
-            (*lists.spans(part), self.filters.shelf, begin, n, scores),
-        )
 
     def _select(self, scores: Array, k: int) -> tuple[Array, Array]:
         """Columns and scores of the best ``k`` in each row, in ascending order of columns."""

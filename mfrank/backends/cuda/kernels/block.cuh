@@ -9,6 +9,8 @@ typedef long long Int;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr int WARP = 32;
 
+#define INFINITE (1.0 / 0.0)
+
 // Dynamic shared memory; kernels divide it into arrays.
 #ifndef __CUDACC__
 extern unsigned char shared_bytes[];

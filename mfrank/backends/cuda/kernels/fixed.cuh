@@ -2,13 +2,7 @@
 // at most half the bytes. Sums are in T either way.
 
 #ifdef HALF
-#ifdef __CUDACC__
-__device__ __forceinline__ float half_to_float(unsigned short bits) {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));  // needs no cuda_fp16.h
-    return value;
-}
-#endif
+#include "half.cuh"
 
 struct F {
     unsigned short bits;
