@@ -144,7 +144,7 @@ def test_no_approximate_score_is_farther_off_than_its_bound(
     items = device.asarray(given_items)
     bias = device.asarray(given_bias) if with_bias else None
     sketch = Sketches.of(device, items, bias, Filters(None, None, ()))
-    rounded, rooms = sketch.rounded_queries(device.asarray(given_queries))
+    rounded, bounds = sketch.rounded_queries(device.asarray(given_queries))
     approximate = device.xp.empty((5, len(sketch.rounded)), np.float16)
     device.multiply_halves(rounded, sketch.rounded, approximate)
     assert np.isnan(approximate.get()[:, n:]).all()
@@ -160,13 +160,14 @@ def test_no_approximate_score_is_farther_off_than_its_bound(
     np.testing.assert_array_equal(sketch.rounded.get()[:n, :k], narrow.astype(np.float16))
     scores = np.ldexp(queries @ items.T + bias, exponents[:, None])
     reach = norms * longest + largest
-    known = np.isfinite(rooms.get())
+    room, slope, constant = bounds.get().astype(np.float64).T
+    known = np.isfinite(room)
     np.testing.assert_array_equal(known, (reach >= 1e-30) & (reach <= 1e37))
     off = np.abs(approximate.get()[:, :n].astype(np.float64) - scores)
-    room = rooms.get()[:, None].astype(np.float64)
-    assert (2 * off <= room)[known].all()
+    assert (2 * off <= room[:, None])[known].all()
+    assert (off <= slope[:, None] * sketch.norms.get()[:n] + constant[:, None])[known].all()
     # No more than four roundings of the largest score that there could be, and a little.
-    assert (room[known, 0] <= 8 * 2.0**-11 * np.ldexp(reach, exponents)[known] + 1e-2).all()
+    assert (room <= 8 * 2.0**-11 * np.ldexp(reach, exponents) + 1e-2)[known].all()
 
 
 @pytest.mark.parametrize("with_bias", [False, True])
@@ -181,6 +182,22 @@ def test_shortlists_are_short(
         options["item_bias"] = rng.standard_normal(3000).astype(np.float32)
     query = contract.Query(queries, items, 10, options)
     contract.assert_best(query, query.ask(backend), 1e-4)
+    assert searched == []
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_one_long_item_does_not_lengthen_shortlists(
+    backend: backends.Backend, device: EmulatedGPU, searched: list[int], with_bias: bool
+) -> None:
+    """Its error may be large, those of others are not."""
+    rng = np.random.default_rng(6)
+    queries, items = (rng.standard_normal((n, 9)).astype(np.float32) for n in (30, 2600))
+    items[2000] *= 3000
+    bias = rng.standard_normal(2600).astype(np.float32) if with_bias else None
+    wanted = without_sketches(backend, queries, items, 20, item_bias=bias)
+    searched.clear()
+    for device.reversed in (True, False):
+        assert_same_bits(backend.top_k(queries, items, 20, item_bias=bias), wanted)
     assert searched == []
 
 

@@ -15,7 +15,10 @@ from mfrank.arrays.row_lists import Listed, Picked, listed_on_host
 from mfrank.backends.cuda.resident import Rows, resident_on
 from mfrank.backends.cuda.sources import Module
 
-__all__ = ["Filters", "Lists", "Spans"]
+__all__ = ["MOST_QUERIES", "Filters", "Lists", "Spans"]
+
+MOST_QUERIES = 1 << 15
+"""Whose filters are applied at a time: a grid has at most 2^16 - 1 blocks along y."""
 
 _THREADS = 128
 

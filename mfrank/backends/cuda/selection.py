@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfrank.arrays.device import Array, Device, Grid
-from mfrank.backends.cuda.filters import Filters
+from mfrank.backends.cuda.filters import MOST_QUERIES, Filters
 from mfrank.backends.cuda.sketches import Sketches, is_worthwhile
 from mfrank.backends.cuda.sources import Module
 
@@ -15,7 +15,6 @@ __all__ = ["top_k"]
 
 _PART_OF_FREE = 0.125  # fraction of free memory for scores
 _LEAST_QUERIES = 64  # whose scores of all items must fit at once; else items come in chunks
-_MOST_QUERIES = 1 << 15  # a grid has at most 2^16 - 1 blocks along y
 _SELECT_THREADS = 256
 _SELECT_SHARED = 1024 + 48  # bytes: kernels/best.cu
 
@@ -65,7 +64,7 @@ class _Search:
         ids[:, k:], scores[:, k:] = -1, np.nan
         numbers = int(_PART_OF_FREE * free) // self.items.dtype.itemsize
         n_at_once = min(len(self.items), max(k, numbers // _LEAST_QUERIES))
-        max_queries = int(np.clip(numbers // n_at_once, 1, _MOST_QUERIES))
+        max_queries = int(np.clip(numbers // n_at_once, 1, MOST_QUERIES))
         for begin in range(0, len(queries), max_queries):
             part = slice(begin, min(begin + max_queries, len(queries)))
             places, found = self._best(queries[part], part, k, n_at_once)

@@ -13,7 +13,7 @@ import numpy as np
 
 from mfrank.arrays.device import Array, Device, Grid
 from mfrank.backends.cuda.blocks import warps
-from mfrank.backends.cuda.filters import Filters
+from mfrank.backends.cuda.filters import MOST_QUERIES, Filters
 from mfrank.backends.cuda.sources import Module
 
 __all__ = ["Sketches", "is_worthwhile"]
@@ -51,6 +51,8 @@ class Sketches:
         The longest item's norm, and the largest absolute bias or None.
     rounded : float16, shape (stride, width)
         Scaled items with their biases, padded to multiples of 8, and rows of NaN behind them.
+    norms : float32, shape (stride,)
+        Of the scaled items with their biases, and zeros behind them.
     """
 
     device: Device
@@ -60,22 +62,25 @@ class Sketches:
     longest: Array
     largest_bias: Array | None
     rounded: Array
+    norms: Array
 
     @classmethod
     def of(cls, device: Device, items: Array, bias: Array | None, filters: Filters) -> Sketches:
         """Round all items, in three or five launches."""
         (n, k), xp = items.shape, device.xp
-        longest = _largest_norm(device, items)
-        largest_bias = None if bias is None else _largest_norm(device, bias[:, None])
+        norms = _norms(device, items)
+        longest = norms.max()
+        largest_bias = None if bias is None else _norms(device, bias[:, None]).max()
         stride, width = _padded(n), _padded(k + (bias is not None))
-        rounded = xp.empty((stride, width), np.float16)
+        rounded, scaled_norms = xp.empty((stride, width), np.float16), xp.empty(stride, np.float32)
+        sizes = longest, largest_bias, stride, width
         device.launch(
             Module.of("sketch", items.dtype),
             "sketch_items",
             warps(stride),
-            (items, n, k, bias, longest, largest_bias, stride, width, rounded),
+            (items, n, k, norms, bias, *sizes, rounded, scaled_norms),
         )
-        return cls(device, items, bias, filters, longest, largest_bias, rounded)
+        return cls(device, items, bias, filters, longest, largest_bias, rounded, scaled_norms)
 
     def search(self, free: int, queries: Array, ids: Array, scores: Array) -> Array:
         """Write the lists of all queries into ``ids`` and ``scores``, shape (U, k).
@@ -89,7 +94,7 @@ class Sketches:
         unfinished = self.device.xp.empty(len(queries), np.bool_)
         bytes_of_a_query = 2 * len(self.rounded)
         most = min(_MOST_BYTES, int(_PART_OF_FREE * free)) // bytes_of_a_query
-        n_parts = -(-len(queries) // max(1, most))
+        n_parts = -(-len(queries) // int(np.clip(most, 1, MOST_QUERIES)))
         n_at_once = -(-len(queries) // n_parts)
         for begin in range(0, len(queries), n_at_once):
             part = slice(begin, min(begin + n_at_once, len(queries)))
@@ -97,27 +102,27 @@ class Sketches:
         return unfinished
 
     def rounded_queries(self, queries: Array) -> tuple[Array, Array]:
-        """Sketches of queries, float16, shape (U, width), and their rooms, float32, shape (U,).
+        """Sketches of queries, float16, shape (U, width), and bounds of errors, float32, (U, 3).
 
-        An item may be among the best k if its approximate score is at most the room below the k-th
-        best approximate score. The room is infinite where no bound is known.
+        Both are of scaled scores. Bounds are twice that of all items, infinity if none is known;
+        that of an item per unit of its entry of ``norms``, and a constant to be added.
         """
         n, width = len(queries), self.rounded.shape[1]
         rounded = self.device.xp.empty((n, width), np.float16)
-        rooms = self.device.xp.empty(n, np.float32)
+        bounds = self.device.xp.empty((n, 3), np.float32)
         self.device.launch(
             Module.of("sketch", self.items.dtype),
             "sketch_queries",
             warps(n),
-            (queries, *queries.shape, self.longest, self.largest_bias, width, rounded, rooms),
+            (queries, *queries.shape, self.longest, self.largest_bias, width, rounded, bounds),
         )
-        return rounded, rooms
+        return rounded, bounds
 
     def _search(
         self, queries: Array, part: slice, ids: Array, scores: Array, unfinished: Array
     ) -> None:
         device, (n_queries, n_factors), stride = self.device, queries.shape, len(self.rounded)
-        rounded, rooms = self.rounded_queries(queries)
+        rounded, bounds = self.rounded_queries(queries)
         approximate = device.xp.empty((n_queries, stride), np.float16)
         device.multiply_halves(rounded, self.rounded, approximate)
         self.filters.remove(device, part, slice(0, len(self.items)), approximate)
@@ -127,15 +132,25 @@ class Sketches:
             Module.of("shortlist", self.items.dtype),
             "best_of_shortlist",
             Grid(n_queries, _THREADS, shared),
-            (approximate, stride, rooms, *given, ids.shape[1], ids, scores, unfinished),
+            (
+                approximate,
+                stride,
+                bounds,
+                self.norms,
+                *given,
+                ids.shape[1],
+                ids,
+                scores,
+                unfinished,
+            ),
         )
 
 
-def _largest_norm(device: Device, rows: Array) -> Array:
+def _norms(device: Device, rows: Array) -> Array:
     norms = device.xp.empty(len(rows), np.float64)
     args = rows, *rows.shape, norms
     device.launch(Module.of("sketch", rows.dtype), "norms", warps(len(rows)), args)
-    return norms.max()
+    return norms
 
 
 def _padded(n: int) -> int:

@@ -18,11 +18,12 @@ struct alignas(16) Factors {
 
 typedef unsigned short Key;
 
-// A key that ascends with the number; 0 for NaN.
+// A key that ascends with the number, rounded down to float16; 0 for NaN.
 __device__ Key key_of(float number) {
     if (isnan(number)) return 0;
     const unsigned bits = float_to_half(number);
-    return Key(bits & 0x8000u ? ~bits : bits | 0x8000u);
+    const Key key = Key(bits & 0x8000u ? ~bits : bits | 0x8000u);
+    return half_to_float(bits) > number ? key - 1 : key;
 }
 
 __device__ float number_of(Key key) {
@@ -45,36 +46,60 @@ __device__ T dot(const T* query, const T* item, Int k, bool in_pieces) {
     return sum;
 }
 
-// Lists the places of approximate scores of at least the k-th largest minus `room`, or of all that
-// are not NaN if there are fewer than k, in any order; returns how many there are, and lists at most
-// LONGEST of them. A thread keeps the maximum of its vectors of scores, DIGITS vectors apart: the
-// k-th largest maximum is at most the k-th largest score, and only few threads' vectors need be read
-// again.
-__device__ int shortlist(const Eight* row, Int n_vectors, int k, float room, int* counts,
-                         int* scratch, int* numbers, int* places) {
+// Between what bounds, added to its approximation, a score is: by one bound for all items, where the
+// lower one is left out and its width added to the upper one, or by the items' norms.
+struct Uniform {
+    float room;
+    __device__ float below(Int) const { return 0; }
+    __device__ float above(Int) const { return room; }
+};
+
+struct ByNorm {
+    const float* norms;
+    float most, slope, constant;
+    __device__ float below(Int item) const { return fminf(most, slope * norms[item] + constant); }
+    __device__ float above(Int item) const { return below(item); }
+};
+
+struct Scratch {
+    int *counts, *of_cut, *numbers;
+};
+
+// Lists the places of items that may be among the best k, in any order; returns how many there are,
+// and lists at most LONGEST of them. A thread keeps the largest lower bound of a score in its
+// vectors, which are DIGITS vectors apart. The k-th largest of these is below the k-th best score:
+// items stay whose upper bound is not below it. Only few threads' vectors have any, since none
+// exceeds the thread's largest lower bound by more than `room`.
+template <class Margin>
+__device__ int shortlist(const Eight* row, Int n_vectors, int k, const Margin& margin, float room,
+                         const Scratch& scratch, int* places) {
+    int *const numbers = scratch.numbers, *const columns = scratch.counts;
     float most = float(NAN_BITS);
 #pragma unroll 4
     for (Int v = threadIdx.x; v < n_vectors; v += DIGITS) {
         const Eight eight = row[v];
 #pragma unroll
-        for (int s = 0; s < 8; ++s) most = fmaxf(most, half_to_float(eight.v[s].bits));
+        for (int s = 0; s < 8; ++s)
+            most = fmaxf(most, half_to_float(eight.v[s].bits) - margin.below(8 * v + s));
     }
     if (threadIdx.x < 2) numbers[threadIdx.x] = 0;
     const Key mine = key_of(most);
-    const Key kth = find_cut<Key>([&](Int) { return mine; }, DIGITS, k, counts, scratch).threshold;
-    const float least = kth ? number_of(kth) - room : -float(INFINITE);
-    int* const columns = counts;
-    if (most >= least) columns[atomicAdd(numbers, 1)] = int(threadIdx.x);
+    const Key kth =
+        find_cut<Key>([&](Int) { return mine; }, DIGITS, k, scratch.counts, scratch.of_cut).threshold;
+    const float least = kth ? number_of(kth) : -float(INFINITE);  // -infinity: fewer than k
+    if (most + room >= least) columns[atomicAdd(numbers, 1)] = int(threadIdx.x);
     __syncthreads();
+    bool is_full = false;
     for (int c = int(threadIdx.x) / WARP; c < numbers[0]; c += DIGITS / WARP)
-        for (Int v = columns[c] + DIGITS * Int(threadIdx.x % WARP); v < n_vectors;
+        for (Int v = columns[c] + DIGITS * Int(threadIdx.x % WARP); v < n_vectors && !is_full;
              v += DIGITS * WARP) {
             const Eight eight = row[v];
 #pragma unroll
             for (int s = 0; s < 8; ++s) {
-                if (!(half_to_float(eight.v[s].bits) >= least)) continue;
+                if (!(half_to_float(eight.v[s].bits) + margin.above(8 * v + s) >= least)) continue;
                 const int at = atomicAdd(numbers + 1, 1);
                 if (at < LONGEST) places[at] = int(8 * v) + s;
+                else is_full = true;
             }
         }
     __syncthreads();
@@ -83,24 +108,31 @@ __device__ int shortlist(const Eight* row, Int n_vectors, int k, float room, int
 
 // The k best items of each query and their scores, best first, ties by the lower place; padded with
 // -1 and NaN. Items are rows of `items`, or shelf[row], `shelf` ascending, if it is not null.
-// `unfinished` is set where the shortlist would be too long or the room is unknown. One block per
-// query, whose approximate scores are a row of `stride`, a multiple of 8.
+// `unfinished` is set where the shortlist would be too long or no bound is known. One block per
+// query, whose approximate scores are a row of `stride`, a multiple of 8; `bounds` and `norms` are
+// as sketch.cu writes them.
 extern "C" __global__ void __launch_bounds__(DIGITS)
-best_of_shortlist(const Half* approximate, Int stride, const float* rooms, const T* queries,
-                  const T* items, const T* bias, const int* shelf, Int n_factors, Int k, int* ids,
-                  T* scores, bool* unfinished) {
+best_of_shortlist(const Half* approximate, Int stride, const float* bounds, const float* norms,
+                  const T* queries, const T* items, const T* bias, const int* shelf, Int n_factors,
+                  Int k, int* ids, T* scores, bool* unfinished) {
     Int bytes = 0;
     int* const counts = shared_array<int>(bytes, DIGITS);
-    int* const scratch = shared_array<int>(bytes, DIGITS / WARP + 4);
-    int* const numbers = shared_array<int>(bytes, 2);
+    int* const of_cut = shared_array<int>(bytes, DIGITS / WARP + 4);
+    const Scratch scratch = {counts, of_cut, shared_array<int>(bytes, 2)};
     int* const places = shared_array<int>(bytes, LONGEST);
     T* const exact = shared_array<T>(bytes, LONGEST);
     const Int q = blockIdx.x;
     const Eight* const row = reinterpret_cast<const Eight*>(approximate + q * stride);
-    const bool is_known = rooms[q] < float(INFINITE);
-    const int n = is_known ? shortlist(row, stride / 8, int(k), rooms[q], counts, scratch, numbers,
-                                       places)
-                           : LONGEST + 1;
+    const float room = bounds[3 * q];
+    int n = LONGEST + 1;
+    if (room < float(INFINITE)) {
+        n = shortlist(row, stride / 8, int(k), Uniform{room}, room, scratch, places);
+        if (n > LONGEST) {  // items of one large norm widen the margin of all
+            __syncthreads();  // until all have read the number
+            const ByNorm margin = {norms, room / 2, bounds[3 * q + 1], bounds[3 * q + 2]};
+            n = shortlist(row, stride / 8, int(k), margin, room, scratch, places);
+        }
+    }
     if (threadIdx.x == 0) unfinished[q] = n > LONGEST;
     if (n > LONGEST) return;
 

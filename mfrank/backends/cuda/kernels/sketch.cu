@@ -15,9 +15,7 @@
 //
 // Terms of higher order, and the roundings of doubles to float and of the bound itself, are within
 // 2^-19 r and another 2^-17 sqrt(K). Altogether |approximate score - score| is at most
-// (3 u + 2^-19 + K 2^-21) r + 2^-16 sqrt(K), with the longest item's norm and the largest bias in r.
-// An item among the best k has at least the k-th best score, hence an approximate score of at least
-// the k-th best approximate one minus twice the bound: minus the query's `room`.
+// (3 u + 2^-19 + K 2^-21) r + 2^-16 sqrt(K).
 #include "block.cuh"
 #include "half.cuh"
 
@@ -65,35 +63,45 @@ norms(const T* rows, Int n, Int k, double* to) {
     if (threadIdx.x % WARP == 0) to[r] = norm;
 }
 
-// Sketches of n items, followed by rows of NaN up to `stride` rows.
+// Sketches of n items, followed by rows of NaN up to `stride` rows; scaled norms of the items with
+// their biases, followed by zeros.
 extern "C" __global__ void __launch_bounds__(128)
-sketch_items(const T* items, Int n, Int k, const T* bias, const double* longest,
-             const double* largest_bias, Int stride, Int width, Half* to) {
+sketch_items(const T* items, Int n, Int k, const double* norms, const T* bias,
+             const double* longest, const double* largest_bias, Int stride, Int width, Half* to,
+             float* scaled_norms) {
     const Int i = (Int(blockIdx.x) * blockDim.x + threadIdx.x) / WARP;
     if (i >= stride) return;
+    const bool is_first = threadIdx.x % WARP == 0;
     if (i >= n) {
+        if (is_first) scaled_norms[i] = 0;
         for (Int j = threadIdx.x % WARP; j < width; j += WARP) to[i * width + j] = NAN_HALF;
         return;
     }
     const int exponent = exponent_for(hypot(*longest, bias ? *largest_bias : 0.0));
     write_sketch(items + i * k, k, bias ? bias[i] : T(0), exponent, width, to + i * width);
+    const double norm = bias ? hypot(norms[i], double(bias[i])) : norms[i];
+    if (is_first) scaled_norms[i] = float(ldexp(norm, exponent));
 }
 
-// Sketches of n queries and the room of each; infinity if the bound is unknown. `largest_bias` is
-// null if there are no biases.
+// Sketches of n queries, and three numbers of each: twice the bound for all items, or infinity if
+// none is known; the bound for one item by its scaled norm, a slope and a constant, by
+// r <= |(q, 1)| |(i, b)|. `largest_bias` is null if there are no biases.
 extern "C" __global__ void __launch_bounds__(128)
 sketch_queries(const T* queries, Int n, Int k, const double* longest, const double* largest_bias,
-               Int width, Half* to, float* rooms) {
+               Int width, Half* to, float* bounds) {
     const Int q = (Int(blockIdx.x) * blockDim.x + threadIdx.x) / WARP;
     if (q >= n) return;
     const double norm = norm_of(queries + q * k, k), bias = largest_bias ? *largest_bias : 0;
-    const int exponent = exponent_for(largest_bias ? hypot(norm, 1.0) : norm);
+    const double whole_norm = largest_bias ? hypot(norm, 1.0) : norm;
+    const int exponent = exponent_for(whole_norm);
     write_sketch(queries + q * k, k, T(largest_bias ? 1 : 0), exponent, width, to + q * width);
     if (threadIdx.x % WARP) return;
+    const double relative = ldexp(3.0, -11) + ldexp(1.0, -19) + ldexp(double(width), -21);
+    const double absolute = ldexp(sqrt(double(width)), -16);
     const double reach = norm * *longest + bias;
     const double scaled = ldexp(reach, exponent + exponent_for(hypot(*longest, bias)));
-    const double relative = ldexp(3.0, -11) + ldexp(1.0, -19) + ldexp(double(width), -21);
-    const double bound = relative * scaled + ldexp(sqrt(double(width)), -16);
     const bool is_known = reach >= LEAST_REACH && reach <= MOST_REACH;  // false for NaN
-    rooms[q] = float(is_known ? 2 * bound : INFINITE);
+    bounds[3 * q] = float(is_known ? 2 * (relative * scaled + absolute) : INFINITE);
+    bounds[3 * q + 1] = float(relative * ldexp(whole_norm, exponent));
+    bounds[3 * q + 2] = float(absolute);
 }
