@@ -152,6 +152,66 @@ def test_heavy_rows_are_summed_in_parts(
     assert solved(backend, 33, dtype)[0] <= backend.TOLERANCE[dtype]
 
 
+@pytest.mark.parametrize("options", [{"solver": "cg", "cg_steps": 3}, {"cg_tolerance": 1e-6}])
+@pytest.mark.parametrize("n_factors", [1, 33, 300])
+@pytest.mark.parametrize("room", [1 << 28, 60_000])
+def test_long_rows_iterate_as_they_do_in_one_piece(
+    backend: backends.Backend,
+    device: EmulatedGPU,
+    monkeypatch: pytest.MonkeyPatch,
+    room: int,
+    n_factors: int,
+    options: dict[str, Any],
+) -> None:
+    """Their sums in parts, of as many rows at a time as there is room for, and in one."""
+    rng, dtype = np.random.default_rng(4), "float64"
+    matrix = sp.random_array((9, 150), density=0.4, rng=rng, format="csr")
+    step = contract.half_step(mfrank.WRMF(alpha=9.0), matrix, "users", n_factors, dtype)
+    whole = step.solve(backend, **options)
+    launched: list[str] = []
+    launch = device.launch
+    monkeypatch.setattr(
+        device, "launch", lambda m, name, *rest: (launched.append(name), launch(m, name, *rest))[1]
+    )
+    monkeypatch.setattr(device, "free", room)
+    monkeypatch.setattr(plan, "LONG", 20)
+    monkeypatch.setattr("mfrank.backends.cuda.iterations._PART", 7)
+    parts = step.solve(backend, **options)
+    assert {"sum_long", "step_long"} <= set(launched)
+    np.testing.assert_allclose(parts, whole, rtol=1e-7, atol=1e-9 * np.abs(whole).max())
+
+
+def test_long_rows_without_curvature_are_summed_in_parts(
+    backend: backends.Backend, device: EmulatedGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched: list[str] = []
+    launch = device.launch
+    monkeypatch.setattr(
+        device, "launch", lambda m, name, *rest: (launched.append(name), launch(m, name, *rest))[1]
+    )
+    monkeypatch.setattr(plan, "LONG", 20)
+    monkeypatch.setattr("mfrank.backends.cuda.iterations._PART", 7)
+    matrix = sp.random_array((9, 150), density=0.4, rng=np.random.default_rng(4), format="csr")
+    step = contract.half_step(mfrank.RG2(), matrix, "users", 33, "float64")
+    assert step.error(step.solve(backend)) <= backend.TOLERANCE["float64"]
+    assert "add_sums" in launched
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n_factors", [32, 33, 64, 130, 300])
+def test_short_rows_are_exact(
+    backend: backends.Backend, device: EmulatedGPU, n_factors: int, dtype: str
+) -> None:
+    """Of every number of entries that a warp solves, and one more, with any start of a table."""
+    rng = np.random.default_rng(5)
+    dense = np.zeros((34, 150))
+    for n in range(34):
+        dense[n, rng.permutation(150)[:n]] = rng.integers(1, 5, n)
+    for objective in (mfrank.WRMF(alpha=9.0), OBJECTIVES["rgx"]):
+        step = contract.half_step(objective, sp.csr_array(dense), "users", n_factors, dtype)
+        assert step.error(step.solve(backend)) <= backend.TOLERANCE[dtype]
+
+
 def _one_by_one(batch: Any) -> Iterator[Any]:
     some, workspace, grid = batch
     for row in range(some.start, some.stop):

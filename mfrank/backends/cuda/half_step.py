@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.device import Array, Grid
 from mfrank.backends.cuda.blocks import Block
 from mfrank.backends.cuda.exact import solve_dual, solve_heavy, solve_primal, solve_short
-from mfrank.backends.cuda.iterations import iterate, iterate_long
+from mfrank.backends.cuda.iterations import add_long_pulls, iterate, iterate_long
 from mfrank.backends.cuda.plan import Group, exact_groups, plan
 from mfrank.backends.cuda.resident import resident_on
 from mfrank.backends.cuda.system import WARP, Results, System
@@ -92,7 +92,7 @@ class HalfStep:
             self._add_pulls(block, group, rows, results[0])
         if group.way == "dual":
             solve_dual(self.system, block, group, rows, results, has_right)
-        elif group.way == "diagonal":
+        elif group.way in ("diagonal", "diagonal-long"):
             self._solve_diagonal(block, rows, results)
         elif group.way == "primal":
             solve_primal(self.system, block, group, rows, results)
@@ -102,6 +102,9 @@ class HalfStep:
     def _add_pulls(self, block: Block, group: Group, rows: Array, out: Array) -> None:
         """Write the rows' right-hand sides to ``out``, where the kernels read them."""
         system, flat_only = self.system, group.way == "dual"
+        if group.way in ("diagonal-long", "heavy"):
+            add_long_pulls(system, block, group, rows, out)
+            return
         entries = *system.cells(block), block.weight, system.vector, *system.factors
         shared = system.bytes_of(system.over_groups(256))
         args = rows, *entries, flat_only, out

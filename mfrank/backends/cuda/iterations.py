@@ -1,4 +1,4 @@
-"""Conjugate gradients on rows: one block of threads per row, or many of a long row."""
+"""Conjugate gradients on rows, one block of threads each, and sums of long rows by many blocks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mfrank.backends.cuda.system import WARP, Results, System
 if TYPE_CHECKING:
     from mfrank.backends.solve_options import SolveOptions
 
-__all__ = ["iterate", "iterate_long"]
+__all__ = ["add_long_pulls", "iterate", "iterate_long"]
 
-_STAGED = 64 << 10  # bytes of a row's factors in shared memory: three blocks share a processor
-_THREADS = ((48 << 10, 128), (112 << 10, 256))  # of blocks that stage at most so many bytes
-_MOST_THREADS = 512
+_STAGED = 48 << 10  # bytes of a row's factors in shared memory: four blocks share a processor
+_HALF_STAGED = 24 << 10  # up to which more blocks share it, of fewer threads
+_FEW_THREADS, _THREADS = 128, 256
 _PART = 512  # entries of a part of a long row
 _PART_OF_FREE = 0.125  # fraction of free memory for the sums of parts
 _VECTORS = 4  # of K numbers, of an iteration (kernels/iterate.cu)
@@ -83,16 +83,31 @@ def iterate_long(
             system.launch("iterate", "step_long", one_step._replace(blocks=n_rows), done)
 
 
+def add_long_pulls(system: System, block: Block, group: Group, rows: Array, out: Array) -> None:
+    """Write right-hand sides of long rows to ``out``, summed in parts by many blocks."""
+    device, k = system.device, system.k
+    at_once = int(_PART_OF_FREE * device.free_bytes()) // (k * system.dtype.itemsize)
+    shared = system.bytes_of(system.over_groups(_THREADS))
+    for some, begins, ends, first_parts in parts_of_rows(block, group.rows, _PART, max(1, at_once)):
+        sums = device.xp.empty((len(begins), k), system.dtype)
+        cuts = device.asarray(begins), device.asarray(ends)
+        parts = *cuts, block.indices, block.pull, *system.factors, sums
+        system.launch("diagonal", "sum_pulls", Grid(len(begins), _THREADS, shared), parts)
+        shared_part = block.weight, system.vector, k, out
+        args = rows[some], device.asarray(first_parts), sums, *shared_part
+        system.launch("diagonal", "add_sums", Grid(len(first_parts) - 1, _THREADS), args)
+
+
 def _staged(system: System, n: int) -> tuple[int, int, int]:
     """How many of ``n`` entries to stage at a time, threads, and bytes (kernels/staged.cuh)."""
     quads = -(-system.k // 4)
     line = 4 * (quads if quads % 2 else quads + 1)
-    sums = [system.over_groups(_MOST_THREADS)] * 2  # no fewer threads sum more
-    vectors = system.bytes_of(line, *sums, *[system.k] * _VECTORS) + 8 * _MOST_THREADS // WARP
+    sums = [system.over_groups(_THREADS)] * 2  # no fewer threads sum more
+    vectors = system.bytes_of(line, *sums, *[system.k] * _VECTORS) + 8 * _THREADS // WARP
     budget = min(_STAGED, system.device.shared_bytes - vectors - system.bytes_of(n))
     most = max(1, min(n, budget // (line * system.dtype.itemsize)))
     n_bytes = most * line * system.dtype.itemsize
-    threads = next((n for least, n in _THREADS if n_bytes <= least), _MOST_THREADS)
+    threads = _FEW_THREADS if n_bytes <= _HALF_STAGED else _THREADS
     sums = [system.over_groups(threads)] * 2
     return most, threads, system.bytes_of(most * line, most, line, *sums)
 

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["HEAVY", "LONG", "Group", "Way", "exact_groups", "padded", "plan", "steps_worth"]
 
 Way = str
-"""``diagonal``, ``short``, ``iterate``, ``long``, ``dual``, ``primal`` or ``heavy``."""
+"""``diagonal``, ``diagonal-long``, ``short``, ``iterate``, ``long``, ``dual``, ``primal`` or
+``heavy``."""
 
 HEAVY = 1024
 """The matrix of a row with more entries is summed by many blocks, this many entries each."""
 
 LONG = 2048
-"""The products of an iterated row with more entries are summed by many blocks."""
+"""The sums of a row with more entries, iterated or diagonal, are made by many blocks."""
 
 _SHORT = 32
 """A row with at most so many entries is solved exactly by one warp, sooner than by iterations."""
@@ -87,13 +88,17 @@ def plan(block: Block, k: int, options: SolveOptions) -> Plan:
 def _planned(block: Block, k: int, options: SolveOptions) -> Plan:
     diagonal = (block.kinds & 1) == 0  # no curvature: the matrix is diagonal
     iterated = ~diagonal & _iterated(block.counts, k, options)
-    long = iterated & (block.counts > LONG)
-    iterating = [Group("long", _numbers(long))] if long.any() else []
+    long, none = block.counts > LONG, np.empty(0, np.int32)
+    iterating = [*_those("long", iterated & long)]
     iterating += _by_size("iterate", block, _numbers(iterated & ~long), 64, 256)
-    others = [Group("diagonal", _numbers(diagonal))] if diagonal.any() else []
+    others = [*_those("diagonal-long", diagonal & long), *_those("diagonal", diagonal & ~long)]
     others += exact_groups(block, k, _numbers(~diagonal & ~iterated))
-    none = np.empty(0, np.int32)
     return Plan(iterating + others, np.concatenate([none, *(group.rows for group in iterating)]))
+
+
+def _those(way: Way, mask: NDArray[np.bool_]) -> Iterator[Group]:
+    if mask.any():
+        yield Group(way, _numbers(mask))
 
 
 def exact_groups(block: Block, k: int, rows: NDArray[np.int32]) -> Iterator[Group]:

@@ -24,6 +24,34 @@ add_pulls(const int* rows, const Int* indptr, Int first, const int* indices, con
         to[r * k + j] = T(weight[r]) * T(vector[j]) + over_groups(sums, k, j);
 }
 
+// to[p] = sum of d_e f_e over the entries [begins[p], ends[p]) of part p of a long row.
+extern "C" __global__ void __launch_bounds__(256)
+sum_pulls(const Int* begins, const Int* ends, const int* indices, const T* pull, const F* fixed,
+          Int k, T* to) {
+    const Int p = blockIdx.x, begin = begins[p];
+    Int bytes = 0;
+    T* const sums = shared_array<T>(bytes, Columns(k).groups * k);
+    for (Int j = threadIdx.x; j < Columns(k).groups * k; j += blockDim.x) sums[j] = 0;
+    __syncthreads();
+    add_rows(
+        fixed, k, ends[p] - begin, [&](Int e) { return pull[begin + e]; },
+        [&](Int e) { return Int(indices[begin + e]); }, sums);
+    __syncthreads();
+    for (Int j = threadIdx.x; j < k; j += blockDim.x) to[p * k + j] = over_groups(sums, k, j);
+}
+
+// to[r] = weight v + the sums of the parts first_parts[b] up to first_parts[b + 1], r = rows[b].
+extern "C" __global__ void __launch_bounds__(256)
+add_sums(const int* rows, const Int* first_parts, const T* sums, const double* weight,
+         const double* vector, Int k, T* to) {
+    const Int b = blockIdx.x, r = rows[b];
+    for (Int j = threadIdx.x; j < k; j += blockDim.x) {
+        T sum = T(weight[r]) * T(vector[j]);
+        for (Int p = first_parts[b]; p < first_parts[b + 1]; ++p) sum += sums[p * k + j];
+        to[r * k + j] = sum;
+    }
+}
+
 // out[r] := D^-1 out[r], the solution of a row without curvature.
 extern "C" __global__ void __launch_bounds__(128)
 solve_diagonal(const int* rows, const Int* indptr, const double* weight, const double* ridge,

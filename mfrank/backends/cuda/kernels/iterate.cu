@@ -83,7 +83,7 @@ __device__ double enough(double size, double left, double tolerance, Int to_tole
 
 // Iterates on r = rows[b] from starts[b], at most n_steps steps or, if that is not null, steps[b],
 // which cost as much as an exact solution. `most` entries are staged at a time.
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(256)
 iterate(const int* rows, const Int* indptr, Int first, const int* indices, const T* curvature,
         const T* pull, const double* weight, const double* ridge, const double* eigenvalues,
         const double* vector, const F* fixed, Int k, Int most, const T* starts, const int* steps,
@@ -129,7 +129,7 @@ struct State {
 
 // Sums over the entries [begins[p], ends[p]) of part p, of row owners[p] of the long rows:
 // images[p] of c_e f_e f_e' x for that row's x and, if not null, pulls[p] of d_e f_e.
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(256)
 sum_long(const int* owners, const Int* begins, const Int* ends, const int* indices,
          const T* curvature, const T* pull, const F* fixed, Int k, Int most, const T* x,
          const double* states, T* images, T* pulls) {
@@ -150,7 +150,7 @@ sum_long(const int* owners, const Int* begins, const Int* ends, const int* indic
 // One step of the long row b, r = rows[b], from its parts' images, or, for step -1, its beginning.
 // Its vectors are x[b] (the start), residuals[b], directions[b] and rights[b]. After the step
 // n_steps - 1, or steps[b] - 1 if `steps` is not null, or at the tolerance it is finished.
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(256)
 step_long(const int* rows, const Int* first_parts, const double* weight, const double* ridge,
           const double* eigenvalues, const double* vector, Int k, const T* images, const T* pulls,
           Int step, const int* steps, Int n_steps, double tolerance, Int to_tolerance, T* x,
