@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import test_cuda
+import test_cuda_sketches
+import test_top_k as lists_contract
 from problems import OBJECTIVES, toy
 from rankings import problem
 from served import CALLS, N_ITEMS, N_USERS, serving, store
@@ -20,6 +22,7 @@ from test_cuda_evaluate import METRICS, check_equal, on
 import mfrank
 from mfrank.arrays import device as gpu
 from mfrank.arrays.interop import is_on_gpu, to_host
+from mfrank.backends import choose
 from mfrank.backends.cuda import workers
 from mfrank.evaluation.evaluate import evaluate
 from mfrank.losses import Loss
@@ -75,6 +78,26 @@ def test_rows_that_are_streamed_or_shared_are_solved_to_the_same_bits(
     monkeypatch.setattr(gpu, "devices", lambda: both)
     monkeypatch.setattr(workers, "WORTH_A_DEVICE", 1)
     assert fitted(data) == wanted
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_factors", [33, 128])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_lists_by_sketches_have_the_bits_of_those_without(
+    dtype: type, n_factors: int, with_bias: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    queries, items = (lists_contract.factors(rng, (n, n_factors), dtype) for n in (400, 20_000))
+    items[5000:6000] = items[:1000] * (1 + 1e-4 * rng.standard_normal((1000, n_factors)))
+    items[6000:7000] = items[:1000]
+    options: dict[str, Any] = {"exclude": [lists_contract.random_lists(rng, 400, 20_000, 0.05)]}
+    if with_bias:
+        options["item_bias"] = (3 * rng.standard_normal(20_000)).astype(dtype)
+    backend = choose("cuda")
+    for n in (1, 10, 100, 192):
+        found = backend.top_k(queries, items, n, **options)
+        wanted = test_cuda_sketches.without_sketches(backend, queries, items, n, **options)
+        test_cuda_sketches.assert_same_bits(found, wanted)
 
 
 @pytest.mark.parametrize("call", CALLS)
