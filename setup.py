@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from pybind11 import get_include
-from pybind11.setup_helpers import ParallelCompile
+from pybind11.setup_helpers import ParallelCompile, has_flag
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
@@ -18,6 +18,11 @@ FLAGS = [
     "-fvisibility=hidden",
     "-pthread",
 ]
+
+# GCC 13 and later leave some sums of products unfused, by the length of their vectors. Then a sum
+# over whole vectors and one over the columns that remain round differently, and a row's bits depend
+# on which other rows are at hand.
+FUSE_ALWAYS = "--param=avoid-fma-max-bits=0"
 
 NOT_BUILT = """
 mfrank: the C++ extension was not built ({reason}).
@@ -37,6 +42,12 @@ class OptionalBuildExt(build_ext):
         except (BaseError, CCompilerError, OSError) as error:
             print(NOT_BUILT.format(reason=error), file=sys.stderr)
             self.extensions = []
+
+    def build_extensions(self):
+        if has_flag(self.compiler, FUSE_ALWAYS):
+            for extension in self.extensions:
+                extension.extra_compile_args.append(FUSE_ALWAYS)
+        super().build_extensions()
 
 
 extension = Extension(
