@@ -9,12 +9,15 @@ One command, with a GPU and ``pip install -e ".[cuda13,bench-gpu]"`` (or ``cuda1
 Contenders are this backend with exact solves where they cost least (``auto``), throughout
 (``cholesky``), with three steps of conjugate gradients (``cg``) and with fixed factors read in
 float16, the processor's, and implicit's own GPU build where it can run (conjugate gradients;
-implicit_gpu.py loads what its wheel needs). The objective is WRMF with confidence alpha r, as in
-epoch_cost.py. ``over_floor`` are seconds over the least that an exact epoch can take at the GPU's
-measured rates of float32 products and of copies (floor.py). ``gpu_mib`` is what CuPy's pool came to
-hold or, of implicit's, the GPU at the ends of epochs beyond what it held before. ``agreement`` is
-the largest difference of some users' scores from the processor's after one epoch from the same
+implicit_gpu.py loads what its wheel needs). ``ml-20m`` and ``100m`` are drawn (harness/drawn.py).
+The objective is WRMF with confidence alpha r, as in epoch_cost.py. ``over_floor`` are seconds over
+the least that an exact epoch can take at the GPU's measured rates of float32 products and of copies
+(floor.py). ``gpu_mib`` is what CuPy's pool came to hold or, of implicit's, the GPU at the ends of
+epochs beyond what it held before. ``agreement``
+is the largest difference of some users' scores from the processor's after one epoch from the same
 start, over their length; ``agreement_promised`` is what the backend promises of a half-step's rows.
+``objective_over_cpu`` is by how much the objective of an exact fit is above the processor's, and
+``same_bits_twice`` whether two such fits on the GPU are equal.
 """
 
 from __future__ import annotations
@@ -161,37 +164,51 @@ def lists(n_items: int, args: argparse.Namespace) -> dict[str, float]:
     return {"users_per_second": n_batches * len(users) / (perf_counter() - began)}
 
 
-def agreement(data: Interactions, args: argparse.Namespace) -> dict[str, float]:
-    """Largest difference from the processor's factors after one epoch."""
-    models = [
-        mfrank.ALS(
-            OBJECTIVE,
-            factors=min(args.factors),
-            iterations=1,
-            solver="cholesky",
-            random_state=0,
-            backend=backend,
-        ).fit(data)
-        for backend in ("cpu", "cuda")
-    ]
+def agreement(data: Interactions, args: argparse.Namespace) -> dict[str, Any]:
+    """Largest difference from the processor's factors after one epoch, and of the objective."""
+    models = [_exact(data, args, 1, backend) for backend in ("cpu", "cuda")]
     # Each fit has a basis of its own: scores of some items do not.
     random = np.random.default_rng(0)
     users, items = random.integers(0, data.n_users, 4096), random.integers(0, data.n_items, 256)
     scores = [model.user_factors[users] @ model.item_factors[items].T for model in models]
     lengths = np.linalg.norm(scores[0], axis=1)
     differences = np.linalg.norm(scores[1] - scores[0], axis=1) / np.maximum(lengths, 1e-12)
+    cpu, cuda, again = (_exact(data, args, args.epochs, each) for each in ("cpu", "cuda", "cuda"))
+    bits = [model.user_factors.tobytes() + model.item_factors.tobytes() for model in (cuda, again)]
     return {
         "agreement": float(differences.max()),
         "agreement_median": float(median(differences)),
         "agreement_promised": choose("cuda").TOLERANCE["float32"],
+        "objective": _objective(cuda),
+        "objective_over_cpu": _objective(cuda) / _objective(cpu) - 1,
+        "same_bits_twice": bits[0] == bits[1],
     }
+
+
+def _exact(
+    data: Interactions, args: argparse.Namespace, iterations: int, backend: str
+) -> mfrank.ALS:
+    """A fit without conjugate gradients, which each backend uses for other rows."""
+    return mfrank.ALS(
+        OBJECTIVE,
+        factors=min(args.factors),
+        iterations=iterations,
+        solver="cholesky",
+        random_state=0,
+        backend=backend,
+        track_objective=True,
+    ).fit(data)
+
+
+def _objective(model: mfrank.ALS) -> float:
+    return float(model.store.history[-1]["objective"] or np.nan)
 
 
 def measured_machine() -> Machine:
     """The GPU's best rates of float32 products and of copies."""
     device = gpu.device()
     left = device.xp.ones((_PRODUCT, _PRODUCT), np.float32)
-    source = device.xp.ones(_COPIED, np.uint8)
+    source = device.xp.ones(_COPIED // 8)  # CuPy copies single bytes slowly
     product = _best_seconds(lambda: (left @ left)[0])
     copy = _best_seconds(lambda: source.copy()[:1])
     return Machine(_PRODUCT**3 / product, 2 * _COPIED / copy)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.read_only import read_only
 from mfrank.arrays.threads import single_threaded
 from mfrank.backends import Backend, Factors
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
@@ -50,7 +51,7 @@ class Eigenbasis:
         signs = np.where(largest < 0, -1.0, 1.0)
         basis, vector = basis * signs, vector * signs
         vector[(values == 0) & (np.abs(vector) <= 1e-8 * np.linalg.norm(vector))] = 0.0
-        return cls(basis, Shared(values, vector))
+        return cls(read_only(basis), Shared(values, vector))  # which lets a GPU keep its copy
 
     @property
     def n_null(self) -> int:

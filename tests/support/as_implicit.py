@@ -46,7 +46,7 @@ class AlternatingLeastSquares:
         self.model.fit(user_items, callback=callback)
 
     def load(self, file: Any) -> Any:
-        """implicit's ``load`` is a class method of the model."""
+        """The ``load`` of implicit is a class method of the model."""
         return mfrank.load(file)
 
     def __getattr__(self, name: str) -> Any:

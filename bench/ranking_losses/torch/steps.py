@@ -50,9 +50,9 @@ class Drawer:
         self.n_users, self.n_items = user_items.shape
         self._positives, self._negatives = positives, negatives
         indptr = user_items.indptr.astype(np.int64)
-        self._starts = torch.from_numpy(indptr[:-1])
-        self._counts = torch.from_numpy(np.diff(indptr))
-        self._items = torch.from_numpy(user_items.indices.astype(np.int64))
+        self._starts = torch.as_tensor(indptr[:-1])
+        self._counts = torch.as_tensor(np.diff(indptr))
+        self._items = torch.as_tensor(user_items.indices.astype(np.int64))
         owners = torch.repeat_interleave(torch.arange(self.n_users), self._counts)
         keys = owners * self.n_items + self._items
         self._liked: Tensor | None = None
@@ -164,7 +164,7 @@ def torch_pace(
     drawer = Drawer(user_items, step.positives, step.negatives, 10 if name == "KSONG" else None)
     rule = adam(model, step.way)
     memory = blank_memory(user_items.nnz, n_users, n_items)
-    visited = torch.from_numpy(np.flatnonzero(np.diff(user_items.indptr)))
+    visited = torch.as_tensor(np.flatnonzero(np.diff(user_items.indptr)))
     batches = visited[torch.randperm(len(visited))].split(step.batch_size)
     seconds: list[float] = []
     for index in range(warm + steps):
@@ -177,6 +177,8 @@ def torch_pace(
         value.backward()
         rule.step()
         model.project_rows()
+        if value.is_cuda:
+            torch.cuda.synchronize()
         seconds.append(perf_counter() - began)
         if len(seconds) >= warm + _LEAST and sum(seconds[warm:]) > _PATIENCE:
             break

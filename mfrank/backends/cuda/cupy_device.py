@@ -56,6 +56,7 @@ class CupyDevice:
 
     def __init__(self, number: int) -> None:
         self._number = number
+        self._allowed: dict[Any, int] = {}  # shared memory of kernels that have asked for more
         with self.current():
             self._copies = cp.cuda.Stream(non_blocking=True)
         self._uploader = ThreadPoolExecutor(1, f"upload to GPU {number}")
@@ -123,8 +124,9 @@ class CupyDevice:
                 f"{self.shared_bytes}: there are too many factors"
             )
         function = _kernel(self._number, module, kernel)
-        if grid.shared > _STATIC_SHARED:
-            function.max_dynamic_shared_size_bytes = grid.shared
+        if grid.shared > self._allowed.get(function, _STATIC_SHARED):
+            function.max_dynamic_shared_size_bytes = self.shared_bytes
+            self._allowed[function] = self.shared_bytes
         blocks = grid.blocks if isinstance(grid.blocks, tuple) else (grid.blocks,)
         # CuPy takes int as long long and float as double, but bool as bool.
         given = tuple([_ARGUMENTS.get(type(one), _itself)(one) for one in args])

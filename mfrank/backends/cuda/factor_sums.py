@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.device import Array, Device, Grid
 from mfrank.backends.cuda.blocks import blocks, warps
-from mfrank.backends.cuda.resident import Resident
+from mfrank.backends.cuda.resident import Resident, resident_on
 from mfrank.backends.cuda.sources import Module
 from mfrank.backends.row_problem import RowProblem
 
@@ -55,7 +55,7 @@ def rotate(
     plus: tuple[float, Array] | None,
 ) -> None:
     """``factors @ basis``, and scale times the table of ``plus``, into ``out``."""
-    turn, k = device.asarray(basis, factors.dtype), factors.shape[1]
+    turn, k = resident_on(device).small(basis, factors.dtype), factors.shape[1]
     for rows in some_rows(factors, factors.dtype.itemsize):
         out[rows] = factors[rows] @ turn
     if n_null and len(factors):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.device import Array, Device
@@ -49,7 +50,7 @@ class Resident:
         self._columns = WeakValueDictionary[int, Array]()
         self._problems = WeakKeyDictionary[RowProblem, PerRow]()
         self._blocks = WeakKeyDictionary[RowProblem, dict[Any, Any]]()
-        self._arrays: dict[int, tuple[weakref.ref[Any], Array]] = {}
+        self._arrays: dict[tuple[int, Any], tuple[weakref.ref[Any], Array]] = {}
 
     def rows(self, rows: CSR) -> Rows:
         """The arrays of ``rows`` on the device."""
@@ -97,17 +98,22 @@ class Resident:
             return self.array(factors)
         return self._device.asarray(self._original(factors), factors.dtype)
 
-    def array(self, array: Any) -> Array:
-        """Device copy of an array that does not change, cached by its id."""
-        known = self._arrays.get(id(array))
+    def array(self, array: Any, dtype: Any = None) -> Array:
+        """Device copy of an array that does not change, cached by its id and dtype."""
+        key, arrays = (id(array), dtype), self._arrays
+        known = arrays.get(key)
         if known is not None and known[0]() is array:
             return known[1]
         copy = self._if_it_fits(array)
         if copy is None:
-            return self._device.asarray(array)
-        key, arrays = id(array), self._arrays
+            return self._device.asarray(array, dtype)
+        copy = self._device.asarray(copy, dtype)
         arrays[key] = weakref.ref(array, lambda _: arrays.pop(key, None)), copy
         return copy
+
+    def small(self, array: NDArray[Any], dtype: Any) -> Array:
+        """Device copy in that dtype, which stays if the array is read-only."""
+        return (self._device.asarray if array.flags.writeable else self.array)(array, dtype)
 
     def _columns_of(self, rows: CSR) -> Array | None:
         """Column indices, which rows with and without values may share."""

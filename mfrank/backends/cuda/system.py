@@ -53,11 +53,12 @@ class System:
         """Copy ``shared`` to the device."""
         n_null = int(np.count_nonzero(shared.values == 0))
         touched = n_null > 0 and bool((fixed.values[:, :n_null] != 0).any())
+        both = device.asarray(np.concatenate([shared.values, shared.vector]), np.float64)
         return cls(
             device,
             fixed,
-            device.asarray(shared.values, np.float64),
-            device.asarray(shared.vector, np.float64),
+            both[: fixed.k],
+            both[fixed.k :],
             bool(shared.vector.any()),
             0 if touched else n_null,
         )

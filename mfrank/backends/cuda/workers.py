@@ -84,10 +84,11 @@ def _solve_share(first: Device, device: Device, task: RowsTask, rows: slice, out
         if device is not first and first.holds(start):
             start = device.asarray(start)
         system = System.of(device, task.fixed.on(device), task.shared)
-        turn = None if task.turn is None else device.asarray(task.turn, system.dtype)
+        resident = resident_on(device)
+        turn = None if task.turn is None else resident.small(task.turn, system.dtype)
         step = HalfStep(system, task.options, start, turn, rows.start)
         in_place = device is first and first.holds(out)
-        resident, k = resident_on(device), system.k
+        k = system.k
         width = 3 * k  # starts, starts in the new basis, and solutions
         for block in blocks(
             device, resident, task.problem, rows, width, system.dtype, system.fixed.scale
