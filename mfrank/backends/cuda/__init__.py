@@ -5,8 +5,8 @@ results computed only from numpy arrays are numpy arrays. Rows of interactions, 
 factors such as those of a store, are copied to the device once and stay there as long as they are
 alive; rows and filters that were passed as device arrays are read in place.
 
-**No kernel of this backend has run on a GPU yet.** The tests compile each for sm_80, sm_90 and
-sm_100, and run all of them, and everything around them, on an emulated device.
+The tests compile each kernel for sm_80, sm_90 and sm_100, and run all of them, and everything
+around them, on an emulated device, and on a GPU where there is one.
 """
 
 from __future__ import annotations
