@@ -143,16 +143,23 @@ def solve_turned(
     return np.asarray(out.astype(np.float64) @ at.basis.T)
 
 
-def solve_plainly(problem: RowProblem, fixed: NDArray[Any], gram: Gram) -> Dense:
-    """The rows' systems as they are written, each by least squares in float64."""
+def solve_plainly(
+    problem: RowProblem, fixed: NDArray[Any], gram: Gram, magnitudes: bool = False
+) -> Dense:
+    """The rows' systems as they are written, each by least squares in float64.
+
+    With ``magnitudes``, right-hand sides are sums of their terms' magnitudes.
+    """
     wide, c, d = fixed.astype(np.float64), problem.curvature(), problem.pull()
     out = np.zeros((problem.rows.n_rows, fixed.shape[1]))
     for r, (begin, end) in enumerate(pairwise(problem.rows.indptr)):
         f = wide[problem.rows.row(r)[0]]
         matrix = problem.weight[r] * gram.matrix + (f.T * c[begin:end]) @ f
         matrix += problem.ridge[r] * np.eye(len(matrix))
-        right = f.T @ d[begin:end] + problem.weight[r] * gram.vector
-        out[r] = np.linalg.lstsq(matrix, right)[0]
+        pulls, shared = f.T * d[begin:end], problem.weight[r] * gram.vector
+        if magnitudes:
+            pulls, shared = np.abs(pulls), np.abs(shared)
+        out[r] = np.linalg.lstsq(matrix, pulls.sum(axis=1) + shared)[0]
     return out
 
 
