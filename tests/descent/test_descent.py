@@ -339,6 +339,11 @@ def test_rows_take_the_steps_of_the_textbook_when_they_are_touched(
     assert not table[2].any()
 
 
+@pytest.mark.parametrize("progress", [0.0, 0.3, 0.999])
+def test_a_constant_schedule_changes_no_rate(progress: float) -> None:
+    assert Constant().multiplier(progress) == 1
+
+
 @pytest.mark.parametrize("schedule", [StepDecay((0.5,), 0.1), CosineDecay(), CosineDecay(0.2)])
 def test_a_schedule_slows_the_steps_down(schedule: Schedule) -> None:
     paces = [schedule.multiplier(part) for part in np.linspace(0, 0.999, 50)]

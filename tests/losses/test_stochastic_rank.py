@@ -179,6 +179,30 @@ def test_scale_free_slopes_do_not_scale(sums: ListSums) -> None:
 
 
 @EITHER
+@pytest.mark.parametrize("scale", [1e-3, 0.01, 1.0])
+def test_what_is_taken_out_is_as_printed(sums: ListSums, scale: float) -> None:
+    """With z the centered scores, g - (g z) z / (|z| + nu)^2 where nu = .01 (SFA)."""
+    scores = scale * np.array([0.2, -0.3, 0.4, -0.6])
+    lists = lists_of(sums, np.array([3.0, 1.0]), 2, times=3)
+    plain = both(gradients(StochasticRank(), lists, scores))
+    along = scores - scores.mean()
+    plain -= plain.mean(1, keepdims=True)
+    length = float(np.linalg.norm(along))
+    expected = plain - np.outer(plain @ along, along) / (length + 0.01) ** 2
+    free = both(gradients(StochasticRank(scale_free=True), lists, scores))
+    np.testing.assert_allclose(free, expected, rtol=1e-9, atol=1e-15)
+
+
+@EITHER
+def test_two_items_keep_their_slopes_without_scale(sums: ListSums) -> None:
+    lists, scores = lists_of(sums, np.array([1.0]), 1, times=1), np.array([0.2, -0.3])
+    plain = both(gradients(StochasticRank(), lists, scores))
+    assert np.abs(plain).min() > 0.01
+    free = both(gradients(StochasticRank(scale_free=True), lists, scores))
+    np.testing.assert_allclose(free, plain - plain.mean())
+
+
+@EITHER
 def test_padding_has_no_slope_and_no_say(sums: ListSums) -> None:
     lists = lists_of(sums, np.array([3.0, 1.0]), 2, times=2)
     padded = Lists(

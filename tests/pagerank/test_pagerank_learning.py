@@ -139,6 +139,42 @@ def test_gbn_goes_down_in_the_ball_to_a_stationary_point(seed: int, accuracy: st
     assert before < exact(at, np.ones(10))
 
 
+class Bowl:
+    """(L / 2) |w - c|^2 in place of a problem, without any error."""
+
+    def __init__(self, curvature: float, center: np.ndarray) -> None:
+        self.curvature, self.center, self.n_weights = curvature, center, len(center)
+
+    def loss(self, weights: np.ndarray, error: float) -> float:
+        return self.curvature / 2 * float(np.sum((weights - self.center) ** 2))
+
+    def value_and_gradient(self, weights: np.ndarray, *_: float) -> tuple[float, np.ndarray]:
+        return self.loss(weights, 0.0), self.curvature * (weights - self.center)
+
+
+@pytest.mark.parametrize("doublings", [0, 1, 7])
+def test_gbn_takes_the_first_curvature_whose_model_bounds_the_loss(doublings: int) -> None:
+    """On a quadratic that is its own curvature, with which a step ends at the minimum."""
+    bowl: Any = Bowl(0.5, np.array([1.2, 0.9, 1.0]))
+    step = next(GBN(smoothness=0.5 / 2**doublings).learn(bowl))
+    np.testing.assert_allclose(step.weights, bowl.center, atol=1e-12)
+    assert step.stationarity is not None
+    length = float(np.linalg.norm(bowl.center - 1))
+    np.testing.assert_allclose(step.stationarity, 0.5 * length, rtol=1e-9)
+
+
+def test_gbn_accepts_a_model_short_of_the_loss_by_the_stated_part_of_epsilon() -> None:
+    """With M < L the model is short by (L - M) / 2 |step|^2, of which eps / 8M is allowed."""
+    center, tried = np.array([1.0 + 2.0**-10]), 0.25
+    bowl: Any = Bowl(0.5, center)
+    step_length = 0.5 / tried * 2.0**-10
+    short = (0.5 - tried) / 2 * step_length**2
+    allowed = GBN(smoothness=tried, epsilon=1.01 * short * 8 * tried)
+    refused = replace(allowed, epsilon=0.99 * short * 8 * tried)
+    lengths = [float(next(method.learn(bowl)).weights[0] - 1) for method in (allowed, refused)]
+    np.testing.assert_allclose(lengths, [step_length, step_length / 2], rtol=1e-9)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_gbn_reaches_the_same_weights_by_theory_and_by_certificate(seed: int) -> None:
     method = GBN(epsilon=1e-11)
