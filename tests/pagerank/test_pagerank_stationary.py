@@ -8,7 +8,13 @@ from query_graphs import ALPHA, WALKER, dense, per_query, random_graphs, random_
 
 from mfrank.backends import choose
 from mfrank.pagerank import Graphs
-from mfrank.pagerank.stationary import Walker, nesterov_nemirovski, power, steps_within
+from mfrank.pagerank.stationary import (
+    Walker,
+    nesterov_nemirovski,
+    power,
+    power_steps,
+    steps_within,
+)
 from mfrank.pagerank.transitions import Transitions
 
 SEEDS = range(4)
@@ -72,6 +78,27 @@ def test_power_keeps_its_certificate(seed: int, tolerance: float) -> None:
     assert (got.errors <= tolerance).all()
     assert (got.steps <= steps_within(tolerance, ALPHA)).all()
     assert got.steps.min() < steps_within(tolerance, ALPHA)  # it mixes
+
+
+@pytest.mark.parametrize("steps", [1, 4, 20])
+def test_two_pages_that_lead_to_themselves_attain_the_certificate(steps: int) -> None:
+    """What starts on the wrong one is a share 1 - alpha nearer after every step."""
+    walk = Transitions.of(Graphs.from_edges(np.arange(2), np.arange(2), seeds=[0]))
+    error = 2 * (1 - ALPHA) ** steps
+    got = power(walk, 1.001 * error, WALKER, np.array([0.0, 1.0]))
+    assert got.steps[0] == steps
+    np.testing.assert_allclose(np.abs(got.values - [1.0, 0.0]).sum(), error, rtol=1e-12)
+    np.testing.assert_allclose(got.errors, error, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("steps", [1, 3, 12])
+def test_certificates_are_of_the_last_change(seed: int, steps: int) -> None:
+    walk = Transitions.of(random_graphs(seed))
+    before, after = (power_steps(walk, n, WALKER) for n in (steps - 1, steps))
+    change = per_query(random_graphs(seed), after.values - before.values)
+    bound = np.minimum((1 - ALPHA) / ALPHA * change, 2 * (1 - ALPHA) ** (steps + 1))
+    np.testing.assert_allclose(after.errors, bound, rtol=1e-9)
 
 
 def test_power_may_start_elsewhere_and_ends_query_by_query() -> None:
