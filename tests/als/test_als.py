@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from problems import OBJECTIVES, solve_plainly, toy
+from problems import OBJECTIVES, solve_plainly, stated_loss, toy
 
 import mfrank
 from mfrank.als.engine import HalfSteps, als, refuse_dislikes
@@ -68,6 +68,31 @@ def test_default_backend_follows_the_reference(name: str, solver: str, dtype: st
         np.testing.assert_allclose(
             b.user_factors @ b.item_factors.T, a.user_factors @ a.item_factors.T, atol=tolerance
         )
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_half_steps_end_where_the_stated_loss_has_no_slope(name: str, solver: str) -> None:
+    """The loss is quadratic in either side, so that any step tells its slope exactly."""
+    matrix, objective = toy(20, 15), OBJECTIVES[name]
+    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=15))
+    options = SolveOptions(solver=solver, cg_steps=50, cg_tolerance=1e-12)
+    steps = HalfSteps(objective, counts, choose(), options)
+    users = objective.user_problem(CSR.from_scipy(matrix, "f8"), counts)
+    items = objective.item_problem(CSR.from_scipy(sp.csr_array(matrix.T), "f8"), counts)
+    rng = np.random.default_rng(0)
+    p, q = rng.normal(size=(20, 4)), rng.normal(size=(15, 4))
+    loss = stated_loss(objective, matrix.toarray())
+
+    def slope(at: Callable[[np.ndarray], float], point: np.ndarray) -> float:
+        along = rng.normal(size=point.shape)
+        up, down = at(point + along), at(point - along)
+        return abs(up - down) / (up + down - 2 * at(point))
+
+    p, q, _ = steps.solve_items(items, p, q)
+    assert slope(lambda items: loss(p, items), q) <= 1e-7
+    steps.solve_users(users, q, p)
+    assert slope(lambda users: loss(users, q), p) <= 1e-7
 
 
 def test_user_factors_answer_the_item_factors_beside_them() -> None:

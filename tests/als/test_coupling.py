@@ -1,12 +1,25 @@
-"""RGX without an observed part: a vector added to all items changes no softmax, only the ridge."""
+"""Items that RGX couples: what its sum leaves open, and how it is found.
+
+Without an observed part, a vector added to all items changes no softmax, only the ridge.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from problems import OBJECTIVES, Dense, toy
 
 import mfrank
+from mfrank.als import coupling
+from mfrank.als.engine import HalfSteps
+from mfrank.arrays.csr import CSR
+from mfrank.backends import reference
+from mfrank.backends.row_problem import RowProblem
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.counts import Counts
 
 LIKED = sp.random_array((60, 40), density=0.2, rng=np.random.default_rng(0), format="csr")
 
@@ -46,3 +59,41 @@ def test_without_a_ridge_rounding_decides_nothing(dtype: str) -> None:
 def test_float32_solves_what_it_can_tell_from_rounding() -> None:
     wide, narrow = (objective(fitted(1e-4, dtype)) for dtype in ("float64", "float32"))
     np.testing.assert_allclose(narrow, wide, rtol=1e-6)
+
+
+def halves(
+    objective: mfrank.RGX, matrix: sp.csr_array, n_factors: int, backend: Any, **options: Any
+) -> tuple[HalfSteps, RowProblem, Dense, Dense]:
+    """Half-steps, the items' systems and factors of both sides to start from."""
+    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=matrix.shape[1]))
+    items = objective.item_problem(CSR.from_scipy(sp.csr_array(matrix.T), "f8"), counts)
+    rng = np.random.default_rng(0)
+    factors = [rng.normal(size=(n, n_factors)) for n in matrix.shape]
+    return HalfSteps(objective, counts, backend, SolveOptions(**options)), items, *factors
+
+
+@pytest.mark.parametrize(("alpha", "most"), [(0.2, 12 + 3), (1e-6, 4 + 3)])
+def test_conjugate_gradients_of_the_coupling_are_few(alpha: float, most: int) -> None:
+    """At most as many as factors; four where the preconditioner leaves out nearly nothing.
+
+    Beside them items are solved without coupling, at the start, and with the sum that was found.
+    """
+    calls = []
+
+    class Counting:
+        def __getattr__(self, name: str) -> Any:
+            calls.append(name)
+            return getattr(reference, name)
+
+    steps, items, p, q = halves(mfrank.RGX(alpha=alpha), toy(30, 25), 12, Counting())
+    steps.solve_items(items, p, q)
+    assert calls.count("solve_rows") <= most
+
+
+@pytest.mark.parametrize("name", ["rgx", "rgx pure"])
+def test_parts_of_the_rows_are_all_of_them_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, items, p, q = halves(OBJECTIVES[name], toy(30, 25), 6, reference)  # type: ignore[arg-type]
+    _, whole, _ = steps.solve_items(items, p, q)
+    monkeypatch.setattr(coupling, "_ROWS_AT_ONCE", 7)
+    _, in_parts, _ = steps.solve_items(items, p, q)
+    np.testing.assert_array_equal(in_parts, whole)
