@@ -9,7 +9,7 @@ from fits import BACKENDS
 from numpy.typing import NDArray
 from problems import toy
 
-from mfrank.als.spectral import random_factors, spectral_item_factors
+from mfrank.als.spectral import _add_noise, random_factors, spectral_item_factors
 from mfrank.arrays.csr import CSR
 from mfrank.backends import choose
 
@@ -81,3 +81,13 @@ def test_random_factors_are_seeded_and_scaled(dtype: str) -> None:
     np.testing.assert_array_equal(a, b)
     assert np.linalg.norm(a, axis=1).mean() == pytest.approx(0.1, rel=0.05)
     assert abs(a.mean()) < 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_noise_has_the_stated_mean_and_deviation(dtype: str) -> None:
+    noise = np.zeros((4000, 50), dtype)
+    _add_noise(noise, 0.5, np.random.default_rng(0))
+    n = noise.size
+    assert abs(noise.mean(dtype=np.float64)) <= 4 * 0.5 / np.sqrt(n)
+    assert noise.std(dtype=np.float64) == pytest.approx(0.5, rel=2 / np.sqrt(n))
+    assert len(np.unique(noise)) == 256
