@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 from problems import OBJECTIVES, solve_plainly, stated_loss, toy
 
 import mfrank
+from mfrank.als import engine
 from mfrank.als.engine import HalfSteps, als, refuse_dislikes
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.als.spectral import random_factors
@@ -30,6 +32,8 @@ def run(
     iterations: int = 4,
     backend: object = reference,
     dtype: str = "float64",
+    factors: tuple[np.ndarray, np.ndarray] | None = None,
+    track_objective: bool = True,
     **options: object,
 ) -> Iterator[Step]:
     users, items = matrix.shape
@@ -40,10 +44,9 @@ def run(
         CSR.from_scipy(matrix, dtype),
         CSR.from_scipy(sp.csr_array(matrix.T), dtype),
         steps,
-        random_factors((users, 4), rng, dtype),
-        random_factors((items, 4), rng, dtype),
+        *(factors or [random_factors((n, 4), rng, dtype) for n in (users, items)]),
         iterations=iterations,
-        track_objective=True,
+        track_objective=track_objective,
     )
 
 
@@ -72,16 +75,19 @@ def test_default_backend_follows_the_reference(name: str, solver: str, dtype: st
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
-def test_half_steps_end_where_the_stated_loss_has_no_slope(name: str, solver: str) -> None:
+@pytest.mark.parametrize("shape", [(20, 15), (6, 4)], ids=str)
+def test_half_steps_end_where_the_stated_loss_has_no_slope(
+    name: str, solver: str, shape: tuple[int, int]
+) -> None:
     """The loss is quadratic in either side, so that any step tells its slope exactly."""
-    matrix, objective = toy(20, 15), OBJECTIVES[name]
-    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=15))
+    matrix, objective = toy(*shape), OBJECTIVES[name]
+    counts = Counts(np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=shape[1]))
     options = SolveOptions(solver=solver, cg_steps=50, cg_tolerance=1e-12)
     steps = HalfSteps(objective, counts, choose(), options)
     users = objective.user_problem(CSR.from_scipy(matrix, "f8"), counts)
     items = objective.item_problem(CSR.from_scipy(sp.csr_array(matrix.T), "f8"), counts)
     rng = np.random.default_rng(0)
-    p, q = rng.normal(size=(20, 4)), rng.normal(size=(15, 4))
+    p, q = (rng.normal(size=(n, 4)) for n in shape)
     loss = stated_loss(objective, matrix.toarray())
 
     def slope(at: Callable[[np.ndarray], float], point: np.ndarray) -> float:
@@ -120,6 +126,50 @@ def test_the_objective_tracked_is_the_objective(name: str, solver: str) -> None:
     for step in run(objective, matrix, backend=choose(), solver=solver):
         value = steps.value(users, items, step.user_factors, step.item_factors)
         assert step.objective == pytest.approx(value, rel=1e-9)
+
+
+def test_the_objective_tracked_counts_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [step.objective for step in run(mfrank.WRMF(), toy(20, 15))]
+    monkeypatch.setattr(engine, "_ROWS_AT_ONCE", 4)
+    in_parts = [step.objective for step in run(mfrank.WRMF(), toy(20, 15))]
+    np.testing.assert_allclose(in_parts, whole, rtol=1e-12)
+
+
+def test_the_objective_tracked_is_that_of_dislikes_too() -> None:
+    matrix, objective = toy(20, 15, values="dislikes"), mfrank.WRMF(alpha=2.0)
+    *_, last = run(objective, matrix)
+    stated = stated_loss(objective, matrix.toarray())(last.user_factors, last.item_factors)
+    assert last.objective == pytest.approx(stated, rel=1e-9)
+
+
+def test_the_objective_is_tracked_only_where_asked_for() -> None:
+    steps = list(run(mfrank.WRMF(), toy(), track_objective=False))
+    assert [step.objective for step in steps] == [None] * 4
+
+
+def test_the_seconds_of_epochs_are_those_that_passed() -> None:
+    began = perf_counter()
+    seconds = [step.seconds for step in run(mfrank.WRMF(), toy())]
+    assert min(seconds) > 0
+    assert sum(seconds) <= perf_counter() - began
+
+
+@pytest.mark.parametrize("name", ["wrmf", "ials", "rgx"])
+def test_iterations_start_from_the_last_epoch(name: str) -> None:
+    """Where that is the solution, one step of conjugate gradients stays there."""
+    matrix, objective = toy(20, 15), OBJECTIVES[name]
+    *_, exact = run(objective, matrix, iterations=400)
+    going_on = run(
+        objective,
+        matrix,
+        iterations=2,
+        factors=(exact.user_factors, exact.item_factors),
+        solver="cg",
+        cg_steps=1,
+    )
+    scores = exact.user_factors @ exact.item_factors.T
+    for step in going_on:
+        np.testing.assert_allclose(step.user_factors @ step.item_factors.T, scores, atol=1e-4)
 
 
 def test_an_exception_leaves_the_last_complete_epoch() -> None:
@@ -164,5 +214,6 @@ def test_unseen_items_are_pushed_to_the_background_target_by_rg2() -> None:
 def test_dislikes_are_refused_where_they_mean_nothing() -> None:
     values = toy(values="dislikes").data
     refuse_dislikes(mfrank.WRMF(), values)
+    refuse_dislikes(mfrank.RG2(), np.array([0.0, 0.5, 2.0]))
     with pytest.raises(ValueError, match=r"negative values.*RG2 does not support dislikes"):
         refuse_dislikes(mfrank.RG2(), values)

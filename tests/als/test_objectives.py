@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,22 +139,49 @@ def test_pure_rg2_of_the_paper_in_closed_form() -> None:
     np.testing.assert_allclose(fit.q, np.linalg.solve(shared, right.T).T, rtol=1e-10)
 
 
+NUMBERS = [
+    (kind, option.name)
+    for kind in (
+        mfrank.WRMF,
+        mfrank.IALS,
+        mfrank.EALS,
+        mfrank.RG2,
+        mfrank.RG2Sampled,
+        mfrank.RGX,
+        mfrank.RGXPrinted,
+    )
+    for option in fields(kind)
+    if isinstance(option.default, float | int)
+]
+
+
+@pytest.mark.parametrize(("kind", "option"), NUMBERS)
+@pytest.mark.parametrize("value", [-0.5, float("nan"), float("inf"), "1"])
+def test_numbers_are_finite_and_not_negative(kind: type[Any], option: str, value: object) -> None:
+    with pytest.raises((ValueError, TypeError), match=rf"^{option} must"):
+        kind(**{option: value})
+
+
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("kind", "option", "choices"),
     [
-        (lambda: mfrank.WRMF(alpha=-1), "alpha"),
-        (lambda: mfrank.WRMF(regularization=float("nan")), "regularization"),
-        (lambda: mfrank.WRMF(confidence="r"), "confidence"),  # type: ignore[arg-type]
-        (lambda: mfrank.IALS(nu=float("inf")), "nu"),
-        (lambda: mfrank.RG2(ridge="none"), "ridge"),  # type: ignore[arg-type]
-        (lambda: mfrank.RGXPrinted(beta=1.0), "beta"),
-        (lambda: mfrank.EALS(exponent=-0.5), "exponent"),
-        (lambda: mfrank.RG2Sampled(negatives=-1), "negatives"),
+        (mfrank.WRMF, "confidence", ["alpha*r", "1+alpha*r"]),
+        (mfrank.RG2, "ridge", ["own", "authors"]),
     ],
 )
-def test_bad_parameters_are_named(make: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()  # type: ignore[operator]
+def test_choices_are_those_named(kind: type[Any], option: str, choices: list[str]) -> None:
+    for choice in choices:
+        assert getattr(kind(**{option: choice}), option) == choice
+    with pytest.raises(
+        ValueError, match=rf"^{option} must be one of {re.escape(', '.join(choices))}"
+    ):
+        kind(**{option: "r"})
+
+
+def test_the_share_left_out_by_the_printed_rgx_is_below_one() -> None:
+    assert mfrank.RGXPrinted(beta=0).beta == 0
+    with pytest.raises(ValueError, match="beta"):
+        mfrank.RGXPrinted(beta=1.0)
 
 
 def test_too_many_negatives_are_refused() -> None:
