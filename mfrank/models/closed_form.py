@@ -15,6 +15,7 @@ from mfrank.arrays.checks import check_count
 from mfrank.arrays.csr import CSR
 from mfrank.backends import Factors, choose
 from mfrank.data.interactions import Interactions
+from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.partial_fit import grown, refit
 from mfrank.retrieval.answers import Answer, Asking, Wanted, best
 from mfrank.retrieval.queries import Asked, Rows
@@ -85,6 +86,7 @@ class ClosedForm(Recommender):
         filter_items: Any = None,
         items: Any = None,
         by_row: bool = False,
+        on_unknown: OnUnknown = "error",
         n_threads: int = 0,
     ) -> Answer:
         """Recommend items to an unknown user, from the items they like.
@@ -95,6 +97,8 @@ class ClosedForm(Recommender):
             The user's items, which are not recommended again.
         N, filter_items, items, by_row, n_threads
             As in :meth:`recommend`.
+        on_unknown : {"error", "skip"}, default "error"
+            With "skip", unknown items are left out everywhere, with their ``values``.
         values : shape (len(itemids),), optional
             Value of each interaction, as in the training data; default 1.
 
@@ -104,18 +108,24 @@ class ClosedForm(Recommender):
 
         Raises
         ------
+        UnknownIdError
+            An item is unknown, and ``on_unknown`` is "error".
         ValueError, TypeError
-            An item is unknown, or ``values`` are not one number per item.
+            ``values`` are not one number per item.
         """
-        wanted = Wanted(N, filter_items, items, n_threads, choose(self.backend))
+        wanted = Wanted(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
         side = sides(self.store, by_row=by_row)[1]
-        columns = side.rows(itemids, "itemids")
-        shape, ends = (1, len(side.ids)), np.array([0, len(columns)])
+        missing = None if on_unknown == "error" else -1
+        columns = side.rows(itemids, "itemids", missing=missing)
         if values is not None and np.shape(values) != columns.shape:
             raise ValueError(
                 f"values must have one number for each of the {len(columns)} itemids, got shape "
                 f"{np.shape(values)}"
             )
+        if (columns < 0).any():
+            known = columns >= 0
+            columns, values = columns[known], None if values is None else np.asarray(values)[known]
+        shape, ends = (1, len(side.ids)), np.array([0, len(columns)])
         # An item of value 0 does not change the factors, but it is filtered.
         seen = sp.csr_array((np.ones(len(columns), dtype=bool), columns, ends), shape)
         liked = Interactions.from_arrays(np.zeros_like(columns), columns, values, shape=shape)

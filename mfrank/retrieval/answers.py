@@ -14,7 +14,9 @@ from mfrank.arrays.placement import beside, on_host
 from mfrank.arrays.row_lists import Listed
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import Backend, Factors
+from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
 from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.known import Known
 from mfrank.retrieval.queries import Asked
 from mfrank.retrieval.sides import Raw, Side, is_single
 from mfrank.retrieval.top_k import Lists, look_up, recommend, similar
@@ -37,11 +39,14 @@ class Wanted:
         Ids that the lists must not contain, and the only ids that they may contain.
     n_threads : int
     backend : Backend
+    on_unknown : {"error", "skip"}
+        Whether unknown ids in ``blocked`` and ``only`` are an error or left out.
 
     Raises
     ------
     TypeError, ValueError
-        ``n`` or ``n_threads`` is not an integer in its range.
+        ``n`` or ``n_threads`` is not an integer in its range, or ``on_unknown`` is not one of the
+        two.
     """
 
     n: int
@@ -49,22 +54,24 @@ class Wanted:
     only: Any
     n_threads: int
     backend: Backend
+    on_unknown: OnUnknown
 
     def __post_init__(self) -> None:
         check_length("N", self.n)
         check_threads(self.n_threads)
+        check_on_unknown(self.on_unknown)
 
     def candidates(
         self, asked: Asked, answering: Side, seen: sp.csr_array | Listed | None = None
     ) -> Candidates:
         """The filters as rows of ``answering``; ``seen`` has one row per query."""
-        name = f"{answering.name}s"
+        name, on_unknown = f"{answering.name}s", self.on_unknown
         return Candidates.of(
             Asked.new(asked.n_queries),  # Side.filter has already picked one row per query
             len(answering.ids),
             user_items=seen,
-            filter_items=answering.filter(self.blocked, asked, f"filter_{name}"),
-            items=answering.filter(self.only, asked, name),
+            filter_items=answering.filter(self.blocked, asked, f"filter_{name}", on_unknown),
+            items=answering.filter(self.only, asked, name, on_unknown),
         )
 
 
@@ -79,9 +86,10 @@ class Asking(NamedTuple):
     biases: NDArray[Any] | None
 
     @classmethod
-    def known(cls, side: Side, raw: Raw, argument: str, backend: Backend) -> Asking:
-        """Queries that are rows of the model; ValueError if an id is unknown."""
-        rows = side.rows_there(raw, argument)
+    def known(cls, known: Known, backend: Backend) -> Asking:
+        """Queries that are rows of the model; UnknownIdError if an id is unknown."""
+        side, raw, _ = known
+        rows = side.rows_there(raw, f"{side.name}id")
         factors = beside(look_up(rows, side.factors, backend), rows)
         biases = side.biases
         if biases is not None:
@@ -109,7 +117,10 @@ def best(
 
 def closest(side: Side, raw: Raw, wanted: Wanted) -> Answer:
     """Rows of a side with the highest cosine to its rows of the ids ``raw``."""
-    rows = side.rows_there(raw, f"{side.name}id")
+    known = Known.of(side, raw, wanted.on_unknown)
+    if known.nobody:
+        return answer(known.padding(wanted.n), side, raw)
+    rows = known.side.rows_there(known.ids, f"{side.name}id")
     lists = similar(
         rows,
         side.factors,
@@ -119,7 +130,7 @@ def closest(side: Side, raw: Raw, wanted: Wanted) -> Answer:
         backend=wanted.backend,
         n_threads=wanted.n_threads,
     )
-    return answer(lists, side, raw)
+    return answer(known.blank(lists), side, raw)
 
 
 def answer(lists: Lists, side: Side, raw: Raw) -> Answer:
