@@ -132,7 +132,7 @@ class ClosedForm(Recommender):
         refuse_dislikes(self.objective, liked.user_items.data)
         factors = self._folding.users(self._kernel_rows(liked.user_items))
         ids, scores = best(Asking(Asked.new(1), factors, None), side, wanted, seen)
-        return side.answer(ids[0]), scores[0]
+        return Answer(side.answer(ids[0]), scores[0])
 
     def partial_fit_users(self, userids: Raw, user_items: Matrix, *, by_row: bool = False) -> Self:
         """Solve users from their rows and store the result; unknown users are added.

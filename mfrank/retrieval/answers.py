@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -23,8 +24,44 @@ from mfrank.retrieval.top_k import Lists, look_up, recommend, similar
 
 __all__ = ["Answer", "Asking", "Wanted", "answer", "best", "closest"]
 
-Answer: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
-"""Ids and scores: shape (N,) for a single query id, (queries, N) for an array of them."""
+
+class Answer(NamedTuple):
+    """The ids of the lists of a call and their scores, best first: ``ids, scores = answer``.
+
+    Attributes
+    ----------
+    ids : shape (N,) for a single query id, (queries, N) for an array of them
+        Padded with -1, or None if the ids are not numbers.
+    scores : as ``ids``
+        Padded with NaN.
+    """
+
+    ids: NDArray[Any]
+    scores: NDArray[Any]
+
+    def to_dicts(self) -> list[Any]:
+        """Convert to plain Python objects without padding, which ``json.dumps`` can write.
+
+        Returns
+        -------
+        list
+            ``[{"id": ..., "score": ...}, ...]`` for a single query id; for an array of them, a list
+            of such lists in the order of the query ids. Ids are int or str (or whatever they are in
+            the training data), scores float.
+
+        Examples
+        --------
+        >>> import json
+        >>> import mfrank
+        >>> store = mfrank.FactorStore([[1.0]], [[0.5], [2.0]], item_ids=["tea", "pie"])
+        >>> answer = mfrank.Recommender.of(store).recommend(0, filter_already_liked_items=False)
+        >>> json.dumps(answer.to_dicts())
+        '[{"id": "pie", "score": 2.0}, {"id": "tea", "score": 0.5}]'
+        """
+        ids, scores = on_host(self.ids), on_host(self.scores)
+        if ids.ndim == 1:
+            return _plain(ids, scores)
+        return [_plain(*row) for row in zip(ids, scores, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,4 +179,15 @@ def answer(lists: Lists, side: Side, raw: Raw) -> Answer:
     on_gpu = is_on_gpu(raw) and side.speaks_rows
     rows, scores = (beside(each, raw) if on_gpu else on_host(each) for each in lists)
     ids = side.answer(rows)
-    return (ids[0], scores[0]) if is_single(raw) else (ids, scores)
+    return Answer(ids[0], scores[0]) if is_single(raw) else Answer(ids, scores)
+
+
+def _plain(ids: NDArray[Any], scores: NDArray[Any]) -> list[dict[str, Any]]:
+    listed = ~np.isnan(scores)
+    pairs = zip(ids[listed].tolist(), scores[listed].tolist(), strict=True)
+    return [{"id": _python(each), "score": score} for each, score in pairs]
+
+
+def _python(label: Any) -> Any:
+    """A label of Python: ids of several types may be numpy's."""
+    return label.item() if isinstance(label, np.generic) else label

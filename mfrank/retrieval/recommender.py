@@ -161,6 +161,8 @@ class Recommender:
         Returns
         -------
         ids, scores : arrays of shape (N,) for one user, (users, N) for many
+            A named tuple; its :meth:`to_dicts <mfrank.retrieval.answers.Answer.to_dicts>` gives
+            plain Python objects, for JSON.
 
         Raises
         ------

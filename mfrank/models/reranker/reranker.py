@@ -246,8 +246,8 @@ class Reranker(Parameters):
             if len(features):
                 new[block][part.pairs] = trees.scores(fitted.trees, features, n_threads)
         order = np.argsort(-new, axis=1, kind="stable")[:, :N]  # NaN sorts last
-        answer = np.take_along_axis(many, order, axis=1), np.take_along_axis(new, order, axis=1)
-        return (answer[0][0], answer[1][0]) if is_single(userid) else answer
+        best, scores = (np.take_along_axis(part, order, axis=1) for part in (many, new))
+        return Answer(best[0], scores[0]) if is_single(userid) else Answer(best, scores)
 
     def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path:
         """Save both stages atomically; nothing is pickled.
