@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +21,7 @@ from mfrank.retrieval.known import Known
 from mfrank.retrieval.seen import Seen, pack, unpack
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_lists, sides
 from mfrank.retrieval.top_k import score
+from mfrank.store.archive import Place, name_of
 from mfrank.store.factors import FactorStore
 
 __all__ = ["NotFittedError", "Recommender"]
@@ -290,8 +291,14 @@ class Recommender:
             "solution. Use recalculate_user=False"
         )
 
-    def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path:
-        """Save as a folder, atomically; see :meth:`mfrank.FactorStore.save`.
+    @overload
+    def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path: ...
+
+    @overload
+    def save(self, folder: IO[bytes], *, with_seen: bool = True) -> None: ...
+
+    def save(self, folder: Place, *, with_seen: bool = True) -> Path | None:
+        """Save as a folder, atomically, or to a file object; see :meth:`mfrank.FactorStore.save`.
 
         ``with_seen`` also saves which items each user has (not the values), so that a loaded model
         filters them as this one does.
@@ -317,9 +324,7 @@ class Recommender:
         return (store if seen is None else pack(store, seen)).save(folder)
 
     @classmethod
-    def load(
-        cls, folder: str | os.PathLike[str], *, mmap: bool = False, verify: bool = False
-    ) -> Self:
+    def load(cls, folder: Place, *, mmap: bool = False, verify: bool = False) -> Self:
         """Load a saved model; see :meth:`mfrank.FactorStore.load`.
 
         Raises
@@ -328,15 +333,15 @@ class Recommender:
             The folder has no model, a damaged one, or one of another class (``mfrank.load`` loads
             any model).
         """
-        return cls._from_folder(folder, FactorStore.load(folder, mmap=mmap, verify=verify))
+        return cls._from_place(folder, FactorStore.load(folder, mmap=mmap, verify=verify))
 
     @classmethod
-    def _from_folder(cls, folder: str | os.PathLike[str], store: FactorStore) -> Self:
-        """Like :meth:`_from_store`, but errors name the folder."""
+    def _from_place(cls, place: Place, store: FactorStore) -> Self:
+        """Like :meth:`_from_store`, but errors name the folder or file."""
         try:
             return cls._from_store(store)
         except ValueError as error:
-            raise ValueError(f"{folder}: {error}") from error
+            raise ValueError(f"{name_of(place)}: {error}") from error
 
     @classmethod
     def _from_store(cls, store: FactorStore) -> Self:
