@@ -15,6 +15,7 @@ from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.lazy import lazy
 from mfrank.backends import Factors, choose
+from mfrank.backends.row_problem import RowProblem
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.pickling import MadeOfFields
 from mfrank.store.factors import FactorStore
@@ -61,7 +62,7 @@ class FoldIn(MadeOfFields):
 
     def users(self, user_items: CSR) -> Factors:
         """Solve the factors of users exactly from their rows (R, n_items): shape (R, K)."""
-        problem = self.objective.user_problem(user_items, self._steps.counts)
+        problem = self._user_problem(user_items)
         factors, options = self.store.item_factors, self._steps.options
         return solve_in_own_basis(self._steps.backend, problem, factors, self._of_users, options)
 
@@ -88,7 +89,7 @@ class FoldIn(MadeOfFields):
             In the order of the row's entries.
         baseline : float
         """
-        problem = self.objective.user_problem(user_items, self._steps.counts)
+        problem = self._user_problem(user_items)
         basis, shared = self._of_users.basis, self._of_users.shared
         observed = self.store.item_factors[user_items.indices].astype(np.float64) @ basis
         curvature, pull = problem.curvature(), problem.pull()
@@ -99,6 +100,13 @@ class FoldIn(MadeOfFields):
         contributions = pull * (observed @ solved)
         baseline = float(problem.weight[0] * shared.vector @ solved)
         return float(contributions.sum()) + baseline, contributions, baseline
+
+    def _user_problem(self, user_items: CSR) -> RowProblem:
+        return self.objective.user_problem(user_items, self._steps.counts, total=self._items_total)
+
+    @lazy
+    def _items_total(self) -> float:
+        return self.objective.items_total(self._steps.counts)
 
     @lazy
     def _steps(self) -> HalfSteps:

@@ -16,6 +16,7 @@ from mfrank.arrays.csr import CSR
 from mfrank.backends import Factors, choose
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown
+from mfrank.models.liked_items import LikedItems
 from mfrank.models.partial_fit import grown, refit
 from mfrank.retrieval.answers import Answer, Asking, Wanted, best
 from mfrank.retrieval.queries import Asked, Rows
@@ -117,21 +118,10 @@ class ClosedForm(Recommender):
         side = sides(self.store, by_row=by_row)[1]
         missing = None if on_unknown == "error" else -1
         columns = side.rows(itemids, "itemids", missing=missing)
-        if values is not None and np.shape(values) != columns.shape:
-            raise ValueError(
-                f"values must have one number for each of the {len(columns)} itemids, got shape "
-                f"{np.shape(values)}"
-            )
-        if (columns < 0).any():
-            known = columns >= 0
-            columns, values = columns[known], None if values is None else np.asarray(values)[known]
-        shape, ends = (1, len(side.ids)), np.array([0, len(columns)])
-        # An item of value 0 does not change the factors, but it is filtered.
-        seen = sp.csr_array((np.ones(len(columns), dtype=bool), columns, ends), shape)
-        liked = Interactions.from_arrays(np.zeros_like(columns), columns, values, shape=shape)
-        refuse_dislikes(self.objective, liked.user_items.data)
-        factors = self._folding.users(self._kernel_rows(liked.user_items))
-        ids, scores = best(Asking(Asked.new(1), factors, None), side, wanted, seen)
+        own = LikedItems.of(columns, values, len(side.ids), self.store.dtype)
+        refuse_dislikes(self.objective, own.values)
+        asking = Asking(Asked.new(1), self._folding.users(own.likes), None)
+        ids, scores = best(asking, side, wanted, own.items)
         return Answer(side.answer(ids[0]), scores[0])
 
     def partial_fit_users(self, userids: Raw, user_items: Matrix, *, by_row: bool = False) -> Self:
