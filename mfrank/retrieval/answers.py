@@ -20,9 +20,9 @@ from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.known import Known
 from mfrank.retrieval.queries import Asked
 from mfrank.retrieval.sides import Raw, Side, is_single
-from mfrank.retrieval.top_k import Lists, look_up, recommend, similar
+from mfrank.retrieval.top_k import Lists, look_up, nearest, recommend, similar
 
-__all__ = ["Answer", "Asking", "Wanted", "answer", "best", "closest"]
+__all__ = ["Answer", "Asking", "Wanted", "answer", "around", "best", "closest"]
 
 
 class Answer(NamedTuple):
@@ -168,6 +168,20 @@ def closest(side: Side, raw: Raw, wanted: Wanted) -> Answer:
         n_threads=wanted.n_threads,
     )
     return answer(known.blank(lists), side, raw)
+
+
+def around(side: Side, raw: Raw, vectors: Factors, wanted: Wanted) -> Answer:
+    """Rows of a side with the highest cosine to ``vectors``, shape (U, K), those of ids ``raw``."""
+    lists = nearest(
+        vectors,
+        side.factors,
+        n=wanted.n,
+        directions=side.directions(),
+        candidates=wanted.candidates(side.asked(raw), side),
+        backend=wanted.backend,
+        n_threads=wanted.n_threads,
+    )
+    return answer(lists, side, raw)
 
 
 def answer(lists: Lists, side: Side, raw: Raw) -> Answer:

@@ -16,7 +16,7 @@ from mfrank.arrays.row_lists import Listed, Picked
 from mfrank.backends import Factors, choose
 from mfrank.data.ids import Ids
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
-from mfrank.retrieval.answers import Answer, Asking, Wanted, answer, best, closest
+from mfrank.retrieval.answers import Answer, Asking, Wanted, answer, around, best, closest
 from mfrank.retrieval.known import Known
 from mfrank.retrieval.seen import Seen, pack, unpack
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_lists, sides
@@ -229,6 +229,8 @@ class Recommender:
         filter_items: Any = None,
         items: Any = None,
         *,
+        recalculate_item: bool = False,
+        item_users: Matrix | None = None,
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
         n_threads: int = 0,
@@ -237,9 +239,20 @@ class Recommender:
 
         An item comes first in its own list, unless it is filtered. Filters are those of
         :meth:`recommend`.
+
+        With ``recalculate_item``, the factors of the items, which may be new to the model, are
+        first solved from their rows of ``item_users`` (Interactions, or a sparse matrix with one
+        row per item id); it is read only then. An item that the model has is then listed by the
+        cosine of its old factors to the new, like any other.
         """
         side, itemid = sides(self.placed, by_row=by_row)[1], given_ids(itemid, "itemid")
-        return closest(side, itemid, self._wanted(N, filter_items, items, n_threads, on_unknown))
+        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
+        if not recalculate_item:
+            return closest(side, itemid, wanted)
+        if item_users is None:
+            raise ValueError("recalculate_item=True needs the items' rows in item_users")
+        factors = self.recalculate_item(itemid, item_users, by_row=by_row)
+        return around(side, itemid, np.atleast_2d(factors), wanted)
 
     def similar_users(
         self,
@@ -248,13 +261,21 @@ class Recommender:
         filter_users: Any = None,
         users: Any = None,
         *,
+        recalculate_user: bool = False,
+        user_items: Matrix | None = None,
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
         n_threads: int = 0,
     ) -> Answer:
         """Users with the highest cosine to one or many users, like :meth:`similar_items`."""
         side, userid = sides(self.placed, by_row=by_row)[0], given_ids(userid, "userid")
-        return closest(side, userid, self._wanted(N, filter_users, users, n_threads, on_unknown))
+        wanted = self._wanted(N, filter_users, users, n_threads, on_unknown)
+        if not recalculate_user:
+            return closest(side, userid, wanted)
+        if user_items is None:
+            raise ValueError("recalculate_user=True needs the users' rows in user_items")
+        factors = self.recalculate_user(userid, user_items, by_row=by_row)
+        return around(side, userid, np.atleast_2d(factors), wanted)
 
     def score(
         self,
@@ -289,6 +310,13 @@ class Recommender:
         raise TypeError(
             f"{type(self).__name__} cannot fold users in: it has no objective with a closed-form "
             "solution. Use recalculate_user=False"
+        )
+
+    def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
+        """Raise TypeError: only models with a quadratic objective can fold items in."""
+        raise TypeError(
+            f"{type(self).__name__} cannot fold items in: it has no objective with a closed-form "
+            "solution. Use recalculate_item=False"
         )
 
     @overload

@@ -107,15 +107,19 @@ class WalkRecommender(Recommender):
         filter_items: Any = None,
         items: Any = None,
         *,
+        recalculate_item: bool = False,
+        item_users: Matrix | None = None,
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
         n_threads: int = 0,
     ) -> Answer:
         """Items that are most likely in a walk that restarts at the given item.
 
-        Parameters are those of :meth:`mfrank.Recommender.similar_items`. An item comes first in
-        its own list, unless it is filtered.
+        Parameters are those of :meth:`mfrank.Recommender.similar_items`; a walk has no factors to
+        recalculate. An item comes first in its own list, unless it is filtered.
         """
+        if recalculate_item:
+            raise TypeError("walks have no item factors to recalculate; use recalculate_item=False")
         wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
         side = sides(self.store, by_row=by_row)[1]
         known = Known.of(side, itemid, on_unknown)
