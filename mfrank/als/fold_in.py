@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,33 +10,17 @@ from numpy.typing import NDArray
 from mfrank.als.coupling import weighted_sum
 from mfrank.als.eigenbasis import Eigenbasis, solve_in_own_basis
 from mfrank.als.engine import HalfSteps
+from mfrank.als.explanation import UserWeights
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.lazy import lazy
 from mfrank.backends import Factors, choose
+from mfrank.backends.row_problem import RowProblem
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.pickling import MadeOfFields
 from mfrank.store.factors import FactorStore
 
-__all__ = ["Explanation", "FoldIn"]
-
-
-class Explanation(NamedTuple):
-    """A user's score of an item, split up: score = sum of contributions + baseline.
-
-    Attributes
-    ----------
-    score : float
-        The score, with user factors solved from the given row.
-    contributions : list of (item, float)
-        Contribution of each item of the user's row, largest first.
-    baseline : float
-        Contribution of the objective's background (0 for WRMF, IALS and EALS).
-    """
-
-    score: float
-    contributions: list[tuple[Any, float]]
-    baseline: float
+__all__ = ["FoldIn"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +44,7 @@ class FoldIn(MadeOfFields):
 
     def users(self, user_items: CSR) -> Factors:
         """Solve the factors of users exactly from their rows (R, n_items): shape (R, K)."""
-        problem = self.objective.user_problem(user_items, self._steps.counts)
+        problem = self._user_problem(user_items)
         factors, options = self.store.item_factors, self._steps.options
         return solve_in_own_basis(self._steps.backend, problem, factors, self._of_users, options)
 
@@ -71,34 +54,23 @@ class FoldIn(MadeOfFields):
         factors, options = self.store.user_factors, self._steps.options
         return solve_in_own_basis(self._steps.backend, problem, factors, self._of_items, options)
 
-    def explain(self, user_items: CSR, item: int) -> tuple[float, NDArray[np.float64], float]:
-        """Explain a user's score of an item, see :class:`Explanation`.
-
-        Parameters
-        ----------
-        user_items : CSR
-            The user's single row.
-        item : int
-            Row of the item.
-
-        Returns
-        -------
-        score : float
-        contributions : float64, shape (nnz,)
-            In the order of the row's entries.
-        baseline : float
-        """
-        problem = self.objective.user_problem(user_items, self._steps.counts)
+    def weigh(self, user_items: CSR) -> UserWeights:
+        """Split the factors of a user by the items of their single row."""
+        problem = self._user_problem(user_items)
         basis, shared = self._of_users.basis, self._of_users.shared
         observed = self.store.item_factors[user_items.indices].astype(np.float64) @ basis
-        curvature, pull = problem.curvature(), problem.pull()
-        matrix = (observed.T * curvature) @ observed
+        matrix = (observed.T * problem.curvature()) @ observed
         matrix += np.diag(problem.weight[0] * shared.values + problem.ridge[0])
-        target = self.store.item_factors[item].astype(np.float64) @ basis
-        solved = np.linalg.lstsq(matrix, target)[0]
-        contributions = pull * (observed @ solved)
-        baseline = float(problem.weight[0] * shared.vector @ solved)
-        return float(contributions.sum()) + baseline, contributions, baseline
+        solved = np.linalg.pinv(matrix, rcond=_rounding(matrix), hermitian=True) @ basis.T
+        parts = problem.pull()[:, None] * (observed @ solved)
+        return UserWeights(user_items.indices, parts, problem.weight[0] * shared.vector @ solved)
+
+    def _user_problem(self, user_items: CSR) -> RowProblem:
+        return self.objective.user_problem(user_items, self._steps.counts, total=self._items_total)
+
+    @lazy
+    def _items_total(self) -> float:
+        return self.objective.items_total(self._steps.counts)
 
     @lazy
     def _steps(self) -> HalfSteps:
@@ -115,3 +87,8 @@ class FoldIn(MadeOfFields):
         weights = self.objective.item_weights(counts.items, counts)
         item_sum = weighted_sum(weights, self.store.item_factors)
         return self._steps.items_basis(self.store.user_factors, item_sum)
+
+
+def _rounding(matrix: NDArray[np.float64]) -> float:
+    """Eigenvalues up to this times the largest one are rounding errors of 0."""
+    return len(matrix) * float(np.finfo(matrix.dtype).eps)

@@ -78,16 +78,23 @@ class QuadraticObjective(ABC):
         """Return the interaction's weight kappa, by default 0."""
         return 0.0
 
-    def user_problem(self, user_items: CSR, counts: Counts) -> RowProblem:
+    def user_problem(
+        self, user_items: CSR, counts: Counts, *, total: float | None = None
+    ) -> RowProblem:
         """Return the systems of the user step for rows of users.
 
         The rows are all users in a fit and any users in a fold-in; the columns are the items of
-        the training data, which ``counts`` describes.
+        the training data, which ``counts`` describes. ``total`` is their :meth:`items_total`, if
+        it is known already.
         """
         n, n_items = user_items.counts, len(counts.items)
         weight, observed = self.user_weights(n, n_items), self.observed(n, n_items)
-        total = float(self.item_weights(counts.items, counts).sum())
+        total = self.items_total(counts) if total is None else total
         return self._problem(user_items, weight, total, observed, users_are_rows=True)
+
+    def items_total(self, counts: Counts) -> float:
+        """Return the sum of the background weights of all items."""
+        return float(self.item_weights(counts.items, counts).sum())
 
     def item_problem(self, item_users: CSR, counts: Counts) -> RowProblem:
         """Return the systems of the item step for rows of items; columns are the fit's users."""

@@ -1,11 +1,21 @@
-"""The error for ids that a model or a data set does not have."""
+"""Ids that a model or a data set does not have: the error, or to skip them."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
-__all__ = ["UnknownIdError"]
+from mfrank.arrays.checks import check_choice
+
+__all__ = ["OnUnknown", "UnknownIdError", "check_on_unknown"]
+
+OnUnknown: TypeAlias = Literal["error", "skip"]
+"""What a call does with unknown ids: raise :class:`UnknownIdError`, or go on without them."""
+
+
+def check_on_unknown(on_unknown: object) -> None:
+    """Raise ValueError unless this is one of :data:`OnUnknown`."""
+    check_choice("on_unknown", on_unknown, get_args(OnUnknown))
 
 
 class UnknownIdError(ValueError):

@@ -9,12 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from mfrank.als.engine import refuse_dislikes
-from mfrank.als.fold_in import Explanation, FoldIn
+from mfrank.als.explanation import Explanation, UserWeights
+from mfrank.als.fold_in import FoldIn
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.checks import check_count
 from mfrank.arrays.csr import CSR
 from mfrank.backends import Factors, choose
 from mfrank.data.interactions import Interactions
+from mfrank.data.unknown_ids import OnUnknown
+from mfrank.models.liked_items import LikedItems
 from mfrank.models.partial_fit import grown, refit
 from mfrank.retrieval.answers import Answer, Asking, Wanted, best
 from mfrank.retrieval.queries import Asked, Rows
@@ -85,6 +88,7 @@ class ClosedForm(Recommender):
         filter_items: Any = None,
         items: Any = None,
         by_row: bool = False,
+        on_unknown: OnUnknown = "error",
         n_threads: int = 0,
     ) -> Answer:
         """Recommend items to an unknown user, from the items they like.
@@ -95,6 +99,8 @@ class ClosedForm(Recommender):
             The user's items, which are not recommended again.
         N, filter_items, items, by_row, n_threads
             As in :meth:`recommend`.
+        on_unknown : {"error", "skip"}, default "error"
+            With "skip", unknown items are left out everywhere, with their ``values``.
         values : shape (len(itemids),), optional
             Value of each interaction, as in the training data; default 1.
 
@@ -104,25 +110,20 @@ class ClosedForm(Recommender):
 
         Raises
         ------
+        UnknownIdError
+            An item is unknown, and ``on_unknown`` is "error".
         ValueError, TypeError
-            An item is unknown, or ``values`` are not one number per item.
+            ``values`` are not one number per item.
         """
-        wanted = Wanted(N, filter_items, items, n_threads, choose(self.backend))
+        wanted = Wanted(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
         side = sides(self.store, by_row=by_row)[1]
-        columns = side.rows(itemids, "itemids")
-        shape, ends = (1, len(side.ids)), np.array([0, len(columns)])
-        if values is not None and np.shape(values) != columns.shape:
-            raise ValueError(
-                f"values must have one number for each of the {len(columns)} itemids, got shape "
-                f"{np.shape(values)}"
-            )
-        # An item of value 0 does not change the factors, but it is filtered.
-        seen = sp.csr_array((np.ones(len(columns), dtype=bool), columns, ends), shape)
-        liked = Interactions.from_arrays(np.zeros_like(columns), columns, values, shape=shape)
-        refuse_dislikes(self.objective, liked.user_items.data)
-        factors = self._folding.users(self._kernel_rows(liked.user_items))
-        ids, scores = best(Asking(Asked.new(1), factors, None), side, wanted, seen)
-        return side.answer(ids[0]), scores[0]
+        missing = None if on_unknown == "error" else -1
+        columns = side.rows(itemids, "itemids", missing=missing)
+        own = LikedItems.of(columns, values, len(side.ids), self.store.dtype)
+        refuse_dislikes(self.objective, own.values)
+        asking = Asking(Asked.new(1), self._folding.users(own.likes), None)
+        ids, scores = best(asking, side, wanted, own.items)
+        return Answer(side.answer(ids[0]), scores[0])
 
     def partial_fit_users(self, userids: Raw, user_items: Matrix, *, by_row: bool = False) -> Self:
         """Solve users from their rows and store the result; unknown users are added.
@@ -159,6 +160,7 @@ class ClosedForm(Recommender):
         itemid: Raw,
         N: int = 10,
         *,
+        user_weights: UserWeights | None = None,
         by_row: bool = False,
     ) -> Explanation:
         """Split a user's score of an item into the contributions of the user's own items.
@@ -173,17 +175,20 @@ class ClosedForm(Recommender):
             The user's row, as in :meth:`recalculate_user`; None uses the training interactions.
         N : int, default 10
             Number of contributions to return, the largest first.
+        user_weights : UserWeights, optional
+            Those of an earlier explanation to the same user, by the same factors: most of the work
+            is done. ``user_items`` is then not read.
 
         Returns
         -------
         Explanation
-            ``(score, contributions, baseline)``.
+            ``score, contributions, user_weights``, and ``baseline``.
 
         Raises
         ------
         ValueError, TypeError
             As in :meth:`recalculate_user`, or ``user_items`` is None and the model does not have
-            the training interactions or their values.
+            the training interactions or their values, or ``user_weights`` are of other factors.
         """
         check_count("N", N, 1)
         for name, raw in (("userid", userid), ("itemid", itemid)):
@@ -191,16 +196,23 @@ class ClosedForm(Recommender):
                 raise TypeError(f"{name} must be one id, got {raw!r}")
         users, items = sides(self.store, by_row=by_row)
         item = int(items.rows(itemid, "itemid")[0])
-        if user_items is None:
-            given = self._own_values(users.rows(userid, "userid"))
-        else:
-            given = given_rows(user_items, userid, users, items, "user_items")
-        row = self._kernel_rows(self._clean(given, "user_items"))
-        score, parts, baseline = self._folding.explain(row, item)
+        if user_weights is None:
+            user_weights = self._weigh(userid, user_items, users, items)
+        elif not isinstance(user_weights, UserWeights):
+            raise TypeError(
+                f"user_weights must be an explanation's user_weights, got {user_weights!r}"
+            )
+        factors = self.store.item_factors[item].astype(np.float64)
+        if user_weights.background.shape != factors.shape:
+            raise ValueError(
+                f"user_weights have {len(user_weights.background)} factors, the model "
+                f"{len(factors)}: explain without them once after each fit"
+            )
+        parts, baseline = user_weights.parts @ factors, float(user_weights.background @ factors)
         greatest = np.argsort(-parts, kind="stable")[:N]
-        labels = items.answer(row.indices[greatest])
+        labels = items.answer(user_weights.items[greatest])
         listed = list(zip(labels.tolist(), parts[greatest].tolist(), strict=True))
-        return Explanation(score, listed, baseline)
+        return Explanation(float(parts.sum()) + baseline, listed, baseline, user_weights)
 
     def _partial_fit(
         self,
@@ -218,6 +230,15 @@ class ClosedForm(Recommender):
         solved = solve(self._kernel_rows(given))
         self._store, self._seen = refit(self.store, self._seen, side.name, ids, rows, given, solved)
         return self
+
+    def _weigh(
+        self, userid: Raw, user_items: Matrix | None, users: Side, items: Side
+    ) -> UserWeights:
+        if user_items is None:
+            given = self._own_values(users.rows(userid, "userid"))
+        else:
+            given = given_rows(user_items, userid, users, items, "user_items")
+        return self._folding.weigh(self._kernel_rows(self._clean(given, "user_items")))
 
     def _own_values(self, rows: Rows) -> sp.csr_array:
         """Rows of the training interactions, with their values if the objective uses them."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from mfrank.models.als import ALS
 from mfrank.models.descent import Descent
 from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.retrieval.recommender import Recommender
+from mfrank.store.archive import Place
 from mfrank.store.factors import FactorStore
 
 __all__ = ["load"]
@@ -17,13 +16,11 @@ _MODELS: dict[str, type[Recommender]] = {
 }
 
 
-def load(
-    folder: str | os.PathLike[str], *, mmap: bool = False, verify: bool = False
-) -> Recommender:
+def load(folder: Place, *, mmap: bool = False, verify: bool = False) -> Recommender:
     """Load any saved model as the class that saved it; see :meth:`mfrank.FactorStore.load`.
 
     A store of any other fitter is loaded as a plain :class:`mfrank.Recommender`.
     """
     store = FactorStore.load(folder, mmap=mmap, verify=verify)
     model = _MODELS.get(store.fitter["name"], Recommender)
-    return model._from_folder(folder, store)
+    return model._from_place(folder, store)

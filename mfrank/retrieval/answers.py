@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -14,15 +15,53 @@ from mfrank.arrays.placement import beside, on_host
 from mfrank.arrays.row_lists import Listed
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import Backend, Factors
+from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
 from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.known import Known
 from mfrank.retrieval.queries import Asked
 from mfrank.retrieval.sides import Raw, Side, is_single
-from mfrank.retrieval.top_k import Lists, look_up, recommend, similar
+from mfrank.retrieval.top_k import Lists, look_up, nearest, recommend, similar
 
-__all__ = ["Answer", "Asking", "Wanted", "answer", "best", "closest"]
+__all__ = ["Answer", "Asking", "Wanted", "answer", "around", "best", "closest"]
 
-Answer: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
-"""Ids and scores: shape (N,) for a single query id, (queries, N) for an array of them."""
+
+class Answer(NamedTuple):
+    """The ids of the lists of a call and their scores, best first: ``ids, scores = answer``.
+
+    Attributes
+    ----------
+    ids : shape (N,) for a single query id, (queries, N) for an array of them
+        Padded with -1, or None if the ids are not numbers.
+    scores : as ``ids``
+        Padded with NaN.
+    """
+
+    ids: NDArray[Any]
+    scores: NDArray[Any]
+
+    def to_dicts(self) -> list[Any]:
+        """Convert to plain Python objects without padding, which ``json.dumps`` can write.
+
+        Returns
+        -------
+        list
+            ``[{"id": ..., "score": ...}, ...]`` for a single query id; for an array of them, a list
+            of such lists in the order of the query ids. Ids are int or str (or whatever they are in
+            the training data), scores float.
+
+        Examples
+        --------
+        >>> import json
+        >>> import mfrank
+        >>> store = mfrank.FactorStore([[1.0]], [[0.5], [2.0]], item_ids=["tea", "pie"])
+        >>> answer = mfrank.Recommender.of(store).recommend(0, filter_already_liked_items=False)
+        >>> json.dumps(answer.to_dicts())
+        '[{"id": "pie", "score": 2.0}, {"id": "tea", "score": 0.5}]'
+        """
+        ids, scores = on_host(self.ids), on_host(self.scores)
+        if ids.ndim == 1:
+            return _plain(ids, scores)
+        return [_plain(*row) for row in zip(ids, scores, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,11 +76,14 @@ class Wanted:
         Ids that the lists must not contain, and the only ids that they may contain.
     n_threads : int
     backend : Backend
+    on_unknown : {"error", "skip"}
+        Whether unknown ids in ``blocked`` and ``only`` are an error or left out.
 
     Raises
     ------
     TypeError, ValueError
-        ``n`` or ``n_threads`` is not an integer in its range.
+        ``n`` or ``n_threads`` is not an integer in its range, or ``on_unknown`` is not one of the
+        two.
     """
 
     n: int
@@ -49,22 +91,24 @@ class Wanted:
     only: Any
     n_threads: int
     backend: Backend
+    on_unknown: OnUnknown
 
     def __post_init__(self) -> None:
         check_length("N", self.n)
         check_threads(self.n_threads)
+        check_on_unknown(self.on_unknown)
 
     def candidates(
         self, asked: Asked, answering: Side, seen: sp.csr_array | Listed | None = None
     ) -> Candidates:
         """The filters as rows of ``answering``; ``seen`` has one row per query."""
-        name = f"{answering.name}s"
+        name, on_unknown = f"{answering.name}s", self.on_unknown
         return Candidates.of(
             Asked.new(asked.n_queries),  # Side.filter has already picked one row per query
             len(answering.ids),
             user_items=seen,
-            filter_items=answering.filter(self.blocked, asked, f"filter_{name}"),
-            items=answering.filter(self.only, asked, name),
+            filter_items=answering.filter(self.blocked, asked, f"filter_{name}", on_unknown),
+            items=answering.filter(self.only, asked, name, on_unknown),
         )
 
 
@@ -79,9 +123,10 @@ class Asking(NamedTuple):
     biases: NDArray[Any] | None
 
     @classmethod
-    def known(cls, side: Side, raw: Raw, argument: str, backend: Backend) -> Asking:
-        """Queries that are rows of the model; ValueError if an id is unknown."""
-        rows = side.rows_there(raw, argument)
+    def known(cls, known: Known, backend: Backend) -> Asking:
+        """Queries that are rows of the model; UnknownIdError if an id is unknown."""
+        side, raw, _ = known
+        rows = side.rows_there(raw, f"{side.name}id")
         factors = beside(look_up(rows, side.factors, backend), rows)
         biases = side.biases
         if biases is not None:
@@ -109,13 +154,30 @@ def best(
 
 def closest(side: Side, raw: Raw, wanted: Wanted) -> Answer:
     """Rows of a side with the highest cosine to its rows of the ids ``raw``."""
-    rows = side.rows_there(raw, f"{side.name}id")
+    known = Known.of(side, raw, wanted.on_unknown)
+    if known.nobody:
+        return answer(known.padding(wanted.n), side, raw)
+    rows = known.side.rows_there(known.ids, f"{side.name}id")
     lists = similar(
         rows,
         side.factors,
         n=wanted.n,
         directions=side.directions(),
         candidates=wanted.candidates(Asked.known(rows, len(side.ids)), side),
+        backend=wanted.backend,
+        n_threads=wanted.n_threads,
+    )
+    return answer(known.blank(lists), side, raw)
+
+
+def around(side: Side, raw: Raw, vectors: Factors, wanted: Wanted) -> Answer:
+    """Rows of a side with the highest cosine to ``vectors``, shape (U, K), those of ids ``raw``."""
+    lists = nearest(
+        vectors,
+        side.factors,
+        n=wanted.n,
+        directions=side.directions(),
+        candidates=wanted.candidates(side.asked(raw), side),
         backend=wanted.backend,
         n_threads=wanted.n_threads,
     )
@@ -131,4 +193,15 @@ def answer(lists: Lists, side: Side, raw: Raw) -> Answer:
     on_gpu = is_on_gpu(raw) and side.speaks_rows
     rows, scores = (beside(each, raw) if on_gpu else on_host(each) for each in lists)
     ids = side.answer(rows)
-    return (ids[0], scores[0]) if is_single(raw) else (ids, scores)
+    return Answer(ids[0], scores[0]) if is_single(raw) else Answer(ids, scores)
+
+
+def _plain(ids: NDArray[Any], scores: NDArray[Any]) -> list[dict[str, Any]]:
+    listed = ~np.isnan(scores)
+    pairs = zip(ids[listed].tolist(), scores[listed].tolist(), strict=True)
+    return [{"id": _python(each), "score": score} for each, score in pairs]
+
+
+def _python(label: Any) -> Any:
+    """A label of Python: ids of several types may be numpy's."""
+    return label.item() if isinstance(label, np.generic) else label

@@ -36,8 +36,13 @@ def check_rows(values: ArrayLike, n_rows: int, name: str) -> Rows:
     return on_host(check_rows_there(values, n_rows, name))
 
 
-def check_rows_there(values: ArrayLike, n_rows: int, name: str) -> Rows:
-    """Like :func:`check_rows`, but row numbers on a GPU stay there."""
+def check_rows_there(
+    values: ArrayLike, n_rows: int, name: str, *, missing: int | None = None
+) -> Rows:
+    """Like :func:`check_rows`, but row numbers on a GPU stay there.
+
+    ``missing`` replaces row numbers that are outside; without it they are an error.
+    """
     rows = as_array(values, name)
     if rows.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got an array of shape {rows.shape}")
@@ -47,6 +52,8 @@ def check_rows_there(values: ArrayLike, n_rows: int, name: str) -> Rows:
         remedy = "; use np.flatnonzero(mask)" if rows.dtype.kind == "b" else ""
         raise TypeError(f"{name} must be integer row numbers, got dtype {rows.dtype}{remedy}")
     wrong = (rows < 0) | (rows >= n_rows)
+    if missing is not None:
+        return np.where(wrong, np.int64(missing), rows.astype(np.int64))
     if wrong.any():
         unknown = on_host(rows[wrong]).tolist()
         raise UnknownIdError(f"{name} must lie in 0..{n_rows - 1}, got {unknown[0]}", unknown)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,10 +15,13 @@ from mfrank.arrays.placement import beside
 from mfrank.arrays.row_lists import Listed, Picked
 from mfrank.backends import Factors, choose
 from mfrank.data.ids import Ids
-from mfrank.retrieval.answers import Answer, Asking, Wanted, answer, best, closest
+from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
+from mfrank.retrieval.answers import Answer, Asking, Wanted, answer, around, best, closest
+from mfrank.retrieval.known import Known
 from mfrank.retrieval.seen import Seen, pack, unpack
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_lists, sides
 from mfrank.retrieval.top_k import score
+from mfrank.store.archive import Place, name_of
 from mfrank.store.factors import FactorStore
 
 __all__ = ["NotFittedError", "Recommender"]
@@ -124,6 +127,7 @@ class Recommender:
         items: Any = None,
         *,
         by_row: bool = False,
+        on_unknown: OnUnknown = "error",
         n_threads: int = 0,
     ) -> Answer:
         """Best items of one or many users.
@@ -149,33 +153,44 @@ class Recommender:
             The only items to recommend, in the same forms as ``filter_items``.
         by_row : bool, default False
             Ids of users and items are row numbers, in arguments and results.
+        on_unknown : {"error", "skip"}, default "error"
+            With "skip", the list of an unknown user is all padding, so that there is a list for
+            each user id, and unknown items are left out of ``filter_items`` and ``items``.
         n_threads : int, default 0
             0 uses every core this process may use.
 
         Returns
         -------
         ids, scores : arrays of shape (N,) for one user, (users, N) for many
+            A named tuple; its :meth:`to_dicts <mfrank.retrieval.answers.Answer.to_dicts>` gives
+            plain Python objects, for JSON.
 
         Raises
         ------
+        UnknownIdError
+            A user or an item is unknown, and ``on_unknown`` is "error".
         ValueError, TypeError
-            A user is unknown, a matrix has the wrong shape, or ``user_items`` is missing but
-            needed; the message names the argument.
+            A matrix has the wrong shape, or ``user_items`` is missing but needed; the message names
+            the argument.
         """
         userid = given_ids(userid, "userid")
-        wanted = self._wanted(N, filter_items, items, n_threads)
+        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
         users, item_side = sides(self.placed, by_row=by_row)
         if recalculate_user:
             if user_items is None:
                 raise ValueError("recalculate_user=True needs the users' rows in user_items")
+            known = Known(users, userid, None)
             factors = np.atleast_2d(self.recalculate_user(userid, user_items, by_row=by_row))
             asking = Asking(users.asked(userid), factors, None)
         else:
-            asking = Asking.known(users, userid, "userid", wanted.backend)
+            known = Known.of(users, userid, on_unknown)
+            if known.nobody:
+                return answer(known.padding(N), item_side, userid)
+            asking = Asking.known(known, wanted.backend)
         seen = None
         if filter_already_liked_items:
-            seen = self._seen_by(userid, user_items, users, item_side)
-        return answer(best(asking, item_side, wanted, seen), item_side, userid)
+            seen = self._seen_by(known, user_items, item_side)
+        return answer(known.blank(best(asking, item_side, wanted, seen)), item_side, userid)
 
     def recommend_users(
         self,
@@ -187,6 +202,7 @@ class Recommender:
         users: Any = None,
         *,
         by_row: bool = False,
+        on_unknown: OnUnknown = "error",
         n_threads: int = 0,
     ) -> Answer:
         """Users with the highest scores for one or many items.
@@ -195,13 +211,16 @@ class Recommender:
         sparse matrix with one row per item id.
         """
         itemid = given_ids(itemid, "itemid")
-        wanted = self._wanted(N, filter_users, users, n_threads)
+        wanted = self._wanted(N, filter_users, users, n_threads, on_unknown)
         user_side, items = sides(self.placed, by_row=by_row)
-        asking = Asking.known(items, itemid, "itemid", wanted.backend)
+        known = Known.of(items, itemid, on_unknown)
+        if known.nobody:
+            return answer(known.padding(N), user_side, itemid)
+        asking = Asking.known(known, wanted.backend)
         seen = None
         if filter_already_liked_users:
-            seen = self._seen_by(itemid, item_users, items, user_side)
-        return answer(best(asking, user_side, wanted, seen), user_side, itemid)
+            seen = self._seen_by(known, item_users, user_side)
+        return answer(known.blank(best(asking, user_side, wanted, seen)), user_side, itemid)
 
     def similar_items(
         self,
@@ -210,16 +229,30 @@ class Recommender:
         filter_items: Any = None,
         items: Any = None,
         *,
+        recalculate_item: bool = False,
+        item_users: Matrix | None = None,
         by_row: bool = False,
+        on_unknown: OnUnknown = "error",
         n_threads: int = 0,
     ) -> Answer:
         """Items with the highest cosine to the factors of one or many items.
 
         An item comes first in its own list, unless it is filtered. Filters are those of
         :meth:`recommend`.
+
+        With ``recalculate_item``, the factors of the items, which may be new to the model, are
+        first solved from their rows of ``item_users`` (Interactions, or a sparse matrix with one
+        row per item id); it is read only then. An item that the model has is then listed by the
+        cosine of its old factors to the new, like any other.
         """
         side, itemid = sides(self.placed, by_row=by_row)[1], given_ids(itemid, "itemid")
-        return closest(side, itemid, self._wanted(N, filter_items, items, n_threads))
+        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
+        if not recalculate_item:
+            return closest(side, itemid, wanted)
+        if item_users is None:
+            raise ValueError("recalculate_item=True needs the items' rows in item_users")
+        factors = self.recalculate_item(itemid, item_users, by_row=by_row)
+        return around(side, itemid, np.atleast_2d(factors), wanted)
 
     def similar_users(
         self,
@@ -228,21 +261,48 @@ class Recommender:
         filter_users: Any = None,
         users: Any = None,
         *,
+        recalculate_user: bool = False,
+        user_items: Matrix | None = None,
         by_row: bool = False,
+        on_unknown: OnUnknown = "error",
         n_threads: int = 0,
     ) -> Answer:
         """Users with the highest cosine to one or many users, like :meth:`similar_items`."""
         side, userid = sides(self.placed, by_row=by_row)[0], given_ids(userid, "userid")
-        return closest(side, userid, self._wanted(N, filter_users, users, n_threads))
+        wanted = self._wanted(N, filter_users, users, n_threads, on_unknown)
+        if not recalculate_user:
+            return closest(side, userid, wanted)
+        if user_items is None:
+            raise ValueError("recalculate_user=True needs the users' rows in user_items")
+        factors = self.recalculate_user(userid, user_items, by_row=by_row)
+        return around(side, userid, np.atleast_2d(factors), wanted)
 
-    def score(self, userid: ArrayLike, itemid: ArrayLike, *, by_row: bool = False) -> NDArray[Any]:
-        """Scores of user ``userid[j]`` for item ``itemid[j]``, shape (pairs,)."""
+    def score(
+        self,
+        userid: ArrayLike,
+        itemid: ArrayLike,
+        *,
+        by_row: bool = False,
+        on_unknown: OnUnknown = "error",
+    ) -> NDArray[Any]:
+        """Scores of user ``userid[j]`` for item ``itemid[j]``, shape (pairs,).
+
+        With ``on_unknown="skip"``, the score is NaN where the user or the item is unknown.
+        """
+        check_on_unknown(on_unknown)
         users, items = sides(self.placed, by_row=by_row)
         pairs = given_ids(userid, "userid"), given_ids(itemid, "itemid")
-        rows = users.rows_there(pairs[0], "userid"), items.rows_there(pairs[1], "itemid")
+        missing = None if on_unknown == "error" else -1
+        found = (
+            users.rows_there(pairs[0], "userid", missing=missing),
+            items.rows_there(pairs[1], "itemid", missing=missing),
+        )
+        rows = [np.maximum(each, 0) for each in found]  # a stand-in for what is unknown
         scores = score(users.factors, items.factors, *rows, item_bias=items.biases)
         if users.biases is not None:
             scores += beside(users.biases[beside(rows[0], users.biases)], scores)
+        for each in found if missing is not None else ():
+            scores[beside(each < 0, scores)] = np.nan
         return scores
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
@@ -252,8 +312,21 @@ class Recommender:
             "solution. Use recalculate_user=False"
         )
 
-    def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path:
-        """Save as a folder, atomically; see :meth:`mfrank.FactorStore.save`.
+    def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
+        """Raise TypeError: only models with a quadratic objective can fold items in."""
+        raise TypeError(
+            f"{type(self).__name__} cannot fold items in: it has no objective with a closed-form "
+            "solution. Use recalculate_item=False"
+        )
+
+    @overload
+    def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path: ...
+
+    @overload
+    def save(self, folder: IO[bytes], *, with_seen: bool = True) -> None: ...
+
+    def save(self, folder: Place, *, with_seen: bool = True) -> Path | None:
+        """Save as a folder, atomically, or to a file object; see :meth:`mfrank.FactorStore.save`.
 
         ``with_seen`` also saves which items each user has (not the values), so that a loaded model
         filters them as this one does.
@@ -279,9 +352,7 @@ class Recommender:
         return (store if seen is None else pack(store, seen)).save(folder)
 
     @classmethod
-    def load(
-        cls, folder: str | os.PathLike[str], *, mmap: bool = False, verify: bool = False
-    ) -> Self:
+    def load(cls, folder: Place, *, mmap: bool = False, verify: bool = False) -> Self:
         """Load a saved model; see :meth:`mfrank.FactorStore.load`.
 
         Raises
@@ -290,15 +361,15 @@ class Recommender:
             The folder has no model, a damaged one, or one of another class (``mfrank.load`` loads
             any model).
         """
-        return cls._from_folder(folder, FactorStore.load(folder, mmap=mmap, verify=verify))
+        return cls._from_place(folder, FactorStore.load(folder, mmap=mmap, verify=verify))
 
     @classmethod
-    def _from_folder(cls, folder: str | os.PathLike[str], store: FactorStore) -> Self:
-        """Like :meth:`_from_store`, but errors name the folder."""
+    def _from_place(cls, place: Place, store: FactorStore) -> Self:
+        """Like :meth:`_from_store`, but errors name the folder or file."""
         try:
             return cls._from_store(store)
         except ValueError as error:
-            raise ValueError(f"{folder}: {error}") from error
+            raise ValueError(f"{name_of(place)}: {error}") from error
 
     @classmethod
     def _from_store(cls, store: FactorStore) -> Self:
@@ -310,13 +381,16 @@ class Recommender:
         """Set the store and the seen items saved in it."""
         self._store, self._seen = unpack(store)
 
-    def _wanted(self, n: int, blocked: Any, only: Any, n_threads: int) -> Wanted:
-        return Wanted(n, blocked, only, n_threads, choose(self.backend))
+    def _wanted(
+        self, n: int, blocked: Any, only: Any, n_threads: int, on_unknown: OnUnknown
+    ) -> Wanted:
+        return Wanted(n, blocked, only, n_threads, choose(self.backend), on_unknown)
 
     def _seen_by(
-        self, raw: Raw, matrix: Matrix | None, asking: Side, answering: Side
+        self, known: Known, matrix: Matrix | None, answering: Side
     ) -> sp.csr_array | Listed:
         """The seen entries to filter, one row per query id."""
+        asking, raw, _ = known
         argument = f"{asking.name}_{answering.name}s"
         if matrix is not None:
             return given_lists(matrix, raw, asking, answering, argument)

@@ -17,7 +17,7 @@ from mfrank.arrays.row_lists import Listed
 from mfrank.backends import Factors
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
-from mfrank.data.unknown_ids import UnknownIdError
+from mfrank.data.unknown_ids import OnUnknown, UnknownIdError
 from mfrank.retrieval import gpu_filters
 from mfrank.retrieval.candidates import ItemFilter
 from mfrank.retrieval.queries import Asked, Rows, check_rows_there
@@ -67,16 +67,19 @@ class Side:
     by_row: bool
     directions: Callable[[], Factors]
 
-    def rows(self, raw: Raw, argument: str) -> Rows:
-        """Row numbers of one or many ids, 1-D int64; UnknownIdError if an id is unknown."""
-        return on_host(self.rows_there(raw, argument))
+    def rows(self, raw: Raw, argument: str, *, missing: int | None = None) -> Rows:
+        """Row numbers of one or many ids, 1-D int64; ``missing`` is the row of unknown ids.
 
-    def rows_there(self, raw: Raw, argument: str) -> Rows:
+        Without ``missing``, an unknown id raises UnknownIdError.
+        """
+        return on_host(self.rows_there(raw, argument, missing=missing))
+
+    def rows_there(self, raw: Raw, argument: str, *, missing: int | None = None) -> Rows:
         """Like :meth:`rows`, but row numbers on a GPU stay there."""
-        many = [raw] if is_single(raw) else raw
+        many: Any = [raw] if is_single(raw) else raw
         if self.speaks_rows:
-            return check_rows_there(many, len(self.ids), argument)  # type: ignore[arg-type]
-        return self.find(many, argument)
+            return check_rows_there(many, len(self.ids), argument, missing=missing)
+        return self.find(many, argument, missing=missing)
 
     def find(self, many: Any, argument: str, *, missing: int | None = None) -> Rows:
         """Row numbers of ids, even if ``by_row``; ``missing`` is the row of unknown ids.
@@ -102,10 +105,13 @@ class Side:
             known = bool((rows >= 0).all())
         return Asked.known(rows, len(self.ids)) if known else Asked.new(len(rows))
 
-    def filter(self, values: Any, asked: Asked, argument: str) -> ItemFilter | Listed:
+    def filter(
+        self, values: Any, asked: Asked, argument: str, on_unknown: OnUnknown
+    ) -> ItemFilter | Listed:
         """Convert a filter argument to row numbers: one list, or one per query.
 
-        Row numbers on a GPU stay there; ids with labels are copied to the host.
+        Row numbers on a GPU stay there, except a 2-D array from which unknown ones are left out;
+        ids with labels are copied to the host.
         """
         values = take(values, argument)
         if values is None:
@@ -120,19 +126,28 @@ class Side:
             _check_columns(values, self, argument)
             return asked.pick(values, argument)
         if not _is_nested(values):
-            return self.rows_there(values, argument)
+            return self._of_list(values, argument, on_unknown)
         if len(values) != asked.n_queries:
             raise ValueError(
                 f"{argument} must have a list for each of the {asked.n_queries} queries, or be one "
                 f"list for all; got {len(values)} lists"
             )
         if is_on_gpu(values):
-            return gpu_filters.of_table(values, len(self.ids), argument)
-        return [self.rows(row, argument).tolist() for row in values]
+            if on_unknown == "error":
+                return gpu_filters.of_table(values, len(self.ids), argument)
+            values = on_host(values)
+        return [self._of_list(row, argument, on_unknown).tolist() for row in values]
 
     def answer(self, rows: NDArray[np.int32]) -> NDArray[Any]:
         """The caller's ids of row numbers; labels are on the host."""
         return rows if self.speaks_rows else self.ids.raw(on_host(rows))
+
+    def _of_list(self, raw: Raw, argument: str, on_unknown: OnUnknown) -> Rows:
+        """Row numbers of ids, where they lie; with "skip", only those of the known ones."""
+        if on_unknown == "error":
+            return self.rows_there(raw, argument)
+        rows = self.rows_there(raw, argument, missing=-1)
+        return rows[rows >= 0]
 
     @property
     def speaks_rows(self) -> bool:

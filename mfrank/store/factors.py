@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.data.pickling import MadeOfFields
 from mfrank.store import checks as check
+from mfrank.store.archive import Place, name_of, place_of, read_from, write_to
 from mfrank.store.folder import read, write
 from mfrank.store.history import summary
 from mfrank.store.manifest import Contents, Format, check_keys
@@ -204,34 +205,54 @@ class FactorStore(MadeOfFields):
         here: dict[str, Any] = self._arrays_on_host()
         return replace(self, **here)
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
+    @overload
+    def save(self, folder: str | os.PathLike[str]) -> Path: ...
+
+    @overload
+    def save(self, folder: IO[bytes]) -> None: ...
+
+    def save(self, folder: Place) -> Path | None:
         """Save as a folder of ``.npy`` arrays with a manifest, replacing a store saved there.
 
         Whatever happens (a crash, a full disk, another saver), the folder contains the old store
         or the new one; see :mod:`mfrank.store.folder`. Nothing is pickled.
 
+        Parameters
+        ----------
+        folder : path, or file object opened for writing bytes
+            To a file object the files of a folder are written, as a zip without compression; if
+            that stops, a part of it is left there.
+
+        Returns
+        -------
+        Path of the folder; None for a file object
+
         Raises
         ------
+        TypeError
+            If the file object is for text.
         ValueError
             If the folder contains anything but a store, ids are neither integers nor strings, or
             arrays shared with the store were changed and now contain invalid values.
         OSError
-            If writing fails; a store saved before is still there.
+            If writing fails; a store saved in the folder before is still there.
         """
-        path, contents = Path(folder), self.to_contents()
+        place, contents = place_of(folder), self.to_contents()
         self._check_values(contents.arrays)
-        write(path, contents, FORMAT)
-        return path
+        if not isinstance(place, Path):
+            write_to(place, contents, FORMAT)
+            return None
+        write(place, contents, FORMAT)
+        return place
 
     @classmethod
-    def load(
-        cls, folder: str | os.PathLike[str], *, mmap: bool = False, verify: bool = False
-    ) -> FactorStore:
+    def load(cls, folder: Place, *, mmap: bool = False, verify: bool = False) -> FactorStore:
         """Load a store saved by :meth:`save`.
 
         Parameters
         ----------
-        folder : path
+        folder : path, or seekable file object opened for reading bytes
+            What a file object holds is always verified, and cannot be mapped.
         mmap : bool, default False
             Map the arrays instead of reading them: loading takes no time, processes share the
             memory, and only the parts accessed are read. Values are then not checked.
@@ -242,10 +263,17 @@ class FactorStore(MadeOfFields):
         ------
         FileNotFoundError
             If there is no such folder.
+        TypeError
+            If the file object is for text.
         ValueError
             If it is not a store, has another format version, or is damaged; the message says how.
         """
-        return cls.from_contents(read(Path(folder), FORMAT, mmap=mmap, verify=verify), folder)
+        place = place_of(folder)
+        if isinstance(place, Path):
+            return cls.from_contents(read(place, FORMAT, mmap=mmap, verify=verify), place)
+        if mmap:
+            raise ValueError("mmap=True needs a folder: a file object cannot be mapped")
+        return cls.from_contents(read_from(place, FORMAT), name_of(place))
 
     def to_contents(self) -> Contents:
         """The whole store as named arrays and JSON metadata, for a file of any format."""

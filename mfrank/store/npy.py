@@ -6,7 +6,6 @@ import hashlib
 import math
 import os
 import re
-from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +16,7 @@ from mfrank.store.durable import flush
 from mfrank.store.manifest import ArrayEntry
 from mfrank.store.regular import open_regular
 
-__all__ = ["read_array", "write_array"]
+__all__ = ["read_array", "read_array_from", "write_array", "write_array_to"]
 
 _ALIGNED = 64  # bytes; numpy pads headers so that values begin at a multiple
 _MAGIC = np.lib.format.magic(1, 0)
@@ -42,9 +41,15 @@ class _Hashing:
 def write_array(path: Path, array: NDArray[Any]) -> ArrayEntry:
     """Write an array to a new file, flushed to the disk; return its manifest entry."""
     with path.open("xb") as file:
-        hashing = _Hashing(file)
-        np.lib.format.write_array(hashing, array, version=(1, 0), allow_pickle=False)
+        entry = write_array_to(file, array)
         flush(file)
+    return entry
+
+
+def write_array_to(file: IO[bytes], array: NDArray[Any]) -> ArrayEntry:
+    """Write an array to an open file; return its manifest entry."""
+    hashing = _Hashing(file)
+    np.lib.format.write_array(hashing, array, version=(1, 0), allow_pickle=False)
     return ArrayEntry(array.shape, array.dtype.str, hashing.sha256.hexdigest())
 
 
@@ -59,10 +64,9 @@ def read_array(path: Path, entry: ArrayEntry, *, mmap: bool, verify: bool) -> ND
         The file is missing or cannot be read.
     """
     with open_regular(path) as file:
-        if verify and hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:
-            raise ValueError(f"{path} is damaged: its checksum is not the one it was saved with")
-        file.seek(0)
-        _check(file, entry, path)
+        if verify:
+            _verify(file, entry, path)
+        _check(file, os.fstat(file.fileno()).st_size, entry, path)
         offset, dtype, size = file.tell(), np.dtype(entry.dtype), math.prod(entry.shape)
         # Kernels refuse unaligned arrays, and an empty map is an error.
         if mmap and size and offset % _ALIGNED == 0:
@@ -70,7 +74,30 @@ def read_array(path: Path, entry: ArrayEntry, *, mmap: bool, verify: bool) -> ND
         return np.fromfile(file, dtype=dtype, count=size).reshape(entry.shape)
 
 
-def _check(file: BufferedReader, entry: ArrayEntry, path: Path) -> None:
+def read_array_from(file: IO[bytes], size: int, entry: ArrayEntry, where: str) -> NDArray[Any]:
+    """Read the array of a manifest entry from an open, seekable file of ``size`` bytes.
+
+    The checksum is always compared; ``where`` names the file in errors.
+
+    Raises
+    ------
+    ValueError
+        The file is damaged or contains something else.
+    """
+    _verify(file, entry, where)
+    _check(file, size, entry, where)
+    values = file.read(size - file.tell())
+    return np.frombuffer(values, dtype=entry.dtype).reshape(entry.shape)
+
+
+def _verify(file: IO[bytes], entry: ArrayEntry, where: object) -> None:
+    """Compare the checksum of the whole file; leave the file at its start."""
+    if hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:  # type: ignore[arg-type]
+        raise ValueError(f"{where} is damaged: its checksum is not the one it was saved with")
+    file.seek(0)
+
+
+def _check(file: IO[bytes], size: int, entry: ArrayEntry, path: object) -> None:
     """Compare header and size with the manifest; leave the file at the start of its data."""
     if file.read(len(_MAGIC)) != _MAGIC:
         raise ValueError(f"{path} is damaged: it is not an .npy file of version 1.0")
@@ -84,6 +111,5 @@ def _check(file: BufferedReader, entry: ArrayEntry, path: Path) -> None:
             f"manifest says {entry.dtype} of shape {entry.shape}"
         )
     expected = file.tell() + math.prod(entry.shape) * np.dtype(dtype).itemsize
-    size = os.fstat(file.fileno()).st_size
     if size != expected:
         raise ValueError(f"{path} is damaged: it has {size} bytes instead of {expected}")

@@ -36,8 +36,10 @@ def spoil(data: Any) -> None:
 
 def answers(model: Any) -> list[Any]:
     listed = [*model.recommend(range(9), N=7), *model.recommend_users(range(7), N=9)]
-    explained = model.explain(0, None, 6) if isinstance(model, mfrank.ALS) else ()
-    return [*listed, *map(np.array, explained[::2])]
+    if isinstance(model, mfrank.ALS):
+        explained = model.explain(0, None, 6)
+        listed += [np.array([explained.score, explained.baseline])]
+    return listed
 
 
 @pytest.mark.parametrize("form", ["float32", "float64", "int8", "Interactions"])

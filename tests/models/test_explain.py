@@ -21,7 +21,8 @@ def test_contributions_and_baseline_sum_to_the_score(name: str) -> None:
     matrix = toy(20, 15)
     model = als(OBJECTIVES[name], dtype="float64").fit(matrix)
     for user, item in ((0, 3), (7, 1), (10, 2)):  # user 10 has nothing
-        score, parts, baseline = model.explain(user, None, item, N=99)
+        explanation = model.explain(user, None, item, N=99)
+        score, parts, baseline = explanation.score, explanation.contributions, explanation.baseline
         assert score == pytest.approx(sum(part for _, part in parts) + baseline, abs=1e-9)
         assert score == pytest.approx(model.score([user], [item])[0], abs=1e-7)
         assert sorted(i for i, _ in parts) == sorted(matrix[[user]].indices.tolist())
@@ -42,12 +43,12 @@ def test_a_contribution_is_what_the_pull_of_that_item_alone_would_score(name: st
     mine = q[row.indices]
     system = problem.weight[0] * background + (mine.T * problem.curvature()) @ mine
     system += problem.ridge[0] * np.eye(4)
-    _, parts, baseline = model.explain(7, matrix, 1, N=99)
-    for item, part in parts:
+    explanation = model.explain(7, matrix, 1, N=99)
+    for item, part in explanation.contributions:
         pull = problem.pull()[row.indices == item][0] * q[item]
         assert part == pytest.approx(q[1] @ np.linalg.solve(system, pull), abs=1e-9)
     shared = problem.weight[0] * objective.target * (q.T @ w)
-    assert baseline == pytest.approx(q[1] @ np.linalg.solve(system, shared), abs=1e-9)
+    assert explanation.baseline == pytest.approx(q[1] @ np.linalg.solve(system, shared), abs=1e-9)
 
 
 def test_the_greatest_contributions_come_first_in_the_ids_of_the_data() -> None:
@@ -58,6 +59,28 @@ def test_the_greatest_contributions_come_first_in_the_ids_of_the_data() -> None:
     assert brief.score == whole.score
     numbers = model.explain(0, matrix, 2, N=2, by_row=True)
     assert [f"i{item}" for item, _ in numbers.contributions] == [i for i, _ in brief.contributions]
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_weights_of_one_explanation_serve_for_other_items(name: str) -> None:
+    matrix = toy(20, 15)
+    model = als(OBJECTIVES[name], dtype="float64").fit(matrix)
+    score, contributions, weights = model.explain(7, matrix, 1)
+    first = model.explain(7, matrix, 1)
+    assert (score, contributions) == (first.score, first.contributions)
+    for item in (1, 4, 14):
+        assert model.explain(7, None, item, user_weights=weights) == model.explain(7, None, item)
+    factors = weights.parts.sum(axis=0) + weights.background
+    np.testing.assert_allclose(factors, model.recalculate_user(7, matrix), atol=1e-7)
+
+
+def test_weights_of_something_else_are_refused() -> None:
+    wide, narrow = (als(factors=width).fit(toy()) for width in (4, 3))
+    weights = wide.explain(0, None, 2).user_weights
+    with pytest.raises(ValueError, match="user_weights have 4 factors, the model 3"):
+        narrow.explain(0, None, 2, user_weights=weights)
+    with pytest.raises(TypeError, match="user_weights must be an explanation's user_weights"):
+        wide.explain(0, None, 2, user_weights=0.5)  # type: ignore[arg-type]
 
 
 def test_a_dislike_adds_nothing_and_a_stranger_can_be_explained() -> None:

@@ -34,8 +34,9 @@ def test_what_differs_is_known(tmp_path: Path) -> None:
     folder = os.environ.get("MFRANK_IMPLICIT_TESTS")
     if folder is None:
         pytest.skip("needs implicit's source package (set MFRANK_IMPLICIT_TESTS)")
-    report = tmp_path / "report.xml"
-    options = ["-p", "as_implicit", "-p", "no:cacheprovider", "-c", os.devnull]
+    report, settings = tmp_path / "report.xml", tmp_path / "pytest.ini"
+    settings.touch()  # none of ours
+    options = ["-p", "as_implicit", "-p", "no:cacheprovider", "-c", str(settings)]
     subprocess.run(
         [sys.executable, "-m", "pytest", *options, f"--junitxml={report}", "als_test.py"],
         cwd=folder,

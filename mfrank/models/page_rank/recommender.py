@@ -13,6 +13,7 @@ from mfrank.arrays.checks import check_count
 from mfrank.arrays.csr_checks import check_csr, check_indptr
 from mfrank.backends import choose
 from mfrank.data.interactions import Interactions
+from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
 from mfrank.models.page_rank.lists import walked_lists
 from mfrank.pagerank.item_walk import ItemWalk
 from mfrank.pagerank.next_clicks import recencies
@@ -20,6 +21,7 @@ from mfrank.pagerank.paths import Path, heaviest_paths
 from mfrank.pagerank.stationary import Walker
 from mfrank.retrieval.answers import Answer, answer
 from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.known import Known
 from mfrank.retrieval.queries import Asked
 from mfrank.retrieval.recommender import NotFittedError, Recommender
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
@@ -73,6 +75,7 @@ class WalkRecommender(Recommender):
         items: Any = None,
         *,
         by_row: bool = False,
+        on_unknown: OnUnknown = "error",
         n_threads: int = 0,
     ) -> Answer:
         """Best items of one or many users; parameters as in :meth:`mfrank.Recommender.recommend`.
@@ -82,15 +85,20 @@ class WalkRecommender(Recommender):
         with timestamps, otherwise all of them without a recency weight. A user without items gets
         the item prior. A user's list does not depend on the other users of the call.
         """
-        wanted = self._wanted(N, filter_items, items, n_threads)
+        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
         users, item_side = sides(self.store, by_row=by_row)
-        queries, starts = self._queries(userid, user_items, recalculate_user, (users, item_side))
+        known = Known.of(users, userid, "error" if recalculate_user else on_unknown)
+        if known.nobody:
+            return answer(known.padding(N), item_side, userid)
+        queries, starts = self._queries(
+            known.ids, user_items, recalculate_user, (known.side, item_side)
+        )
         seen = None
         if filter_already_liked_items:
-            seen = self._seen_by(userid, user_items, users, item_side)
+            seen = self._seen_by(known, user_items, item_side)
         candidates = wanted.candidates(queries, item_side, seen)
         lists = self._lists(starts, candidates, N, n_threads)
-        return answer(lists, item_side, userid)
+        return answer(known.blank(lists), item_side, userid)
 
     def similar_items(
         self,
@@ -99,22 +107,30 @@ class WalkRecommender(Recommender):
         filter_items: Any = None,
         items: Any = None,
         *,
+        recalculate_item: bool = False,
+        item_users: Matrix | None = None,
         by_row: bool = False,
+        on_unknown: OnUnknown = "error",
         n_threads: int = 0,
     ) -> Answer:
         """Items that are most likely in a walk that restarts at the given item.
 
-        Parameters are those of :meth:`mfrank.Recommender.similar_items`. An item comes first in
-        its own list, unless it is filtered.
+        Parameters are those of :meth:`mfrank.Recommender.similar_items`; a walk has no factors to
+        recalculate. An item comes first in its own list, unless it is filtered.
         """
-        wanted = self._wanted(N, filter_items, items, n_threads)
+        if recalculate_item:
+            raise TypeError("walks have no item factors to recalculate; use recalculate_item=False")
+        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
         side = sides(self.store, by_row=by_row)[1]
-        rows = side.rows(itemid, "itemid")
+        known = Known.of(side, itemid, on_unknown)
+        if known.nobody:
+            return answer(known.padding(N), side, itemid)
+        rows = known.side.rows(known.ids, "itemid")
         candidates = wanted.candidates(Asked.known(rows, len(side.ids)), side)
         one_each = np.ones(len(rows)), rows, np.arange(len(rows) + 1)
         starts = sp.csr_array(one_each, (len(rows), len(side.ids)))
         lists = self._lists(starts, candidates, N, n_threads, first=rows)
-        return answer(lists, side, itemid)
+        return answer(known.blank(lists), side, itemid)
 
     def explain(
         self,
@@ -161,19 +177,36 @@ class WalkRecommender(Recommender):
         ]
         return WalkExplanation(float(values[item]), named)
 
-    def score(self, userid: ArrayLike, itemid: ArrayLike, *, by_row: bool = False) -> NDArray[Any]:
-        """Probability of item ``itemid[j]`` in the walk of user ``userid[j]``, shape (pairs,)."""
+    def score(
+        self,
+        userid: ArrayLike,
+        itemid: ArrayLike,
+        *,
+        by_row: bool = False,
+        on_unknown: OnUnknown = "error",
+    ) -> NDArray[Any]:
+        """Probability of item ``itemid[j]`` in the walk of user ``userid[j]``, shape (pairs,).
+
+        With ``on_unknown="skip"``, it is NaN where the user or the item is unknown.
+        """
+        check_on_unknown(on_unknown)
         users, items = sides(self.store, by_row=by_row)
-        rows = users.rows(userid, "userid"), items.rows(itemid, "itemid")
-        if len(rows[0]) != len(rows[1]):
-            raise ValueError(f"{len(rows[0])} users for {len(rows[1])} items; pass one item a user")
-        distinct_users, place = np.unique(rows[0], return_inverse=True)
-        scores, walker = np.empty(len(place)), self._walker(self.n_threads)
+        missing = None if on_unknown == "error" else -1
+        user_rows = users.rows(userid, "userid", missing=missing)
+        item_rows = items.rows(itemid, "itemid", missing=missing)
+        if len(user_rows) != len(item_rows):
+            raise ValueError(
+                f"{len(user_rows)} users for {len(item_rows)} items; pass one item a user"
+            )
+        known = np.flatnonzero((user_rows >= 0) & (item_rows >= 0))
+        distinct_users, place = np.unique(user_rows[known], return_inverse=True)
+        scores, walker = np.full(len(user_rows), np.nan), self._walker(self.n_threads)
         for block in self._walk.blocks(len(distinct_users)):
             of_block = (place >= block.start) & (place < block.stop)
             starts = self._starts_of(distinct_users[block])
             values = self._walk.rank(starts, self.tolerance, walker)
-            scores[of_block] = values[place[of_block] - block.start, rows[1][of_block]]
+            pairs = known[of_block]
+            scores[pairs] = values[place[of_block] - block.start, item_rows[pairs]]
         return scores
 
     def recommend_users(self, *args: Any, **options: Any) -> Answer:

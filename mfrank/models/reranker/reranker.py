@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
+from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.parameters import Parameters, describe
 from mfrank.models.reranker import saving, trees
 from mfrank.models.reranker.features import FEATURES, Askers, FirstLists
@@ -194,6 +195,7 @@ class Reranker(Parameters):
         items: Any = None,
         *,
         by_row: bool = False,
+        on_unknown: OnUnknown = "error",
         n_threads: int = 0,
     ) -> Answer:
         """Best items of one or many users, chosen by the first stage and ordered by the second.
@@ -229,6 +231,7 @@ class Reranker(Parameters):
             recalculate_user,
             items,
             by_row=by_row,
+            on_unknown=on_unknown,
             n_threads=n_threads,
         )
         many = np.atleast_2d(ids)
@@ -243,8 +246,8 @@ class Reranker(Parameters):
             if len(features):
                 new[block][part.pairs] = trees.scores(fitted.trees, features, n_threads)
         order = np.argsort(-new, axis=1, kind="stable")[:, :N]  # NaN sorts last
-        answer = np.take_along_axis(many, order, axis=1), np.take_along_axis(new, order, axis=1)
-        return (answer[0][0], answer[1][0]) if is_single(userid) else answer
+        best, scores = (np.take_along_axis(part, order, axis=1) for part in (many, new))
+        return Answer(best[0], scores[0]) if is_single(userid) else Answer(best, scores)
 
     def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path:
         """Save both stages atomically; nothing is pickled.
@@ -323,7 +326,7 @@ class Reranker(Parameters):
         store = self.model.store.on_host()
         users, items = sides(store, by_row=by_row)
         if folded is None:
-            rows = users.rows(userid, "userid")
+            rows = users.rows(userid, "userid", missing=0)  # unknown ones have no candidates
             return Askers(store.user_factors[rows], store.known_counts.users[rows]), rows
         factors = np.atleast_2d(self.model.recalculate_user(userid, folded, by_row=by_row))
         rated = given_rows(folded, userid, users, items, "user_items")

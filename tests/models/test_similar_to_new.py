@@ -1,0 +1,82 @@
+"""Lists of what is similar to items and users that are solved from rows of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from fits import als, labeled
+from numpy.typing import NDArray
+from problems import toy
+
+import mfrank
+
+MODEL = als(mfrank.WRMF(alpha=3), dtype="float64").fit(labeled())
+ROWS = {"item": sp.csr_array(toy(seed=1).T)[:3], "user": toy(seed=1)[:3]}
+SIDES = ["item", "user"]
+
+
+def similar(side: str, ids: Any, rows: Any, model: Any = MODEL, **how: Any) -> Any:
+    other = "user" if side == "item" else "item"
+    given = {f"recalculate_{side}": True, f"{side}_{other}s": rows}
+    return getattr(model, f"similar_{side}s")(ids, **given, **how)
+
+
+def unit(rows: NDArray[Any]) -> NDArray[Any]:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths == 0, 1, lengths)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_lists_are_by_cosine_to_the_factors_of_the_rows(side: str) -> None:
+    new = ["zoe", f"{side[0]}1", "yan"]
+    ids, scores = similar(side, new, ROWS[side], N=7)
+    p = getattr(MODEL, f"recalculate_{side}")(new, ROWS[side])
+    q = getattr(MODEL, f"{side}_factors")
+    cosines = unit(p) @ unit(q).T
+    order = np.argsort(-cosines, axis=1, kind="stable")[:, :7]
+    np.testing.assert_array_equal(ids, getattr(MODEL, f"{side}_ids").raw(order))
+    np.testing.assert_allclose(scores, np.take_along_axis(cosines, order, axis=1), atol=1e-12)
+    one = similar(side, "zoe", ROWS[side][[0]], N=7)
+    assert one.ids.tolist() == ids[0].tolist()
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_the_rows_of_the_fit_change_nothing(side: str) -> None:
+    """Users are solved last in an epoch, so only theirs are those of the fit; items follow them."""
+    model = als(mfrank.WRMF(), dtype="float64", iterations=300).fit(toy())
+    rows = toy() if side == "user" else sp.csr_array(toy().T)
+    known = np.arange(rows.shape[0])
+    ids, scores = similar(side, known, rows, model, N=3)
+    expected = getattr(model, f"similar_{side}s")(known, N=3)
+    has_any = np.diff(rows.indptr) > 0
+    np.testing.assert_array_equal(ids[has_any, 0], known[has_any])
+    np.testing.assert_allclose(scores[has_any], expected.scores[has_any], atol=1e-4)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_filters_are_those_of_each(side: str) -> None:
+    letter = side[0]
+    blocked = [[f"{letter}0", f"{letter}1"], [f"{letter}2"], []]
+    lists = similar(side, ["zoe", "yan", "xi"], ROWS[side], N=7, **{f"filter_{side}s": blocked})
+    free = similar(side, ["zoe", "yan", "xi"], ROWS[side], N=9).ids
+    for got, every, without in zip(lists.ids, free, blocked, strict=True):
+        expected = [each for each in every.tolist() if each not in (*without, None)]
+        assert [each for each in got.tolist() if each is not None] == expected[:7]
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_what_is_missing_is_named(side: str) -> None:
+    with pytest.raises(ValueError, match=f"recalculate_{side}=True needs the {side}s' rows in"):
+        similar(side, "zoe", None)
+    with pytest.raises(TypeError, match=f"cannot fold {side}s in.*recalculate_{side}=False"):
+        similar(side, "zoe", ROWS[side][[0]], mfrank.Recommender.of(MODEL.store))
+
+
+def test_a_walk_has_no_factors() -> None:
+    data = mfrank.Interactions.from_arrays([0, 0, 1], [0, 1, 2], timestamps=[1, 2, 3])
+    walk = mfrank.SupervisedPageRank(method=None).fit(data)
+    with pytest.raises(TypeError, match="recalculate_item=False"):
+        walk.similar_items(0, recalculate_item=True, item_users=sp.csr_array((1, 2)))
