@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.csr import CSR
 from mfrank.arrays.interop import sparse_to_host
-from mfrank.arrays.lazy import lazy
-from mfrank.arrays.notebook import table
-from mfrank.arrays.read_only import read_only, read_only_rows
-from mfrank.data import cells, table_files, validation
+from mfrank.data import table_files, validation
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import frame_columns
-from mfrank.data.concat import joined_ids, joined_times
-from mfrank.data.counts import Counts
+from mfrank.data.concat import joined
 from mfrank.data.fields import IdsAs, spelled_like
-from mfrank.data.ids import Ids, RawIds
-from mfrank.data.pickling import MadeOfFields
+from mfrank.data.ids import RawIds
+from mfrank.data.selectable import Selectable
 from mfrank.data.validation import IdsLike
 
 __all__ = ["Interactions"]
 
-_log = logging.getLogger("mfrank")
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Interactions(MadeOfFields):
+class Interactions(Selectable):
     """Observed cells of the users x items matrix, with the ids of its rows and columns.
 
     Create with :meth:`from_arrays`, :meth:`from_sparse`, :meth:`from_pandas`, :meth:`from_file` or
@@ -63,25 +55,6 @@ class Interactions(MadeOfFields):
     timestamps : int64, shape (nnz,), or None
         Aligned with ``user_items.data``; in the unit given, dates in seconds since 1970 (UTC).
     """
-
-    user_items: sp.csr_array
-    user_ids: Ids
-    item_ids: Ids
-    timestamps: NDArray[np.int64] | None = None
-    _views: dict[tuple[str, Any], CSR] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        shape = (len(self.user_ids), len(self.item_ids))
-        if self.user_items.shape != shape:
-            raise ValueError(
-                f"the matrix has {self.user_items.shape[0]} users and {self.user_items.shape[1]} "
-                f"items, but ids are given for {shape[0]} and {shape[1]}"
-            )
-        if self.timestamps is not None and len(self.timestamps) != self.user_items.nnz:
-            raise ValueError(f"{len(self.timestamps)} timestamps for {self.nnz} entries")
-        object.__setattr__(self, "user_items", read_only_rows(self.user_items, "user_items"))
-        if self.timestamps is not None:
-            object.__setattr__(self, "timestamps", read_only(self.timestamps))
 
     @classmethod
     def from_arrays(
@@ -283,172 +256,12 @@ class Interactions(MadeOfFields):
             raise TypeError(f"parts must be a list of Interactions, got {kind}")
         if not each:
             raise ValueError("parts must have at least one Interactions")
-        user_ids = joined_ids("user", [part.user_ids for part in each])
-        item_ids = joined_ids("item", [part.item_ids for part in each])
-        rows = [user_ids.rows(part.user_ids.labels)[part.entry_users] for part in each]
-        columns = [item_ids.rows(part.item_ids.labels)[part.user_items.indices] for part in each]
-        return cls.from_arrays(
-            np.concatenate(rows),
-            np.concatenate(columns),
-            np.concatenate([part.user_items.data for part in each]),
-            joined_times([part.timestamps for part in each]),
-            shape=(len(user_ids), len(item_ids)),
-            duplicates=duplicates,
-            user_ids=user_ids,
-            item_ids=item_ids,
-        )
+        return cls(*joined(each, duplicates))
 
     def __add__(self, other: Interactions) -> Interactions:
         if not isinstance(other, Interactions):
             return NotImplemented
         return Interactions.concat([self, other])
-
-    @property
-    def n_users(self) -> int:
-        """Number of users, those without entries included."""
-        return int(self.user_items.shape[0])
-
-    @property
-    def n_items(self) -> int:
-        """Number of items, those without entries included."""
-        return int(self.user_items.shape[1])
-
-    @property
-    def nnz(self) -> int:
-        """Number of observed cells."""
-        return int(self.user_items.nnz)
-
-    @lazy
-    def item_users(self) -> sp.csr_array:
-        """The transposed matrix as CSR, shape (n_items, n_users); built once."""
-        return read_only_rows(self.user_items.T.tocsr(), "item_users")
-
-    @lazy
-    def counts(self) -> Counts:
-        """Numbers of observed items of each user and of users of each item."""
-        items = np.bincount(self.user_items.indices, minlength=self.n_items)
-        users = np.diff(self.user_items.indptr)
-        return Counts(*(read_only(each.astype(np.int64)) for each in (users, items)))
-
-    @property
-    def entry_users(self) -> NDArray[np.int32]:
-        """User row of every entry, int32, shape (nnz,), aligned with ``user_items.indices``."""
-        return cells.entry_rows(self.user_items)
-
-    def user_rows(self, dtype: DTypeLike | None = np.float32) -> CSR:
-        """The users' rows for the kernels, cached; ``dtype=None`` drops the values."""
-        return self._view("user_items", dtype)
-
-    def item_rows(self, dtype: DTypeLike | None = np.float32) -> CSR:
-        """The items' rows for the kernels, cached; ``dtype=None`` drops the values."""
-        return self._view("item_users", dtype)
-
-    def take(self, mask: ArrayLike) -> Interactions:
-        """Keep only the entries where ``mask`` is true; shape and ids stay.
-
-        ``mask`` is bool of shape (nnz,), aligned with ``user_items.data``.
-        """
-        chosen = np.asarray(mask)
-        if chosen.dtype != bool or chosen.shape != (self.nnz,):
-            raise ValueError(
-                f"mask must be bool of shape ({self.nnz},), got {chosen.dtype} of {chosen.shape}"
-            )
-        kept = np.flatnonzero(chosen)
-        times = None if self.timestamps is None else self.timestamps[kept]
-        return Interactions(
-            cells.select(self.user_items, kept), self.user_ids, self.item_ids, times
-        )
-
-    def at_least(self, threshold: float, *, binary: bool = False) -> Interactions:
-        """Keep only the entries with values >= ``threshold``: implicit feedback from ratings.
-
-        With ``binary`` their values become 1.
-        """
-        if not np.isfinite(threshold):
-            raise ValueError(f"threshold must be finite, got {threshold}")
-        kept = self.take(self.user_items.data >= float(threshold))
-        if not binary:
-            return kept
-        rows = kept.user_items
-        ones = sp.csr_array((np.ones_like(rows.data), rows.indices, rows.indptr), rows.shape)
-        return replace(kept, user_items=ones)
-
-    def k_core(
-        self, k: int, *, user_k: int | None = None, item_k: int | None = None
-    ) -> Interactions:
-        """The largest part in which users have at least ``user_k`` entries and items ``item_k``.
-
-        Users and items with fewer are dropped repeatedly, with their ids, until there are none.
-        Both bounds are ``k`` by default; 0 drops none. An empty result is logged as a warning.
-        """
-        least = k if user_k is None else user_k, k if item_k is None else item_k
-        for bound in least:
-            if isinstance(bound, bool) or not isinstance(bound, int | np.integer) or bound < 0:
-                raise ValueError(f"k must be a whole number, 0 or more, got {bound!r}")
-        kept, rows, columns = cells.core(self.user_items, *least)
-        if not len(kept):
-            _log.warning("nothing remains of the %d entries in the k-core", self.nnz)
-        user_items = cells.narrow(cells.select(self.user_items, kept), rows, columns)
-        times = None if self.timestamps is None else self.timestamps[kept]
-        return Interactions(
-            user_items, self.user_ids.take(rows), self.item_ids.take(columns), times
-        )
-
-    def to_scipy(self) -> sp.csr_matrix:
-        """A writable copy of the users x items matrix for other libraries.
-
-        It is a ``csr_matrix``, because implicit reads nothing else: ``model.fit(data.to_scipy())``.
-        """
-        matrix: sp.csr_matrix = sp.csr_matrix(self.user_items, copy=True)
-        return matrix
-
-    def to_pandas(self) -> Any:
-        """DataFrame with the columns user, item, value and, if there are any, timestamp.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            If pandas is not installed.
-        """
-        try:
-            import pandas
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "to_pandas needs pandas: pip install mfrank[pandas]"
-            ) from error
-        columns = {
-            "user": self.user_ids.labels[self.entry_users],
-            "item": self.item_ids.labels[self.user_items.indices],
-            "value": self.user_items.data,
-        }
-        if self.timestamps is not None:
-            columns["timestamp"] = self.timestamps
-        return pandas.DataFrame(columns)
-
-    def __repr__(self) -> str:
-        density = f", density {self._density}" if self._density else ""
-        return (
-            f"Interactions({self.n_users:,} users x {self.n_items:,} items, "
-            f"{self.nnz:,} entries{density}{'' if self.timestamps is None else ', timestamps'})"
-        )
-
-    def _repr_html_(self) -> str:
-        values, times = self.user_items.data, self.timestamps
-        rows = [
-            ("users", self.user_ids.summary),
-            ("items", self.item_ids.summary),
-            ("entries", f"{self.nnz:,}"),
-            ("density", self._density or "none"),
-            ("values", "ones" if (values == 1).all() else _range(values)),
-            ("timestamps", "none" if times is None else _range(times)),
-        ]
-        return table("Interactions", rows)
-
-    @property
-    def _density(self) -> str:
-        """Fraction of the cells that are observed, as text; empty if there are no cells."""
-        cells_in_all = self.n_users * self.n_items
-        return f"{self.nnz / cells_in_all:.3%}" if cells_in_all else ""
 
     @classmethod
     def _from_columns(
@@ -467,14 +280,3 @@ class Interactions(MadeOfFields):
             user_ids=user_ids,
             item_ids=item_ids,
         )
-
-    def _view(self, side: str, dtype: DTypeLike | None) -> CSR:
-        key = side, None if dtype is None else np.dtype(dtype)
-        if key not in self._views:
-            across = None if side == "user_items" else self.user_rows(dtype)
-            self._views[key] = CSR.from_scipy(getattr(self, side), dtype, across)
-        return self._views[key]
-
-
-def _range(numbers: NDArray[Any]) -> str:
-    return f"{numbers.min()} to {numbers.max()}" if numbers.size else "none"
