@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from datetime import time as clock
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,6 @@ __all__ = [
     "Chosen",
     "assign",
     "epoch_seconds",
-    "frame_columns",
     "guess",
     "ignored_roles",
 ]
@@ -111,17 +111,11 @@ def ignored_roles(chosen: Chosen) -> set[str]:
     return ignored
 
 
-def frame_columns(frame: Any, chosen: Chosen) -> dict[str, NDArray[Any]]:
-    """Role -> values, from a pandas DataFrame; roles as in :func:`assign`."""
-    roles = assign(list(frame.columns), chosen)
-    return {role: _values(frame[column]) for role, column in roles.items()}
-
-
 def epoch_seconds(timestamps: ArrayLike) -> NDArray[np.int64]:
     """Convert timestamps to int64: integers unchanged, dates to seconds since 1970 (UTC).
 
-    Integers may have any unit. Fractions are rounded down. Dates are numpy or Python datetimes or
-    ISO 8601 text; without a time zone they are taken as UTC.
+    Integers may have any unit. Fractions are rounded down. Dates are numpy or Python dates or
+    datetimes, or ISO 8601 text; without a time zone they are taken as UTC.
 
     Raises
     ------
@@ -160,13 +154,6 @@ def _listing(columns: Sequence[Hashable]) -> str:
     return "columns: " + ", ".join(map(repr, columns))
 
 
-def _values(column: Any) -> NDArray[Any]:
-    """Values of a Series; dates of any time zone as UTC."""
-    if column.dtype.kind == "M":
-        return np.asarray(column, dtype="datetime64[ns]")
-    return np.asarray(column)
-
-
 def _refuse(bad: NDArray[np.bool_], times: NDArray[Any]) -> None:
     if bad.any():
         row = int(np.argmax(bad))
@@ -180,6 +167,8 @@ def _seconds(time: Any, row: int) -> int:
         return time
     try:
         moment = datetime.fromisoformat(time) if isinstance(time, str) else time
+        if type(moment) is date:
+            moment = datetime.combine(moment, clock.min)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return int(moment.timestamp() // 1)

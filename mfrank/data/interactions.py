@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays.interop import sparse_to_host
 from mfrank.data import table_files, validation
 from mfrank.data.cells import Duplicates
-from mfrank.data.columns import frame_columns
 from mfrank.data.concat import joined
 from mfrank.data.fields import IdsAs, spelled_like
+from mfrank.data.frames import frame_columns, is_frame
 from mfrank.data.ids import RawIds
 from mfrank.data.selectable import Selectable
 from mfrank.data.validation import IdsLike
@@ -29,7 +28,7 @@ __all__ = ["Interactions"]
 class Interactions(Selectable):
     """Observed cells of the users x items matrix, with the ids of its rows and columns.
 
-    Create with :meth:`from_arrays`, :meth:`from_sparse`, :meth:`from_pandas`, :meth:`from_file` or
+    Create with :meth:`from_arrays`, :meth:`from_sparse`, :meth:`from_frame`, :meth:`from_file` or
     :meth:`of`, which apply the rules below. Immutable: its arrays are read-only, the input is never
     modified, and only read-only arrays of the input may be shared.
 
@@ -136,7 +135,7 @@ class Interactions(Selectable):
         )
 
     @classmethod
-    def from_pandas(
+    def from_frame(
         cls,
         frame: Any,
         *,
@@ -148,14 +147,27 @@ class Interactions(Selectable):
         user_ids: IdsLike | None = None,
         item_ids: IdsLike | None = None,
     ) -> Interactions:
-        """Build interactions from a DataFrame with one row per interaction.
+        """Build interactions from a table with one row per interaction.
 
-        ``user``, ``item``, ``value`` and ``timestamp`` are names of its columns. By default columns
-        are recognized by name (:func:`mfrank.data.columns.guess`); value and timestamp may be
-        absent, and are ignored if False. The other parameters are those of :meth:`from_arrays`.
+        Parameters
+        ----------
+        frame : DataFrame of pandas or polars, or Arrow table
+            Or a table of any other library with ``__arrow_c_stream__``, if pyarrow is installed.
+        user, item, value, timestamp : column name, optional
+            By default columns are recognized by name (:func:`mfrank.data.columns.guess`). Value
+            and timestamp may be absent, and are ignored if False.
+        duplicates, user_ids, item_ids
+            As in :meth:`from_arrays`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in :meth:`from_arrays`, or a column is not recognized.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         return cls._from_columns(frame_columns(frame, chosen), duplicates, user_ids, item_ids)
+
+    from_pandas = from_frame  # its name when it read no other tables
 
     @classmethod
     def from_file(
@@ -175,7 +187,7 @@ class Interactions(Selectable):
         """Build interactions from a file of text or parquet, recognized by its suffix.
 
         Text is .csv, .tsv, .txt, .dat or .data, also with .gz; ``-`` is text on the standard input.
-        Columns are named, recognized or ignored as in :meth:`from_pandas`; for files without a
+        Columns are named, recognized or ignored as in :meth:`from_frame`; for files without a
         header and for errors see :func:`mfrank.data.table_files.read_columns`.
 
         Parameters
@@ -202,7 +214,9 @@ class Interactions(Selectable):
 
     @classmethod
     def of(cls, data: Any) -> Interactions:
-        """Convert Interactions (unchanged), a scipy or CuPy sparse matrix, or a DataFrame.
+        """Convert Interactions (unchanged), a scipy or CuPy sparse matrix, or a table.
+
+        Tables are those of :meth:`from_frame`.
 
         Raises
         ------
@@ -214,15 +228,16 @@ class Interactions(Selectable):
         data = sparse_to_host(data)
         if sp.issparse(data):
             return cls.from_sparse(data)
-        pandas = sys.modules.get("pandas")
-        if pandas is not None and isinstance(data, pandas.DataFrame):
-            return cls.from_pandas(data)
+        if is_frame(data):
+            return cls.from_frame(data)
         remedy = ""
         if isinstance(data, np.ndarray):
             remedy = "; convert a dense array with scipy.sparse.csr_array(array)"
+        elif hasattr(data, "collect"):
+            remedy = "; collect() it first"
         raise TypeError(
-            "expected Interactions, a scipy sparse matrix (users x items) or a pandas DataFrame, "
-            f"got {type(data).__name__}{remedy}"
+            "expected Interactions, a scipy sparse matrix (users x items) or a DataFrame of pandas "
+            f"or polars, got {type(data).__name__}{remedy}"
         )
 
     @classmethod

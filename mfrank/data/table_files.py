@@ -22,8 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.data import delimited
 from mfrank.data.atomic_files import replacing
-from mfrank.data.columns import Chosen, assign, frame_columns
+from mfrank.data.columns import Chosen, assign
 from mfrank.data.fields import IdsAs, as_text
+from mfrank.data.frames import frame_columns
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import check_separator
 
