@@ -18,6 +18,7 @@ __all__ = [
     "epoch_seconds",
     "guess",
     "ignored_roles",
+    "in_column",
 ]
 
 ROLES = ("user", "item", "value", "timestamp")
@@ -35,6 +36,14 @@ _NAMES: Mapping[str, str] = {
     "timestamp": "timestamp time date datetime ts unixtime unixtimestamp unixreviewtime createdat",
 }
 
+_REMEDIES: Mapping[str, str] = {
+    "user": "give it an id, or drop the row",
+    "item": "give it an id, or drop the row",
+    "value": "write a number, or ignore the column with value=False (--no-value)",
+    "timestamp": "write dates as 2024-12-31, or ignore the column with timestamp=False "
+    "(--no-timestamp)",
+}
+
 
 class BadRow(ValueError):
     """An invalid value in one row; ``row`` counts from 0."""
@@ -42,6 +51,11 @@ class BadRow(ValueError):
     def __init__(self, what: str, row: int) -> None:
         super().__init__(f"{what} in row {row}")
         self.what, self.row = what, row
+
+
+def in_column(what: str, role: str, column: Hashable) -> str:
+    """The text of an error, with the name of the column and the remedy for its role."""
+    return f"{what} in column {column!r}; {_REMEDIES[role]}"
 
 
 def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:

@@ -7,15 +7,21 @@ tables of all other libraries (``__arrow_c_stream__``: duckdb, ibis and so on) a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.data.columns import Chosen, assign
+from mfrank.data.columns import BadRow, Chosen, assign, epoch_seconds, in_column
+from mfrank.data.values import as_numbers
 
 __all__ = ["frame_columns", "is_frame"]
+
+_READ: Mapping[str, Callable[[Any], NDArray[Any]]] = {
+    "value": as_numbers,
+    "timestamp": epoch_seconds,
+}
 
 
 def is_frame(data: Any) -> bool:
@@ -26,20 +32,28 @@ def is_frame(data: Any) -> bool:
 def frame_columns(frame: Any, chosen: Chosen) -> dict[str, NDArray[Any]]:
     """Role -> values, from a table; roles as in :func:`mfrank.data.columns.assign`.
 
-    Categories are read as their values, dates of any time zone as UTC. A missing value stays one:
-    NaN, NaT, None or NA.
+    Categories are read as their values, dates of any time zone as UTC. Values are converted by
+    :func:`mfrank.data.values.as_numbers`, timestamps by
+    :func:`mfrank.data.columns.epoch_seconds`. A missing id or value stays one: NaN, None or NA.
 
     Raises
     ------
     ValueError
-        As in :func:`mfrank.data.columns.assign`.
+        As in :func:`mfrank.data.columns.assign`, or a value or timestamp cannot be read; the
+        message names its row and column.
     TypeError
         If it is a single column.
     ModuleNotFoundError
         If the table is neither of pandas nor of polars, and pyarrow is not installed.
     """
     names, values_of = _reader(frame)
-    return {role: values_of(name) for role, name in assign(names, chosen).items()}
+    found: dict[str, NDArray[Any]] = {}
+    for role, name in assign(names, chosen).items():
+        try:
+            found[role] = _READ[role](values_of(name)) if role in _READ else values_of(name)
+        except BadRow as error:
+            raise ValueError(in_column(str(error), role, name)) from error
+    return found
 
 
 def _is_of(library: str, data: Any) -> bool:

@@ -19,6 +19,7 @@ from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.frames import frame_columns, is_frame
 from mfrank.data.ids import RawIds
 from mfrank.data.selectable import Selectable
+from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.data.validation import IdsLike
 
 __all__ = ["Interactions"]
@@ -210,7 +211,12 @@ class Interactions(Selectable):
         if table_files.is_text(path):
             columns["user"] = spelled_like(columns["user"], user_ids)
             columns["item"] = spelled_like(columns["item"], item_ids)
-        return cls._from_columns(columns, duplicates, user_ids, item_ids)
+        try:
+            return cls._from_columns(columns, duplicates, user_ids, item_ids)
+        except UnknownIdError as error:
+            raise error.given_as(str(path)) from error
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
     @classmethod
     def of(cls, data: Any) -> Interactions:
