@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,8 @@ from mfrank.arrays.interop import sparse_to_host
 from mfrank.arrays.placement import beside, on_host
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import choose
+from mfrank.data.alignment import aligned
+from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.judgements import find, judge, keys, stand
 from mfrank.evaluation.kinds import CatalogMetric, ListMetric, Metric, RankingMetric
@@ -32,6 +34,7 @@ __all__ = ["DEFAULT_METRICS", "evaluate"]
 
 Floats = NDArray[np.float64]
 UserItems: TypeAlias = HasUserItems | sp.sparray | sp.spmatrix
+Data = TypeVar("Data", UserItems, UserItems | None)
 
 DEFAULT_METRICS: tuple[Metric, ...] = (NDCG @ 10, Recall @ 10, MRR @ 10)
 
@@ -72,7 +75,8 @@ def evaluate(
         row numbers as users and ids; a function with an argument ``by_row``, such as a Reranker's,
         is called with ``by_row=True``.
     test : Interactions or sparse (scipy or CuPy), shape (n_users, n_items)
-        Held-out interactions.
+        Held-out interactions. Interactions with other ids than the model's or the training data's
+        are matched by id (:func:`mfrank.data.alignment.aligned`); a sparse matrix has their rows.
     train : Interactions or sparse (scipy or CuPy), shape (n_users, n_items), optional
         Interactions to exclude from the ranking: those that the model was fitted to. None uses
         those kept by a fitted or loaded mfrank model; factors, functions and other libraries'
@@ -97,10 +101,13 @@ def evaluate(
     Raises
     ------
     TypeError, ValueError
-        Shapes do not match, values are not finite, a metric is unknown or lacks its cutoff; or
-        ``train`` is needed because the model does not keep its training data.
+        Shapes do not match, ``test`` has users or items that the model does not know, values are
+        not finite, a metric is unknown or lacks its cutoff; or ``train`` is needed because the
+        model does not keep its training data.
     """
     check_threads(n_threads)
+    ids = _ids_of(model) or _ids_of(train)
+    test, train = _placed(test, ids, "test"), _placed(train, ids, "train")
     relevance = _matrix(test, "test")
     n_users, n_items = relevance.shape
     tally = _Tally(_read_metrics(metrics), n_items)
@@ -179,6 +186,17 @@ def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metri
     return tuple(dict.fromkeys(read))
 
 
+def _ids_of(fitted: Any) -> tuple[Ids, Ids] | None:
+    """The ids that name the rows of a model or of its training data; None if it has none."""
+    users, items = getattr(fitted, "user_ids", None), getattr(fitted, "item_ids", None)
+    return (users, items) if isinstance(users, Ids) and isinstance(items, Ids) else None
+
+
+def _placed(data: Data, ids: tuple[Ids, Ids] | None, name: str) -> Data:
+    """Interactions in the rows of these ids; anything else as it is."""
+    return data if ids is None or not isinstance(data, Interactions) else aligned(data, *ids, name)
+
+
 def _matrix(rows: UserItems, name: str) -> sp.csr_array:
     matrix = rows.user_items if isinstance(rows, HasUserItems) else sparse_to_host(rows)
     if not sp.issparse(matrix):
@@ -219,7 +237,11 @@ def _excluded(
         rows = CSR.from_scipy(seen, None)
     if seen.shape != shape:
         name = "train" if train is not None else "the data of the fit"
-        raise ValueError(f"{name} must have test's shape {shape}, got {seen.shape}")
+        raise ValueError(
+            f"{name} must have test's shape {shape}, got {seen.shape}; give test the rows and "
+            "columns of the training data, or pass Interactions, which are matched by id: "
+            "Interactions.from_frame(test, user_ids=train.user_ids, item_ids=train.item_ids)"
+        )
     return seen, rows
 
 

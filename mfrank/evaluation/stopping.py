@@ -64,7 +64,10 @@ class EarlyStopping:
                 f"valid must be Interactions or a scipy sparse matrix, got {type(valid).__name__}"
             )
         if (found := cast(Any, valid).shape) != train.shape:
-            raise ValueError(f"valid must have the data's shape {train.shape}, got {found}")
+            raise ValueError(
+                f"valid must have the data's shape {train.shape}, got {found}; make it with "
+                "user_ids=train.user_ids and item_ids=train.item_ids, or split one data set"
+            )
         positive = checked_rows(valid, "valid") > 0
         if positive.nnz == positive.multiply(train.astype(bool)).nnz:
             raise ValueError("valid has no interaction that is not in the fit's data too")

@@ -225,7 +225,7 @@ def test_parts_must_be_of_one_shape(split):
     with pytest.raises(ValueError, match="shape"):
         quick(split.train, narrow)
     other = mfrank.Interactions.from_arrays(["a", "b"], ["x", "y"])
-    with pytest.raises(ValueError, match="user_ids=train"):
+    with pytest.raises(mfrank.UnknownIdError, match="test has users that the training data do not"):
         quick(mfrank.Interactions.from_arrays(["a", "c"], ["x", "y"]), other)
     with pytest.raises(ValueError, match="its own test part"):
         quick(split, split.test)
