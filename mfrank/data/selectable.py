@@ -39,11 +39,18 @@ class Selectable(Observed):
     def at_least(self, threshold: float, *, binary: bool = False) -> Self:
         """Keep only the entries with values >= ``threshold``: implicit feedback from ratings.
 
-        With ``binary`` their values become 1.
+        With ``binary`` their values become 1. An empty result is logged as a warning.
         """
         if not np.isfinite(threshold):
             raise ValueError(f"threshold must be finite, got {threshold}")
-        kept = self.take(self.user_items.data >= float(threshold))
+        values = self.user_items.data
+        kept = self.take(values >= float(threshold))
+        if self.nnz and not kept.nnz:
+            _log.warning(
+                "at_least(%g) keeps none of the %d entries, whose values go from %g to %g; lower "
+                "the threshold",
+                *(threshold, self.nnz, values.min(), values.max()),
+            )
         if not binary:
             return kept
         rows = kept.user_items
@@ -61,8 +68,14 @@ class Selectable(Observed):
             if isinstance(bound, bool) or not isinstance(bound, int | np.integer) or bound < 0:
                 raise ValueError(f"k must be a whole number, 0 or more, got {bound!r}")
         kept, rows, columns = cells.core(self.user_items, *least)
-        if not len(kept):
-            _log.warning("nothing remains of the %d entries in the k-core", self.nnz)
+        has = self.counts.users, self.counts.items
+        if self.nnz and not len(kept):
+            _log.warning(
+                "k_core keeps none of the %d entries of %d users and %d items: each user "
+                "would need %d and each item %d, and they have up to %d and %d; lower k, user_k= "
+                "or item_k=",
+                *(self.nnz, *map(np.count_nonzero, has), *least, *map(np.max, has)),
+            )
         user_items = cells.narrow(cells.select(self.user_items, kept), rows, columns)
         times = None if self.timestamps is None else self.timestamps[kept]
         return replace(

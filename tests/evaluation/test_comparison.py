@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 import sys
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from mfrank import ALS, RG2, WRMF, compare
 from mfrank.data.splits import by_ratio
 from mfrank.data.table_files import read_columns
 from mfrank.evaluation.comparison.contenders import default_models, fit_once, objective_value
+from mfrank.evaluation.comparison.scoreboard import Comparison
 from mfrank.evaluation.evaluate import evaluate
 
 quick = partial(compare, factors=4, iterations=2, repeats=2, n_threads=1, peak_memory=False)
@@ -178,6 +180,25 @@ def test_saved_tables_hold_what_was_measured(against_implicit, tmp_path):
     table = read_columns(tmp_path / "table.csv", columns)
     assert table["user"].tolist() == [row.model for row in against_implicit.rows]
     assert table["value"].tolist() == [row.total_seconds for row in against_implicit.rows]
+
+
+def test_a_table_without_models_is_its_header(tmp_path):
+    nothing = Comparison((), None, {})
+    nothing.to_csv(tmp_path / "table.csv")
+    assert (tmp_path / "table.csv").read_text() == (
+        "model,library,epoch_seconds,total_seconds,peak_memory,objective,objective_name\n"
+    )
+    assert str(nothing).startswith("model")
+    assert "model" in nothing._repr_html_()
+
+
+def test_a_table_of_unlike_rows_has_the_columns_of_all(split, tmp_path):
+    row = quick(split, models={"a": Recorder("a", [])}).rows[0]
+    rated = replace(row, model="b", ratios={"total_seconds": 2.0})
+    Comparison((row, rated), None, {}).to_csv(tmp_path / "table.csv")
+    header, *lines = (tmp_path / "table.csv").read_text().splitlines()
+    assert header.endswith(",total_seconds ratio")
+    assert [line.rsplit(",", 1)[1] for line in lines] == ["", "2.0"]
 
 
 def test_json_has_no_nan(split):
