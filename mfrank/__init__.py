@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mfrank.data.synthetic import synthetic
     from mfrank.data.unknown_ids import UnknownIdError
     from mfrank.data.user_splits import held_out_users
+    from mfrank.data.weights import bm25_weight, tfidf_weight
     from mfrank.descent.langevin import Langevin
     from mfrank.descent.optimizers import SGD, Adagrad, Adam
     from mfrank.descent.schedules import Constant, CosineDecay, StepDecay
@@ -140,6 +141,7 @@ __all__ = [
     "UnknownIdError",
     "__version__",
     "blend",
+    "bm25_weight",
     "by_ratio",
     "by_time",
     "compare",
@@ -154,6 +156,7 @@ __all__ = [
     "load",
     "movielens",
     "synthetic",
+    "tfidf_weight",
     "to_implicit",
     "to_safetensors",
     "with_prior",
@@ -182,6 +185,7 @@ _HOMES = {
     "data.synthetic": ("synthetic",),
     "data.unknown_ids": ("UnknownIdError",),
     "data.user_splits": ("held_out_users",),
+    "data.weights": ("bm25_weight", "tfidf_weight"),
     "descent.langevin": ("Langevin",),
     "descent.optimizers": (
         "Adagrad",

@@ -126,7 +126,8 @@ class Comparison:
         """
         records = [row.record() for row in self.rows]
         names = dict.fromkeys(name for record in records for name in record) or _COLUMNS
-        write_table(path, {name: [record.get(name) for record in records] for name in names})
+        columns: dict[str, Any] = {name: [record.get(name) for record in records] for name in names}
+        write_table(path, columns)
 
     def __str__(self) -> str:
         blocks = [_aligned(_filled(self._costs())), _aligned(_filled(self._quality()))]
