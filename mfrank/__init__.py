@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from mfrank.models.linear_ranker import LinearRanker
     from mfrank.models.loading import load
     from mfrank.models.page_rank.estimator import SupervisedPageRank
+    from mfrank.models.popularity import Popularity
     from mfrank.models.reranker.reranker import Reranker
     from mfrank.pagerank.prior import with_prior
     from mfrank.retrieval.recommender import NotFittedError, Recommender
@@ -123,6 +124,7 @@ __all__ = [
     "Loss",
     "NeuralNDCG",
     "NotFittedError",
+    "Popularity",
     "Precision",
     "RG2Sampled",
     "RGXPrinted",
@@ -251,6 +253,7 @@ _HOMES = {
     "models.linear_ranker": ("LinearRanker",),
     "models.loading": ("load",),
     "models.page_rank.estimator": ("SupervisedPageRank",),
+    "models.popularity": ("Popularity",),
     "models.reranker.reranker": ("Reranker",),
     "pagerank.prior": ("with_prior",),
     "retrieval.recommender": (

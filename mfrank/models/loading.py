@@ -7,13 +7,14 @@ import os
 from mfrank.models.als import ALS
 from mfrank.models.descent import Descent
 from mfrank.models.page_rank.estimator import SupervisedPageRank
+from mfrank.models.popularity import Popularity
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 
 __all__ = ["load"]
 
 _MODELS: dict[str, type[Recommender]] = {
-    model.__name__: model for model in (ALS, Descent, SupervisedPageRank)
+    model.__name__: model for model in (ALS, Descent, Popularity, SupervisedPageRank)
 }
 
 
