@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         to_implicit,
         to_safetensors,
     )
+    from mfrank.models.item_knn import ItemKNN
     from mfrank.models.linear_ranker import LinearRanker
     from mfrank.models.loading import load
     from mfrank.models.page_rank.estimator import SupervisedPageRank
@@ -114,6 +115,7 @@ __all__ = [
     "Gradients",
     "HitRate",
     "Interactions",
+    "ItemKNN",
     "Judged",
     "LambdaRank",
     "Langevin",
@@ -250,6 +252,7 @@ _HOMES = {
         "to_implicit",
         "to_safetensors",
     ),
+    "models.item_knn": ("ItemKNN",),
     "models.linear_ranker": ("LinearRanker",),
     "models.loading": ("load",),
     "models.page_rank.estimator": ("SupervisedPageRank",),

@@ -6,6 +6,7 @@ import os
 
 from mfrank.models.als import ALS
 from mfrank.models.descent import Descent
+from mfrank.models.item_knn import ItemKNN
 from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.models.popularity import Popularity
 from mfrank.retrieval.recommender import Recommender
@@ -14,7 +15,7 @@ from mfrank.store.factors import FactorStore
 __all__ = ["load"]
 
 _MODELS: dict[str, type[Recommender]] = {
-    model.__name__: model for model in (ALS, Descent, Popularity, SupervisedPageRank)
+    model.__name__: model for model in (ALS, Descent, ItemKNN, Popularity, SupervisedPageRank)
 }
 
 
