@@ -115,7 +115,7 @@ def test_implicit_minimises_the_same_sum_with_the_same_options(split):
     pytest.importorskip("implicit", reason="implicit is the extra compare")
     objectives = [RG2(), WRMF(alpha=3, regularization=0.2), WRMF(alpha=5)]
     models = default_models(objectives, factors=4, iterations=30, n_threads=1, random_state=0)
-    assert len(models) == 6
+    assert len(models) == 7
     rows = quick(split, models=models, repeats=1)
     same = [row for row in rows.rows if row.objective_name == rows["mfrank WRMF"].objective_name]
     assert [row.model for row in same] == ["mfrank WRMF", "implicit ALS", "implicit ALS exact"]
@@ -151,7 +151,7 @@ def test_time_ratios_are_medians_within_a_repeat(split, monkeypatch):
 def test_every_default_model_takes_part(against_implicit):
     names = [row.model for row in against_implicit.rows]
     assert names[:4] == ["mfrank WRMF", "mfrank IALS", "mfrank RG2", "mfrank RGX"]
-    assert names[4:] == ["implicit ALS", "implicit ALS exact", "implicit BPR"]
+    assert names[4:] == ["mfrank Popularity", "implicit ALS", "implicit ALS exact", "implicit BPR"]
     for row in against_implicit.rows:
         assert row.library.startswith(row.model.split()[0])
         assert row.model in str(against_implicit)
@@ -160,7 +160,7 @@ def test_every_default_model_takes_part(against_implicit):
 @pytest.mark.usefixtures("no_implicit")
 def test_without_implicit_it_says_which_extra_to_install(split):
     comparison = quick(split)
-    assert [row.library.split()[0] for row in comparison.rows] == ["mfrank"] * 4
+    assert [row.library.split()[0] for row in comparison.rows] == ["mfrank"] * 5
     assert comparison.baseline is None
     assert "pip install mfrank[compare]" in str(comparison)
     assert all(not row.ratios for row in comparison.rows)

@@ -59,8 +59,8 @@ def compare(
         Held-out interactions; those with ids are matched by id, a matrix has the rows of ``train``.
     models : mapping of str to model, optional
         Unfitted models by name: mfrank's, implicit's, or any with the same ``fit``. Default: WRMF,
-        IALS, RG2 and RGX of mfrank and, if installed, implicit's ALS (conjugate gradients, its
-        default; and exact) and BPR, all with their default hyper-parameters.
+        IALS, RG2, RGX and Popularity of mfrank and, if installed, implicit's ALS (conjugate
+        gradients, its default; and exact) and BPR, all with their default hyper-parameters.
     factors : int, default 64
         Width of the factors of the default models.
     iterations : int, default 15
