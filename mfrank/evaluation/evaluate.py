@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,14 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_count
 from mfrank.arrays.csr import CSR
-from mfrank.arrays.csr_checks import checked_rows
 from mfrank.arrays.distinct import distinct
-from mfrank.arrays.interop import sparse_to_host
 from mfrank.arrays.placement import beside, on_host
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import choose
-from mfrank.data.alignment import aligned
-from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.judgements import find, judge, keys, stand
 from mfrank.evaluation.kinds import CatalogMetric, ListMetric, Metric, RankingMetric
@@ -26,16 +22,13 @@ from mfrank.evaluation.metrics import MRR, NDCG, Recall
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.rankers import Ranker, ranker_of
 from mfrank.evaluation.report import Evaluation, Score
-from mfrank.retrieval.candidates import HasUserItems
+from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
 from mfrank.retrieval.queries import check_rows
 from mfrank.retrieval.seen import Seen
 
 __all__ = ["DEFAULT_METRICS", "evaluate"]
 
 Floats = NDArray[np.float64]
-UserItems: TypeAlias = HasUserItems | sp.sparray | sp.spmatrix
-Data = TypeVar("Data", UserItems, UserItems | None)
-
 DEFAULT_METRICS: tuple[Metric, ...] = (NDCG @ 10, Recall @ 10, MRR @ 10)
 
 _CELLS_AT_ONCE = 1 << 22
@@ -106,9 +99,9 @@ def evaluate(
         model does not keep its training data.
     """
     check_threads(n_threads)
-    ids = _ids_of(model) or _ids_of(train)
-    test, train = _placed(test, ids, "test"), _placed(train, ids, "train")
-    relevance = _matrix(test, "test")
+    ids = ids_of(model) or ids_of(train)
+    test, train = in_rows_of(test, ids, "test"), in_rows_of(train, ids, "train")
+    relevance = matrix_of(test, "test")
     n_users, n_items = relevance.shape
     tally = _Tally(_read_metrics(metrics), n_items)
     seen, rows_seen = _excluded(model, train, filter_already_liked_items, relevance.shape)
@@ -186,32 +179,6 @@ def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metri
     return tuple(dict.fromkeys(read))
 
 
-def _ids_of(fitted: Any) -> tuple[Ids, Ids] | None:
-    """The ids that name the rows of a model or of its training data; None if it has none."""
-    users, items = getattr(fitted, "user_ids", None), getattr(fitted, "item_ids", None)
-    return (users, items) if isinstance(users, Ids) and isinstance(items, Ids) else None
-
-
-def _placed(data: Data, ids: tuple[Ids, Ids] | None, name: str) -> Data:
-    """Interactions in the rows of these ids; anything else as it is."""
-    return data if ids is None or not isinstance(data, Interactions) else aligned(data, *ids, name)
-
-
-def _matrix(rows: UserItems, name: str) -> sp.csr_array:
-    matrix = rows.user_items if isinstance(rows, HasUserItems) else sparse_to_host(rows)
-    if not sp.issparse(matrix):
-        raise TypeError(
-            f"{name} must be Interactions or a scipy sparse matrix, got {type(rows).__name__}"
-        )
-    canonical = checked_rows(matrix, name)
-    if not canonical.has_canonical_format:
-        canonical = canonical.copy()
-        canonical.sum_duplicates()
-    if not np.isfinite(canonical.data).all():
-        raise ValueError(f"{name} must have finite values, got NaN or infinity")
-    return canonical
-
-
 def _excluded(
     model: Any, train: UserItems | None, filters: bool, shape: tuple[int, int]
 ) -> tuple[sp.csr_array, CSR]:
@@ -233,7 +200,7 @@ def _excluded(
     elif isinstance(train, Interactions):
         seen, rows = train.user_items, train.user_rows(None)
     else:
-        seen = _matrix(train, "train")
+        seen = matrix_of(train, "train")
         rows = CSR.from_scipy(seen, None)
     if seen.shape != shape:
         name = "train" if train is not None else "the data of the fit"

@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from mfrank.arrays.checks import check_count
 from mfrank.arrays.csr_checks import checked_rows
 from mfrank.arrays.interop import sparse_to_host
-from mfrank.evaluation.evaluate import UserItems, evaluate
+from mfrank.evaluation.evaluate import evaluate
 from mfrank.evaluation.kinds import CatalogMetric, Metric
 from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.names import metric as read_metric
+from mfrank.evaluation.user_items import UserItems
 from mfrank.retrieval.candidates import HasUserItems
 
 __all__ = ["EarlyStopping"]
