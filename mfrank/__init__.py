@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mfrank.data.synthetic import synthetic
     from mfrank.data.unknown_ids import UnknownIdError
     from mfrank.data.user_splits import held_out_users
+    from mfrank.data.weights import bm25_weight, tfidf_weight
     from mfrank.descent.langevin import Langevin
     from mfrank.descent.optimizers import SGD, Adagrad, Adam
     from mfrank.descent.schedules import Constant, CosineDecay, StepDecay
@@ -69,9 +70,11 @@ if TYPE_CHECKING:
         to_implicit,
         to_safetensors,
     )
+    from mfrank.models.item_knn import ItemKNN
     from mfrank.models.linear_ranker import LinearRanker
     from mfrank.models.loading import load
     from mfrank.models.page_rank.estimator import SupervisedPageRank
+    from mfrank.models.popularity import Popularity
     from mfrank.models.reranker.reranker import Reranker
     from mfrank.pagerank.prior import with_prior
     from mfrank.retrieval.recommender import NotFittedError, Recommender
@@ -112,6 +115,7 @@ __all__ = [
     "Gradients",
     "HitRate",
     "Interactions",
+    "ItemKNN",
     "Judged",
     "LambdaRank",
     "Langevin",
@@ -122,6 +126,7 @@ __all__ = [
     "Loss",
     "NeuralNDCG",
     "NotFittedError",
+    "Popularity",
     "Precision",
     "RG2Sampled",
     "RGXPrinted",
@@ -140,6 +145,7 @@ __all__ = [
     "UnknownIdError",
     "__version__",
     "blend",
+    "bm25_weight",
     "by_ratio",
     "by_time",
     "compare",
@@ -154,6 +160,7 @@ __all__ = [
     "load",
     "movielens",
     "synthetic",
+    "tfidf_weight",
     "to_implicit",
     "to_safetensors",
     "with_prior",
@@ -182,6 +189,7 @@ _HOMES = {
     "data.synthetic": ("synthetic",),
     "data.unknown_ids": ("UnknownIdError",),
     "data.user_splits": ("held_out_users",),
+    "data.weights": ("bm25_weight", "tfidf_weight"),
     "descent.langevin": ("Langevin",),
     "descent.optimizers": (
         "Adagrad",
@@ -244,9 +252,11 @@ _HOMES = {
         "to_implicit",
         "to_safetensors",
     ),
+    "models.item_knn": ("ItemKNN",),
     "models.linear_ranker": ("LinearRanker",),
     "models.loading": ("load",),
     "models.page_rank.estimator": ("SupervisedPageRank",),
+    "models.popularity": ("Popularity",),
     "models.reranker.reranker": ("Reranker",),
     "pagerank.prior": ("with_prior",),
     "retrieval.recommender": (

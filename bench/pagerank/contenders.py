@@ -16,10 +16,10 @@ from pagerank.subjects import Stage
 import mfrank
 from mfrank.arrays.csr import CSR
 from mfrank.evaluation.report import Evaluation
-from mfrank.models.page_rank.lists import walked_lists
 from mfrank.pagerank import GBN, GBP, GFN, Problem, Tuned, Walker
 from mfrank.pagerank.item_walk import ItemWalk
 from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.scored_lists import best_lists
 
 Floats = NDArray[np.float64]
 Lists = Callable[..., tuple[NDArray[Any], NDArray[Any]]]
@@ -77,8 +77,11 @@ def walk(stage: Stage, weights: Floats, walker: Walker) -> Lists:
     starts = walked.starts(stage.recent)
 
     def recommend(users: Any, user_items: Any, N: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        seen = Candidates(CSR.from_scipy(sp.csr_array(user_items), None))
-        return walked_lists(walked, starts[users], seen, N, walker, _RANKS_WITHIN)
+        seen = Candidates((CSR.from_scipy(sp.csr_array(user_items), None),))
+        rows = starts[users]
+        return best_lists(
+            lambda block: walked.rank(rows[block], _RANKS_WITHIN, walker), *rows.shape, seen, N
+        )
 
     return recommend
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from datetime import time as clock
 from typing import Any, Literal
 
 import numpy as np
@@ -15,9 +16,9 @@ __all__ = [
     "Chosen",
     "assign",
     "epoch_seconds",
-    "frame_columns",
     "guess",
     "ignored_roles",
+    "in_column",
 ]
 
 ROLES = ("user", "item", "value", "timestamp")
@@ -35,6 +36,14 @@ _NAMES: Mapping[str, str] = {
     "timestamp": "timestamp time date datetime ts unixtime unixtimestamp unixreviewtime createdat",
 }
 
+_REMEDIES: Mapping[str, str] = {
+    "user": "give it an id, or drop the row",
+    "item": "give it an id, or drop the row",
+    "value": "write a number, or ignore the column with value=False (--no-value)",
+    "timestamp": "write dates as 2024-12-31, or ignore the column with timestamp=False "
+    "(--no-timestamp)",
+}
+
 
 class BadRow(ValueError):
     """An invalid value in one row; ``row`` counts from 0."""
@@ -42,6 +51,11 @@ class BadRow(ValueError):
     def __init__(self, what: str, row: int) -> None:
         super().__init__(f"{what} in row {row}")
         self.what, self.row = what, row
+
+
+def in_column(what: str, role: str, column: Hashable) -> str:
+    """The text of an error, with the name of the column and the remedy for its role."""
+    return f"{what} in column {column!r}; {_REMEDIES[role]}"
 
 
 def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
@@ -111,17 +125,11 @@ def ignored_roles(chosen: Chosen) -> set[str]:
     return ignored
 
 
-def frame_columns(frame: Any, chosen: Chosen) -> dict[str, NDArray[Any]]:
-    """Role -> values, from a pandas DataFrame; roles as in :func:`assign`."""
-    roles = assign(list(frame.columns), chosen)
-    return {role: _values(frame[column]) for role, column in roles.items()}
-
-
 def epoch_seconds(timestamps: ArrayLike) -> NDArray[np.int64]:
     """Convert timestamps to int64: integers unchanged, dates to seconds since 1970 (UTC).
 
-    Integers may have any unit. Fractions are rounded down. Dates are numpy or Python datetimes or
-    ISO 8601 text; without a time zone they are taken as UTC.
+    Integers may have any unit. Fractions are rounded down. Dates are numpy or Python dates or
+    datetimes, or ISO 8601 text; without a time zone they are taken as UTC.
 
     Raises
     ------
@@ -160,13 +168,6 @@ def _listing(columns: Sequence[Hashable]) -> str:
     return "columns: " + ", ".join(map(repr, columns))
 
 
-def _values(column: Any) -> NDArray[Any]:
-    """Values of a Series; dates of any time zone as UTC."""
-    if column.dtype.kind == "M":
-        return np.asarray(column, dtype="datetime64[ns]")
-    return np.asarray(column)
-
-
 def _refuse(bad: NDArray[np.bool_], times: NDArray[Any]) -> None:
     if bad.any():
         row = int(np.argmax(bad))
@@ -180,6 +181,8 @@ def _seconds(time: Any, row: int) -> int:
         return time
     try:
         moment = datetime.fromisoformat(time) if isinstance(time, str) else time
+        if type(moment) is date:
+            moment = datetime.combine(moment, clock.min)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return int(moment.timestamp() // 1)

@@ -7,12 +7,40 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.data import validation
+from mfrank.data.cells import Duplicates
 from mfrank.data.ids import Ids
+from mfrank.data.observed import Observed
+from mfrank.data.validation import Parts
 
-__all__ = ["joined_ids", "joined_times"]
+__all__ = ["joined"]
 
 
-def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
+def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
+    """The parts of interactions that have all cells of ``each``; rows of the first stay.
+
+    Raises
+    ------
+    ValueError
+        If ids are whole numbers in one and not in another, or only some have timestamps.
+    """
+    user_ids = _joined_ids("user", [one.user_ids for one in each])
+    item_ids = _joined_ids("item", [one.item_ids for one in each])
+    rows = [user_ids.rows(one.user_ids.labels)[one.entry_users] for one in each]
+    columns = [item_ids.rows(one.item_ids.labels)[one.user_items.indices] for one in each]
+    return validation.from_arrays(
+        np.concatenate(rows),
+        np.concatenate(columns),
+        np.concatenate([one.user_items.data for one in each]),
+        _joined_times([one.timestamps for one in each]),
+        shape=(len(user_ids), len(item_ids)),
+        duplicates=duplicates,
+        user_ids=user_ids,
+        item_ids=item_ids,
+    )
+
+
+def _joined_ids(name: str, each: Sequence[Ids]) -> Ids:
     """The ids of the first, then the new ones of each other, so that the first rows stay.
 
     Raises
@@ -33,7 +61,7 @@ def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
     return ids
 
 
-def joined_times(each: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int64] | None:
+def _joined_times(each: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int64] | None:
     """All timestamps, or None if there are none; ValueError if only some parts have them."""
     times = [one for one in each if one is not None]
     if len(times) not in (0, len(each)):

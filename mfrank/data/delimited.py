@@ -15,7 +15,7 @@ from typing import IO, Any
 from numpy.typing import NDArray
 
 from mfrank.data import by_pandas, fields
-from mfrank.data.columns import BadRow, Chosen
+from mfrank.data.columns import BadRow, Chosen, in_column
 from mfrank.data.fields import IdsAs
 from mfrank.data.layouts import DOUBLE_COLON, Layout, layout_of, rows
 
@@ -45,16 +45,22 @@ def _read(lines: Callable[[], IO[str]], layout: Layout, ids: IdsAs) -> dict[str,
         for line, row in itertools.islice(rows(text, layout.separator), layout.has_header, None):
             if len(row) < layout.width or any(row[layout.width :]):
                 raise ValueError(
-                    f"line {line}: {len(row)} fields, the first row has {layout.width}"
+                    f"line {line}: {len(row)} fields, the first row has {layout.width}; quote "
+                    f"fields that contain {layout.separator!r}, or name another separator with sep="
                 )
             for role, field in layout.fields.items():
                 if not row[field]:
-                    raise ValueError(f"line {line}: the {role} is missing, its field is empty")
+                    what = f"line {line}: the {role} is missing, its field is empty"
+                    raise ValueError(in_column(what, role, layout.column(role)))
                 columns[role].append(row[field])
             begins.append(line)
     if not begins:
         raise ValueError("the file has a header and no rows")
-    try:
-        return {role: fields.parsed(role, column, ids) for role, column in columns.items()}
-    except BadRow as error:
-        raise ValueError(f"line {begins[error.row]}: {error.what}") from error
+    found: dict[str, NDArray[Any]] = {}
+    for role, column in columns.items():
+        try:
+            found[role] = fields.parsed(role, column, ids)
+        except BadRow as error:
+            what = f"line {begins[error.row]}: {error.what}"
+            raise ValueError(in_column(what, role, layout.column(role))) from error
+    return found

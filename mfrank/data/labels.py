@@ -77,11 +77,13 @@ def _from_unsigned(labels: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _from_floats(labels: NDArray[Any]) -> NDArray[np.int64]:
+    missing = np.isnan(labels)  # first, because it made floats of whole numbers
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise ValueError(_missing(labels[row], row))
     bad = ~(np.abs(labels) <= _EXACT) | (labels != np.round(labels))
     if bad.any():
         row = int(np.argmax(bad))
-        if np.isnan(labels[row]):
-            raise ValueError(_missing(labels[row], row))
         raise ValueError(
             f"ids must be whole numbers or strings, got {labels[row]} in row {row}; "
             "use strings for ids that are not whole, or are too large for a float"

@@ -27,12 +27,33 @@ _log = logging.getLogger("mfrank")
 
 @dataclass(frozen=True)
 class Layout:
-    """How to read a file: separator, fields per row, whether it has a header, role -> field."""
+    """How to read a file.
+
+    Attributes
+    ----------
+    separator : str
+    width : int
+        Fields of a row.
+    names : sequence of str
+        Names of the columns; empty if the file has no header.
+    fields : mapping of role -> field
+        Fields are counted from 0.
+    """
 
     separator: str
     width: int
-    has_header: bool
+    names: Sequence[str]
     fields: Mapping[str, int]
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first row has the names of the columns."""
+        return bool(self.names)
+
+    def column(self, role: str) -> str | int:
+        """Name of the role's column, or its number from 1 if the file has no header."""
+        field = self.fields[role]
+        return self.names[field] if self.names else field + 1
 
 
 def layout_of(text: IO[str], separator: str | None, usual: str | None, chosen: Chosen) -> Layout:
@@ -60,7 +81,7 @@ def layout_of(text: IO[str], separator: str | None, usual: str | None, chosen: C
     names = [name.strip() for name in found[0]]
     if _is_header(found, chosen):
         fields = {role: names.index(str(name)) for role, name in assign(names, chosen).items()}
-        return Layout(separator, len(names), True, fields)
+        return Layout(separator, len(names), names, fields)
     if not 2 <= len(names) <= len(ROLES):
         columns = "1 column" if len(names) == 1 else f"{len(names)} columns"
         raise ValueError(
@@ -70,7 +91,7 @@ def layout_of(text: IO[str], separator: str | None, usual: str | None, chosen: C
     ignored, roles = ignored_roles(chosen), ROLES[: len(names)]
     _log.info("no header found; columns taken as %s", ", ".join(roles))
     fields = {role: field for field, role in enumerate(roles) if role not in ignored}
-    return Layout(separator, len(names), False, fields)
+    return Layout(separator, len(names), (), fields)
 
 
 def check_separator(separator: str | None) -> None:

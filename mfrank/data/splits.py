@@ -2,12 +2,15 @@
 
 Every split is an exact partition: each entry of the input is in one part, with its value and
 timestamp, and all parts have the input's shape and ids, so row numbers mean the same in each.
+The input is Interactions, or what :meth:`mfrank.Interactions.of` reads as them: a sparse matrix
+(users x items) or a DataFrame.
 The same ``random_state`` gives the same split.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,10 +63,10 @@ class Split:
 
 
 def by_ratio(
-    interactions: Interactions,
+    interactions: Any,
     *,
     train: float = 0.8,
-    valid: float = 0.1,
+    valid: float | None = None,
     test: float = 0.1,
     random_state: Seed = 0,
 ) -> Split:
@@ -75,10 +78,13 @@ def by_ratio(
 
     Parameters
     ----------
-    interactions : Interactions
+    interactions : Interactions, scipy sparse (users x items) or DataFrame
         Interactions to split.
-    train, valid, test : float, default 0.8, 0.1, 0.1
-        Fractions that sum to 1; ``train`` > 0. The defaults are the RG paper's (appendix B.1).
+    train, test : float, default 0.8 and 0.1
+        Fractions of each user's entries; ``train`` > 0.
+    valid : float or None, default None
+        None is what ``train`` and ``test`` leave of 1: 0.1 by default, as in the RG paper (appendix
+        B.1), and no validation part for ``train=0.8, test=0.2``.
     random_state : int, Generator or None, default 0
         Seed.
 
@@ -87,7 +93,10 @@ def by_ratio(
     ValueError
         If a fraction is negative, ``train`` is 0, or they do not sum to 1.
     """
+    if valid is None:
+        valid = max(round(1 - train - test, 10), 0.0)
     check_fractions(train=train, valid=valid, test=test)
+    interactions = Interactions.of(interactions)
     rng = generator(random_state)
     counts = interactions.counts.users
     offset = rng.random(len(counts))
@@ -97,9 +106,7 @@ def by_ratio(
     return _split_at(interactions, rank, n_train, n_fit)
 
 
-def leave_last(
-    interactions: Interactions, k: int = 1, *, valid_k: int = 0, random_state: Seed = 0
-) -> Split:
+def leave_last(interactions: Any, k: int = 1, *, valid_k: int = 0, random_state: Seed = 0) -> Split:
     """Hold out each user's last ``k`` entries for test and the ``valid_k`` before for validation.
 
     A user with no more than ``k + valid_k`` entries keeps all of them in the training part. Entries
@@ -107,7 +114,7 @@ def leave_last(
 
     Parameters
     ----------
-    interactions : Interactions
+    interactions : Interactions or DataFrame
         Interactions to split, with timestamps.
     k, valid_k : int, default 1 and 0
         Entries of a user to hold out; ``k`` >= 1, ``valid_k`` >= 0.
@@ -119,13 +126,14 @@ def leave_last(
     ValueError
         If there are no timestamps, or a count is out of range.
     """
+    interactions = Interactions.of(interactions)
     timestamps = _timestamps(interactions, "leave_last", "leave_k_out")
     rng = generator(random_state)
     return _leave_out(interactions, k, valid_k, (rng.random(interactions.nnz), timestamps))
 
 
 def leave_k_out(
-    interactions: Interactions, k: int = 1, *, valid_k: int = 0, random_state: Seed = 0
+    interactions: Any, k: int = 1, *, valid_k: int = 0, random_state: Seed = 0
 ) -> Split:
     """Hold out ``k`` random entries of each user for test and ``valid_k`` for validation.
 
@@ -133,7 +141,7 @@ def leave_k_out(
 
     Parameters
     ----------
-    interactions : Interactions
+    interactions : Interactions, scipy sparse (users x items) or DataFrame
         Interactions to split.
     k, valid_k : int, default 1 and 0
         Entries of a user to hold out; ``k`` >= 1, ``valid_k`` >= 0.
@@ -145,18 +153,19 @@ def leave_k_out(
     ValueError
         If a count is out of range.
     """
+    interactions = Interactions.of(interactions)
     rng = generator(random_state)
     return _leave_out(interactions, k, valid_k, (rng.random(interactions.nnz),))
 
 
-def by_time(interactions: Interactions, *, test: float, valid: float | None = None) -> Split:
+def by_time(interactions: Any, *, test: float, valid: float | None = None) -> Split:
     """Split at points in time, the same for all users: train before valid before test.
 
     As in production, the test part then has users and items without entries in the training part.
 
     Parameters
     ----------
-    interactions : Interactions
+    interactions : Interactions or DataFrame
         Interactions to split, with timestamps.
     test : int or float
         An int is a timestamp: entries at or after it are test. A float in (0, 1) is a fraction of
@@ -174,6 +183,7 @@ def by_time(interactions: Interactions, *, test: float, valid: float | None = No
     TypeError
         If ``test`` or ``valid`` is not a number.
     """
+    interactions = Interactions.of(interactions)
     timestamps = _timestamps(interactions, "by_time", "by_ratio")
     ordered = np.sort(timestamps)
     test_from = _cutoff(ordered, test, len(ordered), "test")

@@ -22,8 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.data import delimited
 from mfrank.data.atomic_files import replacing
-from mfrank.data.columns import Chosen, assign, frame_columns
+from mfrank.data.columns import Chosen, assign
 from mfrank.data.fields import IdsAs, as_text
+from mfrank.data.frames import frame_columns
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import check_separator
 
@@ -82,8 +83,9 @@ def read_columns(
     ValueError
         If the suffix is unknown, ``sep`` is not a separator, a column is not recognized, there are
         no rows, or, in text, rows differ in length or a field of these columns is empty or
-        invalid. The message names the line on which the row begins, counted from 1 as in an
-        editor: including header and blank lines, and line breaks in quotes.
+        invalid. The message names the file, the column, the value and the line on which the row
+        begins, counted from 1 as in an editor: including header and blank lines, and line breaks
+        in quotes.
     ModuleNotFoundError
         If the file is parquet and pandas or pyarrow is not installed.
     """
@@ -167,7 +169,10 @@ def _kind(path: str | os.PathLike[str]) -> str:
     kind = suffixes[-1] if suffixes else ""
     if kind not in (*_USUAL, ".parquet"):
         known = ", ".join(_USUAL)
-        raise ValueError(f"{path}: expected a suffix {known} (also with .gz) or .parquet")
+        remedy = "; mfrank.movielens reads MovieLens as distributed" * (
+            kind == ".zip" or Path(path).is_dir()
+        )
+        raise ValueError(f"{path}: expected a suffix {known} (also with .gz) or .parquet{remedy}")
     return kind
 
 
@@ -200,7 +205,10 @@ def _read_parquet(file: Path, chosen: Chosen, ids: IdsAs) -> dict[str, NDArray[A
     frame = parquet.read_table(file, columns=list(roles.values())).to_pandas()
     if not len(frame):
         raise ValueError(f"{file}: the file has columns and no rows")
-    columns = frame_columns(frame, roles)
-    if ids == "text":
-        columns |= {role: as_text(canonical(columns[role])) for role in ("user", "item")}
+    try:
+        columns = frame_columns(frame, roles)
+        if ids == "text":
+            columns |= {role: as_text(canonical(columns[role])) for role in ("user", "item")}
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
     return columns

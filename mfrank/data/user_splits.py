@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ class HeldOutSplit:
 
 
 def held_out_users(
-    interactions: Interactions,
+    interactions: Any,
     *,
     test: float,
     valid: float = 0,
@@ -68,7 +69,7 @@ def held_out_users(
 
     Parameters
     ----------
-    interactions : Interactions
+    interactions : Interactions, scipy sparse (users x items) or DataFrame
         Interactions to split.
     test, valid : int or float
         Users to hold out, drawn from the users with entries: an int is their number, a float in
@@ -84,6 +85,7 @@ def held_out_users(
         If a number or fraction is out of range, or no user is left to train on.
     """
     share("fold_in", fold_in)
+    interactions = Interactions.of(interactions)
     rng = generator(random_state)
     counts = interactions.counts.users
     active = np.flatnonzero(counts)

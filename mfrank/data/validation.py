@@ -14,6 +14,7 @@ from mfrank.data.cells import Duplicates
 from mfrank.data.columns import epoch_seconds
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.unknown_ids import UnknownIdError
+from mfrank.data.values import as_numbers
 
 __all__ = ["IdsLike", "Parts", "from_arrays", "from_sparse", "known"]
 
@@ -48,7 +49,7 @@ def from_arrays(
         known_users, user_rows = _ids(user_ids, shape[0]), _row_numbers("users", users, shape[0])
         known_items, item_rows = _ids(item_ids, shape[1]), _row_numbers("items", items, shape[1])
     cells.check_shape(shape)
-    numbers = np.ones(len(user_rows), np.float32) if values is None else _numbers(values)
+    numbers = np.ones(len(user_rows), np.float32) if values is None else as_numbers(values)
     times = None if timestamps is None else epoch_seconds(timestamps)
     for name, column in {"items": item_rows, "values": numbers, "timestamps": times}.items():
         if column is not None and column.shape != user_rows.shape:
@@ -118,18 +119,6 @@ def _row_numbers(name: str, raw: RawIds, n: int) -> NDArray[Any]:
         position = int(np.argmax(outside))
         raise ValueError(f"{name} must lie in 0..{n - 1}, got {rows[position]} in row {position}")
     return rows.astype(np.int64, copy=False)
-
-
-def _numbers(values: ArrayLike) -> NDArray[Any]:
-    numbers = np.asarray(values)
-    if numbers.dtype.kind == "c":
-        raise TypeError("values must be real numbers, got complex ones")
-    if numbers.dtype in (np.float32, np.float64):
-        return numbers
-    try:
-        return numbers.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"values must be numbers: {error}") from error
 
 
 def _finite(

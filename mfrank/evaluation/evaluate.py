@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,9 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_count
 from mfrank.arrays.csr import CSR
-from mfrank.arrays.csr_checks import checked_rows
 from mfrank.arrays.distinct import distinct
-from mfrank.arrays.interop import sparse_to_host
 from mfrank.arrays.placement import beside, on_host
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import choose
@@ -24,15 +22,13 @@ from mfrank.evaluation.metrics import MRR, NDCG, Recall
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.rankers import Ranker, ranker_of
 from mfrank.evaluation.report import Evaluation, Score
-from mfrank.retrieval.candidates import HasUserItems
+from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
 from mfrank.retrieval.queries import check_rows
 from mfrank.retrieval.seen import Seen
 
 __all__ = ["DEFAULT_METRICS", "evaluate"]
 
 Floats = NDArray[np.float64]
-UserItems: TypeAlias = HasUserItems | sp.sparray | sp.spmatrix
-
 DEFAULT_METRICS: tuple[Metric, ...] = (NDCG @ 10, Recall @ 10, MRR @ 10)
 
 _CELLS_AT_ONCE = 1 << 22
@@ -72,7 +68,8 @@ def evaluate(
         row numbers as users and ids; a function with an argument ``by_row``, such as a Reranker's,
         is called with ``by_row=True``.
     test : Interactions or sparse (scipy or CuPy), shape (n_users, n_items)
-        Held-out interactions.
+        Held-out interactions. Interactions with other ids than the model's or the training data's
+        are matched by id (:func:`mfrank.data.alignment.aligned`); a sparse matrix has their rows.
     train : Interactions or sparse (scipy or CuPy), shape (n_users, n_items), optional
         Interactions to exclude from the ranking: those that the model was fitted to. None uses
         those kept by a fitted or loaded mfrank model; factors, functions and other libraries'
@@ -97,11 +94,14 @@ def evaluate(
     Raises
     ------
     TypeError, ValueError
-        Shapes do not match, values are not finite, a metric is unknown or lacks its cutoff; or
-        ``train`` is needed because the model does not keep its training data.
+        Shapes do not match, ``test`` has users or items that the model does not know, values are
+        not finite, a metric is unknown or lacks its cutoff; or ``train`` is needed because the
+        model does not keep its training data.
     """
     check_threads(n_threads)
-    relevance = _matrix(test, "test")
+    ids = ids_of(model) or ids_of(train)
+    test, train = in_rows_of(test, ids, "test"), in_rows_of(train, ids, "train")
+    relevance = matrix_of(test, "test")
     n_users, n_items = relevance.shape
     tally = _Tally(_read_metrics(metrics), n_items)
     seen, rows_seen = _excluded(model, train, filter_already_liked_items, relevance.shape)
@@ -179,21 +179,6 @@ def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metri
     return tuple(dict.fromkeys(read))
 
 
-def _matrix(rows: UserItems, name: str) -> sp.csr_array:
-    matrix = rows.user_items if isinstance(rows, HasUserItems) else sparse_to_host(rows)
-    if not sp.issparse(matrix):
-        raise TypeError(
-            f"{name} must be Interactions or a scipy sparse matrix, got {type(rows).__name__}"
-        )
-    canonical = checked_rows(matrix, name)
-    if not canonical.has_canonical_format:
-        canonical = canonical.copy()
-        canonical.sum_duplicates()
-    if not np.isfinite(canonical.data).all():
-        raise ValueError(f"{name} must have finite values, got NaN or infinity")
-    return canonical
-
-
 def _excluded(
     model: Any, train: UserItems | None, filters: bool, shape: tuple[int, int]
 ) -> tuple[sp.csr_array, CSR]:
@@ -215,11 +200,15 @@ def _excluded(
     elif isinstance(train, Interactions):
         seen, rows = train.user_items, train.user_rows(None)
     else:
-        seen = _matrix(train, "train")
+        seen = matrix_of(train, "train")
         rows = CSR.from_scipy(seen, None)
     if seen.shape != shape:
         name = "train" if train is not None else "the data of the fit"
-        raise ValueError(f"{name} must have test's shape {shape}, got {seen.shape}")
+        raise ValueError(
+            f"{name} must have test's shape {shape}, got {seen.shape}; give test the rows and "
+            "columns of the training data, or pass Interactions, which are matched by id: "
+            "Interactions.from_frame(test, user_ids=train.user_ids, item_ids=train.item_ids)"
+        )
     return seen, rows
 
 

@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from mfrank.arrays.checks import check_count
 from mfrank.arrays.csr_checks import checked_rows
 from mfrank.arrays.interop import sparse_to_host
-from mfrank.evaluation.evaluate import UserItems, evaluate
+from mfrank.evaluation.evaluate import evaluate
 from mfrank.evaluation.kinds import CatalogMetric, Metric
 from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.names import metric as read_metric
+from mfrank.evaluation.user_items import UserItems
 from mfrank.retrieval.candidates import HasUserItems
 
 __all__ = ["EarlyStopping"]
@@ -64,7 +65,10 @@ class EarlyStopping:
                 f"valid must be Interactions or a scipy sparse matrix, got {type(valid).__name__}"
             )
         if (found := cast(Any, valid).shape) != train.shape:
-            raise ValueError(f"valid must have the data's shape {train.shape}, got {found}")
+            raise ValueError(
+                f"valid must have the data's shape {train.shape}, got {found}; make it with "
+                "user_ids=train.user_ids and item_ids=train.item_ids, or split one data set"
+            )
         positive = checked_rows(valid, "valid") > 0
         if positive.nnz == positive.multiply(train.astype(bool)).nnz:
             raise ValueError("valid has no interaction that is not in the fit's data too")

@@ -20,7 +20,7 @@ from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 from mfrank.store.step import Record, Step
 
-__all__ = ["Callback", "FactorModel", "Watch", "refuse_no_likes"]
+__all__ = ["Callback", "FactorModel", "Watch", "check_callback", "refuse_no_likes"]
 
 Callback = Callable[[int, float, float | None], object]
 """Called after epoch i = 0, 1, ... with (i, seconds, objective or None); true stops the fit."""
@@ -49,13 +49,18 @@ class Watch:
         TypeError, ValueError
             An argument has the wrong type, or ``stopping`` does not match ``train``.
         """
-        if callback is not None and not callable(callback):
-            raise TypeError(f"callback must be a function or None, got {callback!r}")
+        check_callback(callback)
         if stopping is not None:
             if not isinstance(stopping, Stopping):
                 raise TypeError(f"stopping must be an EarlyStopping or None, got {stopping!r}")
             stopping.check(train)
         return cls(stopping, callback, show_progress)
+
+
+def check_callback(callback: Callback | None) -> None:
+    """Raise TypeError unless it is a function or None."""
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function or None, got {callback!r}")
 
 
 def refuse_no_likes(data: Interactions) -> None:

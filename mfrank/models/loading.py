@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from mfrank.models.als import ALS
 from mfrank.models.descent import Descent
+from mfrank.models.item_knn import ItemKNN
 from mfrank.models.page_rank.estimator import SupervisedPageRank
+from mfrank.models.popularity import Popularity
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.archive import Place
 from mfrank.store.factors import FactorStore
@@ -12,7 +14,7 @@ from mfrank.store.factors import FactorStore
 __all__ = ["load"]
 
 _MODELS: dict[str, type[Recommender]] = {
-    model.__name__: model for model in (ALS, Descent, SupervisedPageRank)
+    model.__name__: model for model in (ALS, Descent, ItemKNN, Popularity, SupervisedPageRank)
 }
 
 

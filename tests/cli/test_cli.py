@@ -200,7 +200,8 @@ def test_compare_prints_and_saves_its_table(split, tmp_path, capsys, how):
     chosen = ["--objective", "rg2:alpha=0.5", "--metric", "ndcg@5", "--repeats", "1"]
     assert main(["compare", data, "--split", how, *chosen, *files, *FAST]) == 0
     printed = capsys.readouterr().out
-    (row,) = json.loads(saved[0].read_text())["rows"]
+    row, baseline = json.loads(saved[0].read_text())["rows"]
+    assert baseline["model"] == "mfrank Popularity"
     assert row["objective_name"].startswith("rg2:alpha=0.5,")
     assert f"{row['NDCG@5']:.4f}" in printed
     assert "pip install mfrank[compare]" in printed
@@ -213,7 +214,11 @@ def test_a_walk_takes_part_in_compare(train, tmp_path, capsys):
     chosen = ["--objective", "ials", "--repeats", "1", "--json", str(saved)]
     assert main(["compare", train, "--split", "leave-last", "--walk", *chosen, *FAST]) == 0
     rows = json.loads(saved.read_text())["rows"]
-    assert [row["model"] for row in rows] == ["mfrank IALS", "mfrank SupervisedPageRank"]
+    assert [row["model"] for row in rows] == [
+        "mfrank IALS",
+        "mfrank Popularity",
+        "mfrank SupervisedPageRank",
+    ]
     assert all(0 < row["NDCG@20"] < 1 for row in rows)
     without = tmp_path / "no_times.csv"
     without.write_text("user,item\na,x\na,y\nb,x\nb,y\nc,x\nc,y\n")

@@ -146,8 +146,25 @@ def test_an_empty_k_core_is_logged(caplog):
     with caplog.at_level(logging.WARNING, "mfrank"):
         core = made.k_core(2)
     assert (core.n_users, core.n_items, core.nnz) == (0, 0, 0)
-    assert "nothing remains" in caplog.text
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said == (
+        "k_core keeps none of the 2 entries of 2 users and 2 items: each user would need 2 and "
+        "each item 2, and they have up to 1 and 1; lower k, user_k= or item_k="
+    )
     assert repr(core) == "Interactions(0 users x 0 items, 0 entries)"
+
+
+def test_a_threshold_above_all_values_is_logged(caplog):
+    made = Interactions.from_arrays([0, 1], [0, 1], [0.5, 3])
+    with caplog.at_level(logging.WARNING, "mfrank"):
+        assert made.at_least(5, binary=True).nnz == 0
+        assert made.at_least(5).at_least(6).k_core(1).nnz == 0  # nothing more is lost by these
+        assert made.at_least(3).nnz == 1
+    said = [record.getMessage() for record in caplog.records]
+    assert said == 2 * [
+        "at_least(5) keeps none of the 2 entries, whose values go from 0.5 to 3; "
+        "lower the threshold"
+    ]
 
 
 @pytest.mark.parametrize("bounds", [{"k": -1}, {"k": 1.5}, {"k": 1, "item_k": "2"}, {"k": True}])

@@ -255,6 +255,45 @@ def test_held_out_users_takes_shares_of_the_users_with_entries():
     assert (len(split.test.users), len(split.valid.users)) == (20, 10)
 
 
+# What is split
+
+
+@given(st.integers(0, 100), st.integers(0, 100), st.integers(0, 99))
+@property_test
+def test_validation_gets_what_the_other_parts_leave(train, test, seed):
+    assume(train > 0 and train + test <= 100)
+    data, shares = toy(seed), {"train": train / 100, "test": test / 100}
+    told = by_ratio(data, **shares, valid=(100 - train - test) / 100, random_state=seed)
+    left = by_ratio(data, **shares, random_state=seed)
+    assert list(map(entries, parts_of(left))) == list(map(entries, parts_of(told)))
+    assert left.valid.nnz == 0 or train + test < 100
+
+
+@pytest.mark.parametrize("name", ["by_ratio", "leave_k_out", "held_out_users"])
+def test_a_matrix_is_split_as_its_interactions(name):
+    data = toy(3)
+    numbered = Interactions.from_sparse(data.user_items)
+    for matrix in (data.to_scipy(), data.user_items.tocsc()):
+        ours, theirs = parts_of(SPLITS[name](matrix, 1)), parts_of(SPLITS[name](numbered, 1))
+        assert all(
+            (a.user_items != b.user_items).nnz == 0 for a, b in zip(ours, theirs, strict=True)
+        )
+
+
+@pytest.mark.parametrize("name", ["by_ratio", "leave_last", "leave_k_out", "by_time by shares"])
+def test_a_frame_is_split_as_its_interactions(name):
+    pytest.importorskip("pandas", reason="the extra pandas is not installed")
+    frame = toy(4, density=1.0).to_pandas()
+    data = Interactions.of(frame)
+    ours, theirs = parts_of(SPLITS[name](frame, 1)), parts_of(SPLITS[name](data, 1))
+    assert list(map(entries, ours)) == list(map(entries, theirs))
+
+
+def test_what_cannot_be_split_is_refused():
+    with pytest.raises(TypeError, match="expected Interactions, a scipy sparse matrix"):
+        by_ratio([[1, 2]])
+
+
 # What is refused
 
 NO_TIMES = Interactions.from_arrays([0, 0, 1], [0, 1, 1])
@@ -263,7 +302,7 @@ NO_TIMES = Interactions.from_arrays([0, 0, 1], [0, 1, 1])
 @pytest.mark.parametrize(
     ("split", "error", "message"),
     [
-        (lambda d: by_ratio(d, train=0.9), ValueError, "train, valid, test must sum to 1"),
+        (lambda d: by_ratio(d, train=0.95), ValueError, "train, valid, test must sum to 1"),
         (lambda d: by_ratio(d, train=0, valid=0.5, test=0.5), ValueError, "train > 0"),
         (
             lambda d: by_ratio(d, train=1.1, valid=-0.1, test=0),

@@ -6,6 +6,7 @@ import gzip
 import io
 import logging
 import os
+import re
 import sys
 import threading
 
@@ -15,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mfrank.data import delimited, table_files
+from mfrank.data.datasets import movielens
 from mfrank.data.interactions import Interactions
 from mfrank.data.layouts import layout_of
+from mfrank.data.unknown_ids import UnknownIdError
 
 quick = settings(max_examples=25, deadline=None)
 WORDS = st.text(
@@ -235,8 +238,69 @@ def test_a_fault_is_named_by_its_line(tmp_path, fault, before):
     line = 2 + 3 * before
     if "2020" in fault:  # beside dates it is the number that is named
         line = 3 if before else 4
-    with pytest.raises(ValueError, match=f"a.csv: line {line}: .*{FAULTS[fault]}"):
+    with pytest.raises(ValueError, match=f"a.csv: line {line}: .*{FAULTS[fault]}") as refusal:
         table_files.read_columns(file, {})
+    if "fields" not in FAULTS[fault]:
+        assert re.search(r"in column '(user|item|value|timestamp)'; \w+", str(refusal.value))
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize(
+    ("header", "column"), [("userId,movieId,rating,date\n", "'date'"), ("", "4")]
+)
+def test_a_date_of_another_style_is_named_with_its_column_and_the_remedy(tmp_path, header, column):
+    file = tmp_path / "a.csv"
+    file.write_text(f"{header}1,2,3,2024-01-31\n1,3,3,01/02/2024\n")
+    message = (
+        f"{file}: line {2 + bool(header)}: timestamps must be all whole numbers or all dates, got "
+        f"'01/02/2024' in column {column}; write dates as 2024-12-31, or ignore the column with "
+        "timestamp=False (--no-timestamp)"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Interactions.from_file(file)
+
+
+def test_a_value_that_is_no_number_is_named_by_row_and_column(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="the extra pandas is not installed")
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    frame = pandas.DataFrame({"user": [1, 2, 3], "item": [1, 1, 1], "rating": ["5", "NULL", "x"]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    said = r"got 'NULL' in row 1 in column 'rating'; .* value=False"
+    with pytest.raises(ValueError, match=said):
+        Interactions.of(frame)
+    with pytest.raises(ValueError, match=rf"a\.parquet: .*{said}"):
+        Interactions.from_file(tmp_path / "a.parquet")
+
+
+def test_what_is_wrong_with_ids_names_the_file(tmp_path):
+    file = write(tmp_path / "a.csv", [NAMES, *ROWS], ",")
+    with pytest.raises(UnknownIdError, match=r"a\.csv: users: unknown ids: 7") as refusal:
+        Interactions.from_file(file, user_ids=[5])
+    assert refusal.value.ids == (7,)
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize(
+    ("name", "separator", "header"),
+    [
+        ("u.data", "\t", []),
+        ("ratings.dat", "::", []),
+        ("ratings.csv", ",", ["userId", "movieId", "rating", "timestamp"]),
+    ],
+)
+def test_the_ratings_of_movielens_need_no_reader_of_their_own(tmp_path, name, separator, header):
+    rows = [header, ["7", "10", "3.5", "881250949"], ["5", "11", "4", "891717742"]]
+    text = "".join(separator.join(row) + "\n" for row in rows if row)
+    (tmp_path / name).write_text(text)
+    read, by_layout = Interactions.from_file(tmp_path / name), movielens(tmp_path)
+    assert np.array_equal(read.user_items.toarray(), by_layout.user_items.toarray())
+    assert np.array_equal(read.timestamps, by_layout.timestamps)
+
+
+def test_a_release_of_movielens_is_read_elsewhere(tmp_path):
+    for path in (tmp_path, tmp_path / "ml-1m.zip"):
+        with pytest.raises(ValueError, match=r"suffix .*; mfrank\.movielens reads MovieLens"):
+            Interactions.from_file(path)
 
 
 @pytest.mark.usefixtures("reader")

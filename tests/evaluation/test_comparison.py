@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 import sys
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from mfrank import ALS, RG2, WRMF, compare
 from mfrank.data.splits import by_ratio
 from mfrank.data.table_files import read_columns
 from mfrank.evaluation.comparison.contenders import default_models, fit_once, objective_value
+from mfrank.evaluation.comparison.scoreboard import Comparison
 from mfrank.evaluation.evaluate import evaluate
 
 quick = partial(compare, factors=4, iterations=2, repeats=2, n_threads=1, peak_memory=False)
@@ -113,7 +115,7 @@ def test_implicit_minimises_the_same_sum_with_the_same_options(split):
     pytest.importorskip("implicit", reason="implicit is the extra compare")
     objectives = [RG2(), WRMF(alpha=3, regularization=0.2), WRMF(alpha=5)]
     models = default_models(objectives, factors=4, iterations=30, n_threads=1, random_state=0)
-    assert len(models) == 6
+    assert len(models) == 7
     rows = quick(split, models=models, repeats=1)
     same = [row for row in rows.rows if row.objective_name == rows["mfrank WRMF"].objective_name]
     assert [row.model for row in same] == ["mfrank WRMF", "implicit ALS", "implicit ALS exact"]
@@ -149,7 +151,7 @@ def test_time_ratios_are_medians_within_a_repeat(split, monkeypatch):
 def test_every_default_model_takes_part(against_implicit):
     names = [row.model for row in against_implicit.rows]
     assert names[:4] == ["mfrank WRMF", "mfrank IALS", "mfrank RG2", "mfrank RGX"]
-    assert names[4:] == ["implicit ALS", "implicit ALS exact", "implicit BPR"]
+    assert names[4:] == ["mfrank Popularity", "implicit ALS", "implicit ALS exact", "implicit BPR"]
     for row in against_implicit.rows:
         assert row.library.startswith(row.model.split()[0])
         assert row.model in str(against_implicit)
@@ -158,7 +160,7 @@ def test_every_default_model_takes_part(against_implicit):
 @pytest.mark.usefixtures("no_implicit")
 def test_without_implicit_it_says_which_extra_to_install(split):
     comparison = quick(split)
-    assert [row.library.split()[0] for row in comparison.rows] == ["mfrank"] * 4
+    assert [row.library.split()[0] for row in comparison.rows] == ["mfrank"] * 5
     assert comparison.baseline is None
     assert "pip install mfrank[compare]" in str(comparison)
     assert all(not row.ratios for row in comparison.rows)
@@ -178,6 +180,25 @@ def test_saved_tables_hold_what_was_measured(against_implicit, tmp_path):
     table = read_columns(tmp_path / "table.csv", columns)
     assert table["user"].tolist() == [row.model for row in against_implicit.rows]
     assert table["value"].tolist() == [row.total_seconds for row in against_implicit.rows]
+
+
+def test_a_table_without_models_is_its_header(tmp_path):
+    nothing = Comparison((), None, {})
+    nothing.to_csv(tmp_path / "table.csv")
+    assert (tmp_path / "table.csv").read_text() == (
+        "model,library,epoch_seconds,total_seconds,peak_memory,objective,objective_name\n"
+    )
+    assert str(nothing).startswith("model")
+    assert "model" in nothing._repr_html_()
+
+
+def test_a_table_of_unlike_rows_has_the_columns_of_all(split, tmp_path):
+    row = quick(split, models={"a": Recorder("a", [])}).rows[0]
+    rated = replace(row, model="b", ratios={"total_seconds": 2.0})
+    Comparison((row, rated), None, {}).to_csv(tmp_path / "table.csv")
+    header, *lines = (tmp_path / "table.csv").read_text().splitlines()
+    assert header.endswith(",total_seconds ratio")
+    assert [line.rsplit(",", 1)[1] for line in lines] == ["", "2.0"]
 
 
 def test_json_has_no_nan(split):
@@ -225,7 +246,7 @@ def test_parts_must_be_of_one_shape(split):
     with pytest.raises(ValueError, match="shape"):
         quick(split.train, narrow)
     other = mfrank.Interactions.from_arrays(["a", "b"], ["x", "y"])
-    with pytest.raises(ValueError, match="user_ids=train"):
+    with pytest.raises(mfrank.UnknownIdError, match="test has users that the training data do not"):
         quick(mfrank.Interactions.from_arrays(["a", "c"], ["x", "y"]), other)
     with pytest.raises(ValueError, match="its own test part"):
         quick(split, split.test)

@@ -76,7 +76,9 @@ def test_data_that_cannot_be_fitted_leave_the_model_as_it_was(data: Any, message
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (3, 4)])
-@pytest.mark.parametrize("fitter", ["ALS", "Descent", "SupervisedPageRank"])
+@pytest.mark.parametrize(
+    "fitter", ["ALS", "Descent", "ItemKNN", "Popularity", "SupervisedPageRank"]
+)
 def test_of_nothing_there_is_nothing_to_learn(fitter: str, shape: tuple[int, int]) -> None:
     estimator = getattr(mfrank, fitter)()
     data = mfrank.Interactions.from_arrays([], [], timestamps=[], shape=shape)

@@ -34,10 +34,20 @@ MODELS: dict[str, Callable[[], Any]] = {
     "Descent": lambda: Descent(factors=3, iterations=2, random_state=0),
     "LinearRanker": lambda: LinearRanker(iterations=2, random_state=0),
     "SupervisedPageRank": lambda: mfrank.SupervisedPageRank(random_state=0),
+    "ItemKNN": mfrank.ItemKNN,
+    "Popularity": mfrank.Popularity,
     "Reranker": lambda: rerankers.small(als()),
     "Recommender": Recommender,
 }
-CLASSES = [ALS, Descent, LinearRanker, mfrank.SupervisedPageRank, Reranker]
+CLASSES = [
+    ALS,
+    Descent,
+    LinearRanker,
+    mfrank.ItemKNN,
+    mfrank.Popularity,
+    mfrank.SupervisedPageRank,
+    Reranker,
+]
 
 
 def fitted(name: str) -> Any:

@@ -168,6 +168,10 @@ def save_walk(folder: Path) -> None:
     mfrank.SupervisedPageRank(random_state=0).fit(data).save(folder)
 
 
+def save_neighbors(folder: Path) -> None:
+    mfrank.ItemKNN(neighbors=3).fit(mfrank.synthetic(20, 10, 100, random_state=0)).save(folder)
+
+
 JUDGED = mfrank.Judged([[1.0, 5], [0, 4], [2, 5], [1, 1]], [1, 0, 2, 0], [1, 1, 2, 2])
 
 
@@ -196,6 +200,8 @@ FOLDERS: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any]]] = {
     "Descent": (save_descent, mfrank.load),
     "walk": (save_walk, mfrank.load),
     "walk mapped": (save_walk, lambda folder: mfrank.load(folder, mmap=True)),
+    "neighbors": (save_neighbors, mfrank.load),
+    "neighbors mapped": (save_neighbors, lambda folder: mfrank.load(folder, mmap=True)),
     "store": (save_als, mfrank.FactorStore.load),
     "LinearRanker": (save_ranker, mfrank.LinearRanker.load),
     "Reranker": (save_reranker, Reranker.load),

@@ -121,6 +121,10 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "evaluate train": lambda m: mfrank.evaluate(_fitted(), whole(), train=m),
     "compare": lambda m: mfrank.compare(m, whole(), models={"one": als()}, peak_memory=False),
     "walk.recommend": lambda m: _walk().recommend(EVERYONE, m, recalculate_user=True),
+    "ItemKNN.fit": lambda m: mfrank.ItemKNN().fit(m),
+    "ItemKNN.recommend": lambda m: (
+        mfrank.ItemKNN().fit(whole()).recommend(EVERYONE, m, recalculate_user=True)
+    ),
     "RandomWalk": RandomWalk.of,
 }
 

@@ -16,6 +16,7 @@ from typing import Any
 from mfrank.arrays.checks import check_count
 from mfrank.arrays.random import Seed
 from mfrank.arrays.threads import check_threads
+from mfrank.data.alignment import aligned
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
 from mfrank.evaluation.comparison.contenders import (
@@ -55,11 +56,11 @@ def compare(
     train : Split, Interactions, scipy sparse (users x items) or DataFrame
         Training data; a Split also provides the test part.
     test : Interactions, scipy sparse (users x items) or DataFrame, optional
-        Held-out interactions, with the same users and items in the same rows.
+        Held-out interactions; those with ids are matched by id, a matrix has the rows of ``train``.
     models : mapping of str to model, optional
         Unfitted models by name: mfrank's, implicit's, or any with the same ``fit``. Default: WRMF,
-        IALS, RG2 and RGX of mfrank and, if installed, implicit's ALS (conjugate gradients, its
-        default; and exact) and BPR, all with their default hyper-parameters.
+        IALS, RG2, RGX and Popularity of mfrank and, if installed, implicit's ALS (conjugate
+        gradients, its default; and exact) and BPR, all with their default hyper-parameters.
     factors : int, default 64
         Width of the factors of the default models.
     iterations : int, default 15
@@ -121,15 +122,8 @@ def _parts(train: Any, test: Any) -> tuple[Interactions, Interactions]:
         return train.train, train.test
     if test is None:
         raise ValueError("test is needed: pass it, or a Split, such as mfrank.by_ratio(data)")
-    known, held_out = Interactions.of(train), Interactions.of(test)
-    for name in ("user_ids", "item_ids"):
-        mine, theirs = getattr(known, name), getattr(held_out, name)
-        if mine.table is not None and theirs.table is not None and mine != theirs:
-            raise ValueError(
-                f"train and test have different {name}, so their rows do not match; make test with "
-                f"{name}=train.{name}"
-            )
-    return known, held_out
+    known = Interactions.of(train)
+    return known, aligned(Interactions.of(test), known.user_ids, known.item_ids, "test")
 
 
 def _listed(metrics: Sequence[Metric | str] | Metric | str) -> Sequence[Metric | str]:

@@ -25,6 +25,7 @@ from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.interactions import Interactions
 from mfrank.models.als import ALS
 from mfrank.models.page_rank.estimator import SupervisedPageRank
+from mfrank.models.popularity import Popularity
 
 __all__ = [
     "DEFAULT_OBJECTIVES",
@@ -73,7 +74,7 @@ def default_models(
     n_threads: int = 0,
     random_state: Seed = 0,
 ) -> dict[str, Any]:
-    """ALS of mfrank with each objective and, if installed, implicit's ALS and BPR.
+    """ALS with each objective, the baseline Popularity and, if installed, implicit's ALS and BPR.
 
     implicit's ALS gets alpha and the ridge of the first ``WRMF`` that it can express, and then
     minimizes the same sum; without one, those of the default ``WRMF()``.
@@ -101,6 +102,7 @@ def default_models(
             n_threads=n_threads,
             random_state=random_state,
         )
+    mine["mfrank Popularity"] = Popularity()
     if not has_implicit():
         return mine
     expressible = (

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,10 @@ class Row:
         return {name: _finite(value) for name, value in flat.items()}
 
 
+_COLUMNS = tuple(f.name for f in fields(Row) if f.name not in ("evaluation", "ratios"))
+"""The columns of every table; metrics and ratios follow."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """Models fitted and evaluated side by side; ``print`` shows it as a table.
@@ -116,9 +120,14 @@ class Comparison:
             draft.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write one line per model (:func:`mfrank.data.table_files.write_table`)."""
+        """Write one line per model (:func:`mfrank.data.table_files.write_table`).
+
+        A value that a model lacks is an empty field; without models there is only the header.
+        """
         records = [row.record() for row in self.rows]
-        write_table(path, {name: [record[name] for record in records] for name in records[0]})
+        names = dict.fromkeys(name for record in records for name in record) or _COLUMNS
+        columns: dict[str, Any] = {name: [record.get(name) for record in records] for name in names}
+        write_table(path, columns)
 
     def __str__(self) -> str:
         blocks = [_aligned(_filled(self._costs())), _aligned(_filled(self._quality()))]

@@ -14,7 +14,7 @@ from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.data.counts import Counts
 from mfrank.data.interactions import Interactions
-from mfrank.models.factor_model import Callback
+from mfrank.models.factor_model import Callback, check_callback
 from mfrank.models.option_checks import check_backend, runnable, warn_if_slow
 from mfrank.models.page_rank.learning import Learned
 from mfrank.models.page_rank.recommender import WalkRecommender, walk_arrays
@@ -194,8 +194,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         After KeyboardInterrupt the model has the best weights of the complete steps.
         """
         self.__post_init__()
-        if callback is not None and not callable(callback):
-            raise TypeError(f"callback must be a function or None, got {callback!r}")
+        check_callback(callback)
         warn_if_slow(self.backend)
         if isinstance(data, Graphs):
             if item_features is not None:

@@ -7,26 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_count
-from mfrank.arrays.csr_checks import check_csr, check_indptr
 from mfrank.backends import choose
 from mfrank.data.interactions import Interactions
-from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
-from mfrank.models.page_rank.lists import walked_lists
 from mfrank.pagerank.item_walk import ItemWalk
 from mfrank.pagerank.next_clicks import recencies
 from mfrank.pagerank.paths import Path, heaviest_paths
 from mfrank.pagerank.stationary import Walker
-from mfrank.retrieval.answers import Answer, answer
-from mfrank.retrieval.candidates import Candidates
-from mfrank.retrieval.known import Known
-from mfrank.retrieval.queries import Asked
-from mfrank.retrieval.recommender import NotFittedError, Recommender
+from mfrank.retrieval.queries import Rows
+from mfrank.retrieval.recommender import NotFittedError
+from mfrank.retrieval.row_scorer import RowScorer
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
-from mfrank.retrieval.top_k import Lists
-from mfrank.store.checks import check_finite, is_mapped
+from mfrank.store import extra_rows
 from mfrank.store.factors import FactorStore
 
 __all__ = ["WalkExplanation", "WalkRecommender", "walk_arrays"]
@@ -55,82 +49,19 @@ class WalkExplanation(NamedTuple):
     paths: list[Path]
 
 
-class WalkRecommender(Recommender):
-    """A recommender by the probabilities of a walk on items, which the store has in its extras."""
+class WalkRecommender(RowScorer):
+    """A recommender by the probabilities of a walk on items, which the store has in its extras.
+
+    A user's walk restarts at their recent items of the fit. With ``recalculate_user`` it restarts
+    at those of ``user_items``: the last ``recent`` by time if these are Interactions with
+    timestamps, otherwise all of them without a recency weight. A user without items gets the item
+    prior. Similar items are those most likely in a walk that restarts at the item.
+    """
 
     alpha: float
     recent: int
     tolerance: float
-    n_threads: int
     _fitted_walk: _FittedWalk | None = None
-
-    def recommend(
-        self,
-        userid: Raw,
-        user_items: Matrix | None = None,
-        N: int = 10,
-        filter_already_liked_items: bool = True,
-        filter_items: Any = None,
-        recalculate_user: bool = False,
-        items: Any = None,
-        *,
-        by_row: bool = False,
-        on_unknown: OnUnknown = "error",
-        n_threads: int = 0,
-    ) -> Answer:
-        """Best items of one or many users; parameters as in :meth:`mfrank.Recommender.recommend`.
-
-        A user's walk restarts at their recent items of the fit. With ``recalculate_user`` it
-        restarts at those of ``user_items``: the last ``recent`` by time if these are Interactions
-        with timestamps, otherwise all of them without a recency weight. A user without items gets
-        the item prior. A user's list does not depend on the other users of the call.
-        """
-        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
-        users, item_side = sides(self.store, by_row=by_row)
-        known = Known.of(users, userid, "error" if recalculate_user else on_unknown)
-        if known.nobody:
-            return answer(known.padding(N), item_side, userid)
-        queries, starts = self._queries(
-            known.ids, user_items, recalculate_user, (known.side, item_side)
-        )
-        seen = None
-        if filter_already_liked_items:
-            seen = self._seen_by(known, user_items, item_side)
-        candidates = wanted.candidates(queries, item_side, seen)
-        lists = self._lists(starts, candidates, N, n_threads)
-        return answer(known.blank(lists), item_side, userid)
-
-    def similar_items(
-        self,
-        itemid: Raw,
-        N: int = 10,
-        filter_items: Any = None,
-        items: Any = None,
-        *,
-        recalculate_item: bool = False,
-        item_users: Matrix | None = None,
-        by_row: bool = False,
-        on_unknown: OnUnknown = "error",
-        n_threads: int = 0,
-    ) -> Answer:
-        """Items that are most likely in a walk that restarts at the given item.
-
-        Parameters are those of :meth:`mfrank.Recommender.similar_items`; a walk has no factors to
-        recalculate. An item comes first in its own list, unless it is filtered.
-        """
-        if recalculate_item:
-            raise TypeError("walks have no item factors to recalculate; use recalculate_item=False")
-        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
-        side = sides(self.store, by_row=by_row)[1]
-        known = Known.of(side, itemid, on_unknown)
-        if known.nobody:
-            return answer(known.padding(N), side, itemid)
-        rows = known.side.rows(known.ids, "itemid")
-        candidates = wanted.candidates(Asked.known(rows, len(side.ids)), side)
-        one_each = np.ones(len(rows)), rows, np.arange(len(rows) + 1)
-        starts = sp.csr_array(one_each, (len(rows), len(side.ids)))
-        lists = self._lists(starts, candidates, N, n_threads, first=rows)
-        return answer(known.blank(lists), side, itemid)
 
     def explain(
         self,
@@ -177,52 +108,13 @@ class WalkRecommender(Recommender):
         ]
         return WalkExplanation(float(values[item]), named)
 
-    def score(
-        self,
-        userid: ArrayLike,
-        itemid: ArrayLike,
-        *,
-        by_row: bool = False,
-        on_unknown: OnUnknown = "error",
-    ) -> NDArray[Any]:
-        """Probability of item ``itemid[j]`` in the walk of user ``userid[j]``, shape (pairs,).
-
-        With ``on_unknown="skip"``, it is NaN where the user or the item is unknown.
-        """
-        check_on_unknown(on_unknown)
-        users, items = sides(self.store, by_row=by_row)
-        missing = None if on_unknown == "error" else -1
-        user_rows = users.rows(userid, "userid", missing=missing)
-        item_rows = items.rows(itemid, "itemid", missing=missing)
-        if len(user_rows) != len(item_rows):
-            raise ValueError(
-                f"{len(user_rows)} users for {len(item_rows)} items; pass one item a user"
-            )
-        known = np.flatnonzero((user_rows >= 0) & (item_rows >= 0))
-        distinct_users, place = np.unique(user_rows[known], return_inverse=True)
-        scores, walker = np.full(len(user_rows), np.nan), self._walker(self.n_threads)
-        for block in self._walk.blocks(len(distinct_users)):
-            of_block = (place >= block.start) & (place < block.stop)
-            starts = self._starts_of(distinct_users[block])
-            values = self._walk.rank(starts, self.tolerance, walker)
-            pairs = known[of_block]
-            scores[pairs] = values[place[of_block] - block.start, item_rows[pairs]]
-        return scores
-
-    def recommend_users(self, *args: Any, **options: Any) -> Answer:
-        """Raise TypeError: a walk's probabilities compare items, not users."""
-        raise TypeError("walks rank items for a user; they cannot rank users for an item")
-
-    def similar_users(self, *args: Any, **options: Any) -> Answer:
-        """Raise TypeError: a walk has no user factors."""
-        raise TypeError("walks are on items; they cannot compare users")
-
     def _adopt(self, store: FactorStore) -> None:
         super()._adopt(store)
         walk = ItemWalk.from_arrays(dict(store.extras))
         if walk.n_items != store.n_items:
             raise ValueError(f"the walk is of {walk.n_items} items, the store of {store.n_items}")
-        self._fitted_walk = _FittedWalk(walk, _saved_starts(store))
+        starts = extra_rows.unpack(store.extras, "starts", (store.n_users, store.n_items))
+        self._fitted_walk = _FittedWalk(walk, starts)
 
     def _fitted(self) -> _FittedWalk:
         if self._fitted_walk is None:
@@ -233,37 +125,13 @@ class WalkRecommender(Recommender):
     def _walk(self) -> ItemWalk:
         return self._fitted().walk
 
-    def _starts_of(self, rows: NDArray[np.int64]) -> sp.csr_array:
-        """Restart probabilities of users of the fit, shape (len(rows), n_items)."""
-        picked: sp.csr_array = self._fitted().starts[rows]
-        # Memory-mapped columns are read here for the first time; scipy does not check them.
-        check_csr(picked.indptr, picked.indices, *picked.shape, "starts")
-        return picked
+    def _rows_of(self, users: NDArray[np.int64]) -> sp.csr_array:
+        """Restart probabilities of users of the fit, shape (len(users), n_items)."""
+        return extra_rows.pick(self._fitted().starts, users, "starts")
 
-    def _lists(
-        self,
-        starts: sp.csr_array,
-        candidates: Candidates,
-        n: int,
-        n_threads: int,
-        first: NDArray[np.int64] | None = None,
-    ) -> Lists:
-        walker = self._walker(n_threads)
-        return walked_lists(self._walk, starts, candidates, n, walker, self.tolerance, first)
-
-    def _walker(self, n_threads: int) -> Walker:
-        return Walker(self.alpha, choose(self.backend), n_threads)
-
-    def _queries(
-        self, userid: Raw, user_items: Matrix | None, recalculate: bool, both: tuple[Side, Side]
-    ) -> tuple[Asked, sp.csr_array]:
-        """The users as queries, and their restart probabilities."""
-        users, items = both
-        if not recalculate:
-            rows = users.rows(userid, "userid")
-            return Asked.known(rows, len(users.ids)), self._starts_of(rows)
-        if user_items is None:
-            raise ValueError("recalculate_user=True needs the users' rows in user_items")
+    def _rows_given(
+        self, userid: Raw, user_items: Matrix, users: Side, items: Side
+    ) -> sp.csr_array:
         timed = user_items
         if isinstance(user_items, Interactions) and user_items.timestamps is not None:
             timed = replace(
@@ -272,30 +140,22 @@ class WalkRecommender(Recommender):
         given = given_rows(timed, userid, users, items, "user_items")
         if timed is user_items:
             given = sp.csr_array((np.ones(given.nnz), given.indices, given.indptr), given.shape)
-        return users.asked(userid), self._walk.starts(given)
+        return self._walk.starts(given)
 
+    def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:
+        return self._walk.rank(rows, self.tolerance, self._walker(n_threads))
 
-def _saved_starts(store: FactorStore) -> sp.csr_array:
-    """Restart probabilities from a store's extras; memory-mapped columns are not read yet."""
-    probabilities, indices, indptr = (
-        store.extras[name] for name in ("starts", "starts_indices", "starts_indptr")
-    )
-    right_dtypes = probabilities.dtype == np.float64 and indices.dtype == np.int32
-    if not right_dtypes or probabilities.shape != indices.shape:
-        raise ValueError("starts must be float64, each with an int32 column")
-    if is_mapped(indices):
-        check_indptr(indptr, indices.size, store.n_users, "starts")
-    else:
-        check_csr(indptr, indices, store.n_users, store.n_items, "starts")
-        check_finite("starts", probabilities)
-    return sp.csr_array((probabilities, indices, indptr), (store.n_users, store.n_items))
+    def _scores_near(self, items: Rows, n_threads: int) -> NDArray[Any]:
+        one_each = np.ones(len(items)), items, np.arange(len(items) + 1)
+        return self._scores_of(sp.csr_array(one_each, (len(items), self._walk.n_items)), n_threads)
+
+    def _walker(self, n_threads: int) -> Walker:
+        return Walker(self.alpha, choose(self.backend), n_threads)
 
 
 def walk_arrays(walk: ItemWalk, starts: sp.csr_array) -> dict[str, NDArray[Any]]:
     """A walk and the users' restart probabilities, as arrays for a store's extras."""
     return {
         **walk.to_arrays(),
-        "starts_indptr": starts.indptr.astype(np.int64),
-        "starts_indices": starts.indices.astype(np.int32),
-        "starts": starts.data,
+        **extra_rows.pack("starts", starts),
     }

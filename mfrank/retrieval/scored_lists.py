@@ -1,62 +1,65 @@
-"""Top-K lists by the stationary probabilities of walks."""
+"""Top-K lists of a model that computes the scores of all items, not from factors."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.placement import on_host
 from mfrank.arrays.row_lists import listed_on_host, union
-from mfrank.pagerank.item_walk import ItemWalk
-from mfrank.pagerank.stationary import Walker
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.top_k import Lists
 
-__all__ = ["walked_lists"]
+__all__ = ["best_lists", "blocks"]
+
+_CELLS_AT_ONCE = 1 << 21
 
 
-def walked_lists(
-    walk: ItemWalk,
-    starts: sp.csr_array,
+def best_lists(
+    scores_of: Callable[[slice], NDArray[Any]],
+    n_queries: int,
+    n_items: int,
     candidates: Candidates,
     n: int,
-    walker: Walker,
-    tolerance: float,
     first: NDArray[np.int64] | None = None,
 ) -> Lists:
-    """The ``n`` most likely items of the walk from each row of ``starts``, ties by lower row.
+    """The ``n`` items with the highest scores for each query, ties by lower row.
 
     Parameters
     ----------
-    walk : ItemWalk
-    starts : csr_array, shape (U, n_items)
-        Restart probabilities, one row per walk.
+    scores_of : function
+        Called with blocks of queries. Returns their scores of all items in a new array, float64,
+        shape (block, n_items); -inf for an item that is not to be listed.
+    n_queries, n_items : int
     candidates : Candidates
-        Filters for U queries.
+        Filters of the queries.
     n : int
         Length of a list.
-    walker : Walker
-    tolerance : float
-        > 0, largest 1-norm error of a walk's probabilities.
-    first : int64, shape (U,), optional
-        An item per row that comes first in its list unless it is filtered.
+    first : int64, shape (n_queries,), optional
+        An item per query that comes first in its list unless it is filtered.
 
     Returns
     -------
     Lists
-        Item rows int32 and scores float64, both (U, n); -1 and NaN after the end of a list.
+        Item rows int32 and scores float64, both (n_queries, n); -1 and NaN after the end of a list.
     """
     parts, filters = [_no_lists(n)], _Filters.of(candidates)
-    for block in walk.blocks(starts.shape[0]):
-        scores = walk.rank(starts[block], tolerance, walker)
-        scores[~_allowed(filters, block, walk.n_items)] = -np.inf
+    for block in blocks(n_queries, n_items):
+        scores = scores_of(block)
+        scores[~_allowed(filters, block, n_items)] = -np.inf
         parts.append(_best(scores, n, None if first is None else first[block]))
     ids, listed = zip(*parts, strict=True)
     return np.concatenate(ids), np.concatenate(listed)
+
+
+def blocks(n_queries: int, n_items: int) -> Iterator[slice]:
+    """Blocks of queries whose scores of all items are computed together: memory stays bounded."""
+    size = max(1, _CELLS_AT_ONCE // max(n_items, 1))
+    yield from (slice(at, min(at + size, n_queries)) for at in range(0, n_queries, size))
 
 
 def _no_lists(n: int) -> Lists:

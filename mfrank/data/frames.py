@@ -1,0 +1,95 @@
+"""Tables in memory: DataFrames of pandas and polars, and tables of every library that speaks Arrow.
+
+A library is not imported for this: whoever has a table of it has imported it. pyarrow reads the
+tables of all other libraries (``__arrow_c_stream__``: duckdb, ibis and so on) and its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.data.columns import BadRow, Chosen, assign, epoch_seconds, in_column
+from mfrank.data.values import as_numbers
+
+__all__ = ["frame_columns", "is_frame"]
+
+_READ: Mapping[str, Callable[[Any], NDArray[Any]]] = {
+    "value": as_numbers,
+    "timestamp": epoch_seconds,
+}
+
+
+def is_frame(data: Any) -> bool:
+    """Whether ``data`` is a table that :func:`frame_columns` reads."""
+    return _is_of("pandas", data) or hasattr(type(data), "__arrow_c_stream__")
+
+
+def frame_columns(frame: Any, chosen: Chosen) -> dict[str, NDArray[Any]]:
+    """Role -> values, from a table; roles as in :func:`mfrank.data.columns.assign`.
+
+    Categories are read as their values, dates of any time zone as UTC. Values are converted by
+    :func:`mfrank.data.values.as_numbers`, timestamps by
+    :func:`mfrank.data.columns.epoch_seconds`. A missing id or value stays one: NaN, None or NA.
+
+    Raises
+    ------
+    ValueError
+        As in :func:`mfrank.data.columns.assign`, or a value or timestamp cannot be read; the
+        message names its row and column.
+    TypeError
+        If it is a single column.
+    ModuleNotFoundError
+        If the table is neither of pandas nor of polars, and pyarrow is not installed.
+    """
+    names, values_of = _reader(frame)
+    found: dict[str, NDArray[Any]] = {}
+    for role, name in assign(names, chosen).items():
+        try:
+            found[role] = _READ[role](values_of(name)) if role in _READ else values_of(name)
+        except BadRow as error:
+            raise ValueError(in_column(str(error), role, name)) from error
+    return found
+
+
+def _is_of(library: str, data: Any) -> bool:
+    """Whether ``data`` is a DataFrame of the library, which is not imported."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(data, module.DataFrame)
+
+
+def _reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[Any]]]:
+    """The names of all columns, and the function that reads one of them."""
+    if _is_of("pandas", frame):
+        return list(frame.columns), lambda name: _of_pandas(frame[name])
+    if _is_of("polars", frame):
+        return list(frame.columns), lambda name: np.asarray(frame[name].to_numpy())
+    try:
+        import pyarrow
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"a {type(frame).__name__} is read with pyarrow: pip install mfrank[parquet]"
+        ) from error
+    try:
+        table = pyarrow.table(frame)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"a {type(frame).__name__} is not a table with named columns: {error}"
+        ) from error
+    return list(table.column_names), lambda name: _of_arrow(table[name])
+
+
+def _of_pandas(column: Any) -> NDArray[Any]:
+    if column.dtype.kind == "M":  # numpy has no time zones
+        return np.asarray(column, dtype="datetime64[ns]")
+    return np.asarray(column)
+
+
+def _of_arrow(column: Any) -> NDArray[Any]:
+    if hasattr(column.type, "index_type"):  # categories; pyarrow 26 reads a missing one as another
+        column = column.cast(column.type.value_type)
+    return np.asarray(column)

@@ -1,0 +1,87 @@
+"""Parts of observed cells: by a mask, by their values, and k-cores."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from mfrank.data import cells
+from mfrank.data.observed import Observed
+
+__all__ = ["Selectable"]
+
+_log = logging.getLogger("mfrank")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selectable(Observed):
+    """Observed cells of which a part can be kept."""
+
+    def take(self, mask: ArrayLike) -> Self:
+        """Keep only the entries where ``mask`` is true; shape and ids stay.
+
+        ``mask`` is bool of shape (nnz,), aligned with ``user_items.data``.
+        """
+        chosen = np.asarray(mask)
+        if chosen.dtype != bool or chosen.shape != (self.nnz,):
+            raise ValueError(
+                f"mask must be bool of shape ({self.nnz},), got {chosen.dtype} of {chosen.shape}"
+            )
+        kept = np.flatnonzero(chosen)
+        times = None if self.timestamps is None else self.timestamps[kept]
+        return replace(self, user_items=cells.select(self.user_items, kept), timestamps=times)
+
+    def at_least(self, threshold: float, *, binary: bool = False) -> Self:
+        """Keep only the entries with values >= ``threshold``: implicit feedback from ratings.
+
+        With ``binary`` their values become 1. An empty result is logged as a warning.
+        """
+        if not np.isfinite(threshold):
+            raise ValueError(f"threshold must be finite, got {threshold}")
+        values = self.user_items.data
+        kept = self.take(values >= float(threshold))
+        if self.nnz and not kept.nnz:
+            _log.warning(
+                "at_least(%g) keeps none of the %d entries, whose values go from %g to %g; lower "
+                "the threshold",
+                *(threshold, self.nnz, values.min(), values.max()),
+            )
+        if not binary:
+            return kept
+        rows = kept.user_items
+        ones = sp.csr_array((np.ones_like(rows.data), rows.indices, rows.indptr), rows.shape)
+        return replace(kept, user_items=ones)
+
+    def k_core(self, k: int, *, user_k: int | None = None, item_k: int | None = None) -> Self:
+        """The largest part in which users have at least ``user_k`` entries and items ``item_k``.
+
+        Users and items with fewer are dropped repeatedly, with their ids, until there are none.
+        Both bounds are ``k`` by default; 0 drops none. An empty result is logged as a warning.
+        """
+        least = k if user_k is None else user_k, k if item_k is None else item_k
+        for bound in least:
+            if isinstance(bound, bool) or not isinstance(bound, int | np.integer) or bound < 0:
+                raise ValueError(f"k must be a whole number, 0 or more, got {bound!r}")
+        kept, rows, columns = cells.core(self.user_items, *least)
+        has = self.counts.users, self.counts.items
+        if self.nnz and not len(kept):
+            _log.warning(
+                "k_core keeps none of the %d entries of %d users and %d items: each user "
+                "would need %d and each item %d, and they have up to %d and %d; lower k, user_k= "
+                "or item_k=",
+                *(self.nnz, *map(np.count_nonzero, has), *least, *map(np.max, has)),
+            )
+        user_items = cells.narrow(cells.select(self.user_items, kept), rows, columns)
+        times = None if self.timestamps is None else self.timestamps[kept]
+        return replace(
+            self,
+            user_items=user_items,
+            user_ids=self.user_ids.take(rows),
+            item_ids=self.item_ids.take(columns),
+            timestamps=times,
+        )

@@ -1,0 +1,206 @@
+"""What interactions are made from: arrays, matrices, tables and files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.data import table_files, validation
+from mfrank.data.cells import Duplicates
+from mfrank.data.fields import IdsAs, spelled_like
+from mfrank.data.frames import frame_columns
+from mfrank.data.ids import RawIds
+from mfrank.data.selectable import Selectable
+from mfrank.data.unknown_ids import UnknownIdError
+from mfrank.data.validation import IdsLike
+
+__all__ = ["Sourced"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sourced(Selectable):
+    """Observed cells that can be made from arrays, matrices, tables and files."""
+
+    @classmethod
+    def from_arrays(
+        cls,
+        users: RawIds,
+        items: RawIds,
+        values: ArrayLike | None = None,
+        timestamps: ArrayLike | None = None,
+        *,
+        shape: tuple[int, int] | None = None,
+        duplicates: Duplicates = "sum",
+        user_ids: IdsLike | None = None,
+        item_ids: IdsLike | None = None,
+    ) -> Self:
+        """Build interactions from one array per column, all of shape (n,).
+
+        Arrays on a GPU are copied to the host, where ids are numbered and entries sorted.
+
+        Parameters
+        ----------
+        users, items : array-like
+            Raw ids. Their row numbers are looked up in ``user_ids`` and ``item_ids``; without
+            these, the distinct ids are numbered (:meth:`mfrank.data.ids.Ids.factorize`). With
+            ``shape`` they are row numbers themselves.
+        values : array-like of numbers, optional
+            1 by default, so that a pair given three times sums to 3.
+        timestamps : array-like, optional
+            Integers, datetimes or ISO 8601 text (:func:`mfrank.data.columns.epoch_seconds`).
+        shape : (n_users, n_items), optional
+        duplicates : {"sum", "max", "last"}, default "sum"
+        user_ids, item_ids : Ids or ids in row order, optional
+            For example those of the training data, so that row numbers mean the same.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If lengths differ, ids are unknown or missing, rows lie outside of ``shape``, or
+            values are not finite; the message names the row.
+        """
+        return cls(
+            *validation.from_arrays(
+                users,
+                items,
+                values,
+                timestamps,
+                shape=shape,
+                duplicates=duplicates,
+                user_ids=user_ids,
+                item_ids=item_ids,
+            )
+        )
+
+    @classmethod
+    def from_sparse(
+        cls,
+        matrix: Any,
+        *,
+        user_ids: IdsLike | None = None,
+        item_ids: IdsLike | None = None,
+        duplicates: Duplicates = "sum",
+    ) -> Self:
+        """Build interactions from a scipy or CuPy sparse matrix (users x items) in any format.
+
+        Ids are in row order; by default they are the row numbers. The matrix is copied, except for
+        read-only arrays of a canonical CSR (``flags.writeable`` is False, as in
+        ``numpy.memmap(mode="r")``), which are shared. A CuPy matrix is copied to the host for
+        checks and planning; if it is a canonical CSR without zeros and you keep it,
+        ``backend="cuda"`` reads its arrays in place: do not write to them.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If its values are not finite real numbers, or the numbers of ids do not fit its shape.
+        """
+        return cls(
+            *validation.from_sparse(
+                matrix, duplicates=duplicates, user_ids=user_ids, item_ids=item_ids
+            )
+        )
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        user: Hashable | None = None,
+        item: Hashable | None = None,
+        value: Hashable | Literal[False] | None = None,
+        timestamp: Hashable | Literal[False] | None = None,
+        duplicates: Duplicates = "sum",
+        user_ids: IdsLike | None = None,
+        item_ids: IdsLike | None = None,
+    ) -> Self:
+        """Build interactions from a table with one row per interaction.
+
+        Parameters
+        ----------
+        frame : DataFrame of pandas or polars, or Arrow table
+            Or a table of any other library with ``__arrow_c_stream__``, if pyarrow is installed.
+        user, item, value, timestamp : column name, optional
+            By default columns are recognized by name (:func:`mfrank.data.columns.guess`). Value
+            and timestamp may be absent, and are ignored if False.
+        duplicates, user_ids, item_ids
+            As in :meth:`from_arrays`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in :meth:`from_arrays`, or a column is not recognized.
+        """
+        chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
+        return cls._from_columns(frame_columns(frame, chosen), duplicates, user_ids, item_ids)
+
+    from_pandas = from_frame  # its name when it read no other tables
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        value: str | Literal[False] | None = None,
+        timestamp: str | Literal[False] | None = None,
+        sep: str | None = None,
+        ids: IdsAs = "auto",
+        duplicates: Duplicates = "sum",
+        user_ids: IdsLike | None = None,
+        item_ids: IdsLike | None = None,
+    ) -> Self:
+        """Build interactions from a file of text or parquet, recognized by its suffix.
+
+        Text is .csv, .tsv, .txt, .dat or .data, also with .gz; ``-`` is text on the standard input.
+        Columns are named, recognized or ignored as in :meth:`from_frame`; for files without a
+        header and for errors see :func:`mfrank.data.table_files.read_columns`.
+
+        Parameters
+        ----------
+        sep : str or None, default None
+            What separates the fields of text: one character, or ``::``. None detects commas, tabs,
+            semicolons, bars and ``::``, and spaces unless the file is .csv or .tsv.
+        ids : {"auto", "text"}, default "auto"
+            A text file does not distinguish numbers from text: ``"auto"`` reads a column of ids as
+            integers if every field is spelled as one, and else as text (``007``, ``1.0``);
+            ``"text"`` always reads text. Ids of a text file are then converted to the type of
+            ``user_ids`` or ``item_ids``, if given.
+        """
+        chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
+        columns = table_files.read_columns(path, chosen, ids, sep)
+        user_ids, item_ids = (
+            validation.known("users", user_ids),
+            validation.known("items", item_ids),
+        )
+        if table_files.is_text(path):
+            columns["user"] = spelled_like(columns["user"], user_ids)
+            columns["item"] = spelled_like(columns["item"], item_ids)
+        try:
+            return cls._from_columns(columns, duplicates, user_ids, item_ids)
+        except UnknownIdError as error:
+            raise error.given_as(str(path)) from error
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    @classmethod
+    def _from_columns(
+        cls,
+        columns: dict[str, NDArray[Any]],
+        duplicates: Duplicates,
+        user_ids: IdsLike | None,
+        item_ids: IdsLike | None,
+    ) -> Self:
+        return cls.from_arrays(
+            columns["user"],
+            columns["item"],
+            columns.get("value"),
+            columns.get("timestamp"),
+            duplicates=duplicates,
+            user_ids=user_ids,
+            item_ids=item_ids,
+        )

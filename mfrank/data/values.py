@@ -1,0 +1,44 @@
+"""Conversion of a column of values to numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.data.columns import BadRow
+
+__all__ = ["as_numbers"]
+
+
+def as_numbers(values: ArrayLike) -> NDArray[Any]:
+    """Convert values to float32 or float64; those that have one of these dtypes are unchanged.
+
+    Raises
+    ------
+    BadRow
+        If one of them is not a number.
+    TypeError
+        If they are complex.
+    """
+    numbers = np.asarray(values)
+    if numbers.dtype.kind == "c":
+        raise TypeError("values must be real numbers, got complex ones")
+    if numbers.dtype in (np.float32, np.float64):
+        return numbers
+    try:
+        return numbers.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        for row, value in enumerate(numbers.tolist()):
+            if not _is_number(value):
+                raise BadRow(f"values must be numbers, got {value!r}", row) from error
+        raise ValueError(f"values must be numbers: {error}") from error
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True

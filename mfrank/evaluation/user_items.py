@@ -1,0 +1,47 @@
+"""The interactions that an evaluation is given, as matrices in the rows of the model."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from mfrank.arrays.csr_checks import checked_rows
+from mfrank.arrays.interop import sparse_to_host
+from mfrank.data.alignment import aligned
+from mfrank.data.ids import Ids
+from mfrank.data.interactions import Interactions
+from mfrank.retrieval.candidates import HasUserItems
+
+__all__ = ["UserItems", "ids_of", "in_rows_of", "matrix_of"]
+
+UserItems: TypeAlias = HasUserItems | sp.sparray | sp.spmatrix
+Data = TypeVar("Data", UserItems, UserItems | None)
+
+
+def ids_of(fitted: Any) -> tuple[Ids, Ids] | None:
+    """The ids that name the rows of a model or of its training data; None if it has none."""
+    users, items = getattr(fitted, "user_ids", None), getattr(fitted, "item_ids", None)
+    return (users, items) if isinstance(users, Ids) and isinstance(items, Ids) else None
+
+
+def in_rows_of(data: Data, ids: tuple[Ids, Ids] | None, name: str) -> Data:
+    """Interactions in the rows of these ids; anything else as it is."""
+    return data if ids is None or not isinstance(data, Interactions) else aligned(data, *ids, name)
+
+
+def matrix_of(rows: UserItems, name: str) -> sp.csr_array:
+    """The users x items matrix, canonical and finite; errors begin with the name."""
+    matrix = rows.user_items if isinstance(rows, HasUserItems) else sparse_to_host(rows)
+    if not sp.issparse(matrix):
+        raise TypeError(
+            f"{name} must be Interactions or a scipy sparse matrix, got {type(rows).__name__}"
+        )
+    canonical = checked_rows(matrix, name)
+    if not canonical.has_canonical_format:
+        canonical = canonical.copy()
+        canonical.sum_duplicates()
+    if not np.isfinite(canonical.data).all():
+        raise ValueError(f"{name} must have finite values, got NaN or infinity")
+    return canonical

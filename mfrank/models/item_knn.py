@@ -1,0 +1,100 @@
+"""The baseline of item-to-item neighbors."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Self
+
+from mfrank.arrays.checks import check_count
+from mfrank.data.interactions import Interactions
+from mfrank.models.factor_model import Callback, FactorModel, check_callback, refuse_no_likes
+from mfrank.models.neighbor_lists import NeighborRecommender, neighbor_arrays
+from mfrank.models.neighbors import nearest_items
+from mfrank.models.parameters import describe
+from mfrank.models.popularity import popularity_store
+
+__all__ = ["ItemKNN"]
+
+
+@dataclass(eq=False, repr=False)
+class ItemKNN(NeighborRecommender, FactorModel):
+    """Recommend the neighbors of a user's items; a baseline that is often hard to beat.
+
+    The score of item j for a user is the sum over the user's items i of their value times the
+    cosine of the columns i and j of the interactions, if j is among the nearest ``neighbors`` of i
+    (Sarwar et al. 2001). Every item that is not filtered can be listed; the score of an item that
+    is near to none of the user's is 0. Weights go into the data:
+    ``ItemKNN().fit(mfrank.bm25_weight(data))``, ``ItemKNN().fit(mfrank.tfidf_weight(data))``.
+
+    Parameters
+    ----------
+    neighbors : int, default 100
+        Most neighbors of an item, >= 1.
+
+    Attributes
+    ----------
+    similarity : scipy.sparse.csr_array, float64, shape (n_items, n_items)
+        Row i has the cosines of item i with its neighbors. Do not write to it.
+    store : FactorStore
+        Has the neighbors and the users' rows among its extras. Its factors are those of
+        :class:`mfrank.Popularity`, so ``Recommender.of(store)``, which has no neighbors, ranks by
+        popularity.
+
+    Notes
+    -----
+    A fit multiplies sparse matrices on one core: its time grows with the sum of squares of the
+    users' numbers of items.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> data = mfrank.Interactions.from_arrays([0, 0, 1, 1, 2], [5, 6, 6, 7, 5])
+    >>> ids, scores = mfrank.ItemKNN().fit(data).recommend(2, N=1)
+    >>> ids.tolist(), scores.round(2).tolist()
+    ([6], [0.5])
+    """
+
+    neighbors: int = 100
+
+    def __post_init__(self) -> None:
+        check_count("neighbors", self.neighbors, 1)
+
+    def fit(
+        self,
+        user_items: Any,
+        *,
+        callback: Callback | None = None,
+        show_progress: bool = False,
+    ) -> Self:
+        """Find the neighbors of every item.
+
+        Parameters
+        ----------
+        user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+        callback : function, optional
+            Called once, at the end, with 0, the seconds of the fit, and None.
+        show_progress : bool, default False
+            As in other models; there is nothing to show.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            The data have no positive entry, or cannot be read as interactions.
+        """
+        self.__post_init__()
+        check_callback(callback)
+        began = perf_counter()
+        data = Interactions.of(user_items)
+        refuse_no_likes(data)
+        arrays = neighbor_arrays(nearest_items(data.user_items, self.neighbors), data.user_items)
+        self._adopt(popularity_store(data, describe(self), **arrays))
+        self._seen = copy(data.user_items)  # shallow: the arrays are read-only
+        if callback:
+            callback(0, perf_counter() - began, None)
+        return self

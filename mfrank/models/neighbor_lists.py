@@ -1,0 +1,83 @@
+"""Recommendations from the nearest neighbors of a user's items."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr_checks import check_csr
+from mfrank.data.interactions import Interactions
+from mfrank.retrieval.queries import Rows
+from mfrank.retrieval.recommender import NotFittedError
+from mfrank.retrieval.row_scorer import RowScorer
+from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows
+from mfrank.store import extra_rows
+from mfrank.store.factors import FactorStore
+
+__all__ = ["NeighborRecommender", "neighbor_arrays"]
+
+
+class _Neighborhood(NamedTuple):
+    """Cosines of items with their neighbors, and the values of users by which they are summed."""
+
+    near: sp.csr_array
+    values: sp.csr_array
+
+
+class NeighborRecommender(RowScorer):
+    """A recommender by the neighbors of items, which the store has in its extras.
+
+    Similar items are an item's neighbors, by their cosine.
+    """
+
+    _neighborhood: _Neighborhood | None = None
+
+    @property
+    def similarity(self) -> sp.csr_array:
+        """Cosines of each item with its neighbors, float64, shape (n_items, n_items)."""
+        return self._fitted().near
+
+    def _adopt(self, store: FactorStore) -> None:
+        super()._adopt(store)
+        n_users, n_items = store.n_users, store.n_items
+        try:
+            near = extra_rows.unpack(store.extras, "neighbors", (n_items, n_items))
+            values = extra_rows.unpack(store.extras, "values", (n_users, n_items))
+            check_csr(near.indptr, near.indices, *near.shape, "neighbors")  # if mapped: it is small
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"the neighbors saved with the store are damaged: {error}") from error
+        self._neighborhood = _Neighborhood(near, values)
+
+    def _fitted(self) -> _Neighborhood:
+        if self._neighborhood is None:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
+        return self._neighborhood
+
+    def _rows_of(self, users: Rows) -> sp.csr_array:
+        return extra_rows.pick(self._fitted().values, users, "values")
+
+    def _rows_given(
+        self, userid: Raw, user_items: Matrix, users: Side, items: Side
+    ) -> sp.csr_array:
+        given = given_rows(user_items, userid, users, items, "user_items")
+        try:
+            return Interactions.from_sparse(given.astype(np.float64)).user_items
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"user_items: {error}") from None
+
+    def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:
+        return np.asarray((rows @ self.similarity).toarray())
+
+    def _scores_near(self, items: Rows, n_threads: int) -> NDArray[Any]:
+        cosines = np.asarray(self.similarity[items].toarray())
+        cosines[cosines == 0] = -np.inf  # no neighbors
+        cosines[np.arange(len(items)), items] = 1
+        return cosines
+
+
+def neighbor_arrays(near: sp.csr_array, values: sp.csr_array) -> dict[str, NDArray[Any]]:
+    """Neighbors of items and values of users, as arrays for a store's extras."""
+    return {**extra_rows.pack("neighbors", near), **extra_rows.pack("values", values)}

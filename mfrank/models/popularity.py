@@ -1,0 +1,109 @@
+"""The baseline that recommends the same to everybody: the items that most users have."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Self
+
+import numpy as np
+
+from mfrank.backends import Factors
+from mfrank.data.interactions import Interactions
+from mfrank.models.factor_model import Callback, FactorModel, check_callback, refuse_no_likes
+from mfrank.models.option_checks import check_backend
+from mfrank.models.parameters import describe
+from mfrank.retrieval.sides import Matrix, Raw, given_rows, is_single, sides
+from mfrank.store.factors import FactorStore
+
+__all__ = ["Popularity", "popularity_store"]
+
+
+@dataclass(eq=False, repr=False)
+class Popularity(FactorModel):
+    """Recommend the items that most users have; the least that a model has to beat.
+
+    An item's score is the number of users with a value above 0 for it, the same for every user.
+    As in every model, a user's own items are left out, and equal scores are ordered by row.
+
+    Parameters
+    ----------
+    backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
+        Where lists are computed, as for :class:`mfrank.ALS`.
+
+    Attributes
+    ----------
+    store : FactorStore
+        Has one factor: 1 for each user, and the number of users for each item.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> data = mfrank.Interactions.from_arrays([0, 0, 1, 1, 2], [5, 6, 6, 7, 6])
+    >>> ids, scores = mfrank.Popularity().fit(data).recommend(2, N=2)
+    >>> ids.tolist(), scores.tolist()
+    ([5, 7], [1.0, 1.0])
+    """
+
+    backend: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_backend(self.backend)
+
+    def fit(
+        self,
+        user_items: Any,
+        *,
+        callback: Callback | None = None,
+        show_progress: bool = False,
+    ) -> Self:
+        """Count the users of each item.
+
+        Parameters
+        ----------
+        user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+        callback : function, optional
+            Called once, at the end, with 0, the seconds of the fit, and None.
+        show_progress : bool, default False
+            As in other models; there is nothing to show.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            The data have no positive entry, or cannot be read as interactions.
+        """
+        self.__post_init__()
+        check_callback(callback)
+        began = perf_counter()
+        data = Interactions.of(user_items)
+        refuse_no_likes(data)
+        self._store, self._seen = popularity_store(data, describe(self)), copy(data.user_items)
+        if callback:
+            callback(0, perf_counter() - began, None)
+        return self
+
+    def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
+        """The factor of any user, 1: shape (1,) for one user, (len(userid), 1) for many."""
+        rows = given_rows(user_items, userid, *sides(self.store, by_row=by_row), "user_items")
+        same = np.ones((rows.shape[0], 1))
+        return same[0] if is_single(userid) else same
+
+
+def popularity_store(data: Interactions, fitter: dict[str, Any], **arrays: Any) -> FactorStore:
+    """The number of users of each item as a store; ``arrays`` are its extras."""
+    likes = data.user_items.indices[data.user_items.data > 0]
+    popularity = np.bincount(likes, minlength=data.n_items).astype(np.float64)
+    return FactorStore(
+        np.ones((data.n_users, 1)),
+        popularity[:, None],
+        data.user_ids,
+        data.item_ids,
+        counts=data.counts,
+        fitter=fitter,
+        extras=arrays,
+    )

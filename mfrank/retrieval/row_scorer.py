@@ -1,0 +1,178 @@
+"""Recommenders that score all items from one sparse row per query, without factors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
+from mfrank.retrieval.answers import Answer, answer
+from mfrank.retrieval.known import Known
+from mfrank.retrieval.queries import Asked, Rows
+from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.scored_lists import best_lists, blocks
+from mfrank.retrieval.sides import Matrix, Raw, Side, sides
+
+__all__ = ["RowScorer"]
+
+
+class RowScorer(Recommender):
+    """A recommender whose scores come from a row of items: a user's own, or a walk's restarts.
+
+    A subclass states the rows of users (:meth:`_rows_of`, :meth:`_rows_given`), the scores of all
+    items that follow from rows (:meth:`_scores_of`), and how near all are to some
+    (:meth:`_scores_near`). Scores and lists are on the host.
+    """
+
+    n_threads: int = 0
+
+    def recommend(
+        self,
+        userid: Raw,
+        user_items: Matrix | None = None,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        filter_items: Any = None,
+        recalculate_user: bool = False,
+        items: Any = None,
+        *,
+        by_row: bool = False,
+        on_unknown: OnUnknown = "error",
+        n_threads: int = 0,
+    ) -> Answer:
+        """Best items of one or many users; parameters as in :meth:`mfrank.Recommender.recommend`.
+
+        Scores follow from the users' rows of the fit or, with ``recalculate_user``, from those of
+        ``user_items``. A user's list does not depend on the other users of the call.
+        """
+        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
+        users, item_side = sides(self.store, by_row=by_row)
+        known = Known.of(users, userid, "error" if recalculate_user else on_unknown)
+        if known.nobody:
+            return answer(known.padding(N), item_side, userid)
+        both = known.side, item_side
+        asked, rows = self._queries(known.ids, user_items, recalculate_user, both)
+        seen = None
+        if filter_already_liked_items:
+            seen = self._seen_by(known, user_items, item_side)
+        lists = best_lists(
+            lambda block: self._scores_of(rows[block], n_threads),
+            *rows.shape,
+            wanted.candidates(asked, item_side, seen),
+            N,
+        )
+        return answer(known.blank(lists), item_side, userid)
+
+    def similar_items(
+        self,
+        itemid: Raw,
+        N: int = 10,
+        filter_items: Any = None,
+        items: Any = None,
+        *,
+        recalculate_item: bool = False,
+        item_users: Matrix | None = None,
+        by_row: bool = False,
+        on_unknown: OnUnknown = "error",
+        n_threads: int = 0,
+    ) -> Answer:
+        """Items nearest to one or many items: by the cosine of neighbors, or by a walk from there.
+
+        Parameters are those of :meth:`mfrank.Recommender.similar_items`, but nothing can be
+        recalculated. An item comes first in its own list, unless it is filtered.
+        """
+        if recalculate_item:
+            raise TypeError(
+                f"{type(self).__name__} has no item factors to recalculate; use "
+                "recalculate_item=False"
+            )
+        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
+        side = sides(self.store, by_row=by_row)[1]
+        known = Known.of(side, itemid, on_unknown)
+        if known.nobody:
+            return answer(known.padding(N), side, itemid)
+        rows, n_items = known.side.rows(known.ids, "itemid"), len(side.ids)
+        lists = best_lists(
+            lambda block: self._scores_near(rows[block], n_threads),
+            len(rows),
+            n_items,
+            wanted.candidates(Asked.known(rows, n_items), side),
+            N,
+            first=rows,
+        )
+        return answer(known.blank(lists), side, itemid)
+
+    def score(
+        self,
+        userid: ArrayLike,
+        itemid: ArrayLike,
+        *,
+        by_row: bool = False,
+        on_unknown: OnUnknown = "error",
+    ) -> NDArray[Any]:
+        """Scores of user ``userid[j]`` for item ``itemid[j]``, float64, shape (pairs,).
+
+        With ``on_unknown="skip"``, it is NaN where the user or the item is unknown.
+        """
+        check_on_unknown(on_unknown)
+        users, items = sides(self.store, by_row=by_row)
+        missing = None if on_unknown == "error" else -1
+        user_rows = users.rows(userid, "userid", missing=missing)
+        item_rows = items.rows(itemid, "itemid", missing=missing)
+        if len(user_rows) != len(item_rows):
+            raise ValueError(
+                f"{len(user_rows)} users for {len(item_rows)} items; pass one item a user"
+            )
+        known = np.flatnonzero((user_rows >= 0) & (item_rows >= 0))
+        distinct_users, place = np.unique(user_rows[known], return_inverse=True)
+        scores = np.full(len(user_rows), np.nan)
+        for block in blocks(len(distinct_users), len(items.ids)):
+            of_block = (place >= block.start) & (place < block.stop)
+            values = self._scores_of(self._rows_of(distinct_users[block]), self.n_threads)
+            pairs = known[of_block]
+            scores[pairs] = values[place[of_block] - block.start, item_rows[pairs]]
+        return scores
+
+    def recommend_users(self, *args: Any, **options: Any) -> Answer:
+        """Raise TypeError: the scores of one user do not compare with another's."""
+        raise TypeError(
+            f"{type(self).__name__} ranks items for a user; it cannot rank users for an item"
+        )
+
+    def similar_users(self, *args: Any, **options: Any) -> Answer:
+        """Raise TypeError: there are no user factors."""
+        raise TypeError(f"{type(self).__name__} relates items; it cannot compare users")
+
+    def _rows_of(self, users: Rows) -> sp.csr_array:
+        """Rows of users of the fit, float64, shape (len(users), n_items)."""
+        raise NotImplementedError
+
+    def _rows_given(
+        self, userid: Raw, user_items: Matrix, users: Side, items: Side
+    ) -> sp.csr_array:
+        """Rows of users from what they have now, in the same form."""
+        raise NotImplementedError
+
+    def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:
+        """Scores of all items, a new float64 array of shape (len(rows), n_items)."""
+        raise NotImplementedError
+
+    def _scores_near(self, items: Rows, n_threads: int) -> NDArray[Any]:
+        """Nearness of all items to some, in the same form; -inf for what is not to be listed."""
+        raise NotImplementedError
+
+    def _queries(
+        self, userid: Raw, user_items: Matrix | None, recalculate: bool, both: tuple[Side, Side]
+    ) -> tuple[Asked, sp.csr_array]:
+        """The users as queries, and their rows."""
+        users, items = both
+        if not recalculate:
+            rows = users.rows(userid, "userid")
+            return Asked.known(rows, len(users.ids)), self._rows_of(rows)
+        if user_items is None:
+            raise ValueError("recalculate_user=True needs the users' rows in user_items")
+        given = self._rows_given(userid, user_items, users, items)
+        return users.asked(userid), given

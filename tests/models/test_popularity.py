@@ -1,0 +1,78 @@
+"""Popularity lists what most users have, and answers as every other model does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problems import toy
+
+import mfrank
+from mfrank import Interactions, Popularity
+
+cell = st.tuples(st.integers(0, 5), st.integers(0, 4), st.sampled_from([-1, 1, 7]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(cell, min_size=1, max_size=25), st.integers(1, 7))
+def test_lists_are_those_of_a_count(rows, n):
+    users, items, values = np.array(rows).T
+    data = Interactions.from_arrays(
+        users, items, values, shape=(6, 5), duplicates="max", item_ids=list("abcde")
+    )
+    if not (data.user_items.data > 0).any():
+        with pytest.raises(ValueError, match="no positive entries"):
+            Popularity().fit(data)
+        return
+    stored, table = data.user_items.toarray() != 0, data.user_items.toarray()
+    count = (table > 0).sum(axis=0)
+    ids, scores = Popularity().fit(data).recommend(range(6), N=n)
+    for user in range(6):
+        left = sorted(np.flatnonzero(~stored[user]), key=lambda item: (-count[item], item))[:n]
+        assert ids[user].tolist() == ["abcde"[i] for i in left] + [None] * (n - len(left))
+        assert scores[user, : len(left)].tolist() == count[left].tolist()
+
+
+def test_what_is_loaded_answers_alike(tmp_path: Path) -> None:
+    model = Popularity(backend="reference").fit(toy())
+    for loaded in (
+        mfrank.load(model.save(tmp_path / "model")),
+        Popularity.load(tmp_path / "model", mmap=True, verify=True),
+    ):
+        assert isinstance(loaded, Popularity)
+        assert loaded.get_params() == model.get_params() == {"backend": "reference"}
+        for mine, theirs in zip(loaded.recommend([0, 3]), model.recommend([0, 3]), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_new_user_gets_what_is_popular_and_not_theirs() -> None:
+    model = Popularity().fit(toy())
+    best = model.recommend(0, N=7, filter_already_liked_items=False)[0]
+    row = np.zeros((1, 7))
+    row[0, best[0]] = 1
+    ids, _ = model.recommend([99], sp.csr_array(row), N=6, recalculate_user=True)
+    assert ids[0].tolist() == best[1:].tolist()
+    assert model.recalculate_user(99, sp.csr_array(row)).shape == (1,)
+    with pytest.raises(ValueError, match="a column for each of the 7 items"):
+        model.recalculate_user(99, sp.csr_array(row[:, :3]))
+
+
+def test_it_is_evaluated_and_compared() -> None:
+    split = mfrank.by_ratio(mfrank.synthetic(60, 30, 700, random_state=0), train=0.7, test=0.3)
+    result = mfrank.evaluate(Popularity().fit(split.train), split.test)
+    table = mfrank.compare(split, models={"popular": Popularity()}, repeats=1, peak_memory=False)
+    assert table["popular"].evaluation["ndcg@20"].value > 0
+    assert result["ndcg@10"].value > 0
+
+
+def test_the_callback_is_called_once() -> None:
+    calls = []
+    Popularity().fit(toy(), callback=lambda *given: calls.append(given))
+    assert [call[0] for call in calls] == [0]
+    assert calls[0][2] is None
+    with pytest.raises(TypeError, match="callback must be a function"):
+        Popularity().fit(toy(), callback=3)
