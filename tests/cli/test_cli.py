@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -265,7 +263,7 @@ def test_help_of_every_command_has_an_example(command, capsys):
 
 @pytest.mark.parametrize("command", sorted(commands()))
 def test_examples_are_command_lines(command):
-    from mfrank.cli.main import _parser
+    from mfrank.cli.dispatch import _parser
 
     for line in commands()[command].EXAMPLES.splitlines():
         _parser().parse_args(line.split()[1:])
@@ -358,20 +356,6 @@ def test_ctrl_c_before_the_first_epoch_saves_nothing(train, tmp_path, monkeypatc
     assert main(["fit", train, "--model", str(tmp_path / "m")]) == 130
     assert "nothing was saved" in capsys.readouterr().err
     assert not (tmp_path / "m").exists()
-
-
-def test_as_a_module_with_nobody_reading_it_ends_quietly(model):
-    reading, writing = os.pipe()
-    os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-m", "mfrank", "recommend", "--model", model],
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(Path(mfrank.__file__).parents[1])},
-        check=False,
-    )
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_a_table_from_a_pipe_with_semicolons_and_no_dates_is_fitted(tmp_path, monkeypatch):
