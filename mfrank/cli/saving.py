@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from mfrank.arrays.counted import counted
 from mfrank.data.interactions import Interactions
 from mfrank.models.factor_model import FactorModel
 from mfrank.models.page_rank.estimator import SupervisedPageRank
@@ -17,7 +18,7 @@ def told(model: FactorModel, fitted: object, data: Interactions, folder: str) ->
     seconds = sum(float(epoch["seconds"] or 0) for epoch in model.store.history)
     return (
         f"fitted {fitted} to {data}\n"
-        f"{len(model.store.history)} epochs in {seconds:.2f} s; saved to {folder}"
+        f"{counted(len(model.store.history), 'epoch')} in {seconds:.2f} s; saved to {folder}"
     )
 
 
@@ -29,11 +30,8 @@ def save_what_there_is(model: FactorModel | SupervisedPageRank, folder: str) -> 
         print("mfrank: no epoch was complete, nothing was saved", file=sys.stderr)
         return
     model.save(folder)
-    print(
-        f"mfrank: saved the model after {epochs}{_planned(model)} epochs to {folder}",
-        file=sys.stderr,
-    )
-
-
-def _planned(model: FactorModel | SupervisedPageRank) -> str:
-    return f" of {model.iterations}" if isinstance(model, FactorModel) else ""
+    if isinstance(model, FactorModel):
+        done = f"{epochs:,} of {counted(model.iterations, 'epoch')}"
+    else:
+        done = counted(epochs, "step")
+    print(f"mfrank: saved the model after {done} to {folder}", file=sys.stderr)

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from mfrank.arrays.counted import counted
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.interop import sparse_to_host
 from mfrank.arrays.lazy import lazy
@@ -387,7 +388,7 @@ class Interactions(MadeOfFields):
                 raise ValueError(f"k must be a whole number, 0 or more, got {bound!r}")
         kept, rows, columns = cells.core(self.user_items, *least)
         if not len(kept):
-            _log.warning("nothing remains of the %d entries in the k-core", self.nnz)
+            _log.warning("nothing remains of %s in the k-core", counted(self.nnz, "entry"))
         user_items = cells.narrow(cells.select(self.user_items, kept), rows, columns)
         times = None if self.timestamps is None else self.timestamps[kept]
         return Interactions(
@@ -427,9 +428,10 @@ class Interactions(MadeOfFields):
 
     def __repr__(self) -> str:
         density = f", density {self._density}" if self._density else ""
+        times = "" if self.timestamps is None else ", timestamps"
         return (
-            f"Interactions({self.n_users:,} users x {self.n_items:,} items, "
-            f"{self.nnz:,} entries{density}{'' if self.timestamps is None else ', timestamps'})"
+            f"Interactions({counted(self.n_users, 'user')} x {counted(self.n_items, 'item')}, "
+            f"{counted(self.nnz, 'entry')}{density}{times})"
         )
 
     def _repr_html_(self) -> str:

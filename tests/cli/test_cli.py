@@ -156,7 +156,7 @@ def test_evaluate_gives_the_scores_of_python(model, split, tmp_path, capsys):
     line = ["evaluate", "--model", model, "--test", test, "--json", str(scores)]
     assert main([*line, "--metric", "ndcg@5", "--metric", "recall@20"]) == 0
     shown = capsys.readouterr()
-    assert "1 test interactions left out" in shown.err
+    assert "1 test interaction left out" in shown.err
     saved = json.loads(scores.read_text())
     assert list(saved["metrics"]) == ["NDCG@5", "Recall@20"]
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from inspect import signature
 
+from mfrank.arrays.counted import counted
 from mfrank.cli.docstrings import parameters
 from mfrank.cli.flags import OBJECTIVES, objective
 from mfrank.cli.inputs import add_table_flags, read_like, read_table
@@ -131,7 +132,8 @@ def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions]:
     if args.test:
         test, unknown = read_like(args, args.test, data.user_ids, data.item_ids)
         if unknown:
-            print(f"mfrank: {unknown:,} test interactions have unknown ids", file=sys.stderr)
+            left_out = counted(unknown, "test interaction")
+            print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
         return data, test
     split = _SPLITS[args.split](data, args.test_fraction, args.random_state)
     return split.train, split.test

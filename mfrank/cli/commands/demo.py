@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from mfrank.als.objectives import RG2
+from mfrank.arrays.counted import counted
 from mfrank.backends import choose
 from mfrank.cli.listing import listing
 from mfrank.data.interactions import Interactions
@@ -99,9 +100,10 @@ def run(args: argparse.Namespace) -> None:
 def _show_someone(model: ALS, data: Interactions) -> None:
     """Print some items of one user, and the items recommended to them."""
     user = int(np.argsort(data.counts.users, kind="stable")[data.n_users // 2])
-    had = data.item_ids.raw(data.user_items[[user]].indices[:8])
+    items = data.user_items[[user]].indices
+    had = data.item_ids.raw(items[:8])
     best, _ = model.recommend(user, N=8, by_row=True)
-    print(f"{data.user_ids.labels[user]} had {data.counts.users[user]} items, among them")
+    print(f"{data.user_ids.labels[user]} had {counted(len(items), 'item')}, among them")
     print(f"  {', '.join(had)}")
     print("and RG2, fitted to all interactions, recommends")
     print(f"  {', '.join(data.item_ids.raw(best))}")

@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from mfrank.arrays.counted import counted
 from mfrank.cli.inputs import add_table_flags, read_like
 from mfrank.data.atomic_files import replacing
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
@@ -59,10 +60,8 @@ def run(args: argparse.Namespace) -> None:
     ids = model.user_ids, model.item_ids
     test, unknown = read_like(args, args.test, *ids)
     if unknown:
-        print(
-            f"mfrank: {unknown:,} test interactions left out: users or items unknown to the model",
-            file=sys.stderr,
-        )
+        left_out = counted(unknown, "test interaction")
+        print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
     scores = evaluate(
         model,
         test,

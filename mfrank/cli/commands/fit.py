@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from mfrank.arrays.checks import share
+from mfrank.arrays.counted import counted
 from mfrank.cli.flags import add_flags, add_objective_flags, given, objective_of
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.saving import save_what_there_is, told
@@ -66,7 +67,8 @@ def _best_epoch(model: ALS, data: Interactions, hold_out: float) -> int:
     model.fit(split.train, stopping=stopping, show_progress=sys.stderr.isatty())
     values = [float(epoch["valid"] or 0) for epoch in model.store.history]
     best = values.index(max(values)) + 1
-    print(f"held-out interactions are ranked best after {best} epochs: {_listed(stopping, values)}")
+    epochs = counted(best, "epoch")
+    print(f"held-out interactions are ranked best after {epochs}: {_listed(stopping, values)}")
     return best
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from mfrank import backends
 from mfrank._version import __version__
+from mfrank.arrays.counted import counted
 from mfrank.arrays.threads import usable_cores
 from mfrank.store.factors import FactorStore
 from mfrank.store.history import seconds_of
@@ -55,7 +56,7 @@ def _installation() -> Iterator[tuple[str, str]]:
             yield package, version(package)
         except PackageNotFoundError:
             yield package, f"not installed: pip install mfrank[{extra}]"
-    yield "threads", f"{usable_cores()} cores may be used"
+    yield "threads", f"{counted(usable_cores(), 'core')} may be used"
     for name in backends.names():
         yield f"on {name}", _backend(name)
 
@@ -78,7 +79,10 @@ def _model(folder: str) -> Iterator[tuple[str, str]]:
     if store.counts is not None:
         yield "interactions", f"{int(store.counts.users.sum()):,}"
     if store.history:
-        yield "history", f"{len(store.history)} epochs in {seconds_of(store.history):.2f} s"
+        yield (
+            "history",
+            f"{counted(len(store.history), 'epoch')} in {seconds_of(store.history):.2f} s",
+        )
     yield "made with", ", ".join(f"{k} {v}" for k, v in store.versions.items())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from mfrank.arrays.counted import counted
 from mfrank.cli.flags import add_flags, given
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.saving import save_what_there_is
@@ -61,5 +62,5 @@ def run(args: argparse.Namespace) -> None:
         raise
     model.save(args.model)
     losses = [record["objective"] for record in model.store.history]
-    learned = f"{len(losses)} steps to a loss of {losses[-1]:g}" if losses else "untuned"
+    learned = f"{counted(len(losses), 'step')} to a loss of {losses[-1]:g}" if losses else "untuned"
     print(f"fitted a walk to {data}\n{learned}; saved to {args.model}")

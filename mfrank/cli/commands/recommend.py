@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from mfrank.arrays.counted import counted
 from mfrank.cli.inputs import ids_in
 from mfrank.cli.listing import listing
 from mfrank.data.fields import spelled_like
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
         lines.writerows(zip(*table.values(), strict=True))
         return
     write_table(args.output, table)
-    print(f"{len(table['user']):,} rows written to {args.output}", file=sys.stderr)
+    print(f"{counted(len(table['user']), 'row')} written to {args.output}", file=sys.stderr)
 
 
 def _users(args: argparse.Namespace, model: Recommender) -> NDArray[Any]:
