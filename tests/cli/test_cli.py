@@ -292,7 +292,15 @@ def test_help_and_version_are_no_errors(capsys):
         ("fit train.csv --model m --objective bpr", "unknown objective 'bpr'"),
         ("fit train.csv --model m --objective wrmf --beta 1", "--beta is not an option of wrmf"),
         ("fit train.csv --model m --user nobody", "column 'nobody' must exist"),
-        ("recommend --model nowhere", "nowhere"),
+        ("fit train.csv --model train.csv", "cannot save to train.csv: it is a file"),
+        ("descend train.csv --model train.csv/m", "train.csv is a file; pass another folder"),
+        ("pagerank train.csv --model .", "cannot save to .: it holds other files"),
+        ("recommend --model nowhere", "make it with mfrank fit FILE --model nowhere"),
+        ("evaluate --test train.csv --model nowhere", "there is no model nowhere"),
+        ("info --model nowhere", "there is no model nowhere"),
+        ("descend train.csv --model m --start nowhere", "there is no model nowhere"),
+        ("recommend --model empty", "empty is not a saved model: it has no manifest.json; pass a"),
+        ("recommend --model train.csv", "not a saved model: it is a file, and models are folders"),
         ("recommend --model model --users all --user x", "not allowed with"),
         ("recommend --model model --n 0", "N must be at least 1"),
         ("recommend --model model --output list.doc", "expected a suffix"),
@@ -307,6 +315,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other.csv").write_text("user,item\nx,y\n")
     (tmp_path / "header.csv").write_text("user,item\n\n")
+    (tmp_path / "empty").mkdir()
     (tmp_path / "faulty.csv").write_text("user,item\nx,y\nx,\n")
     capsys.readouterr()
     assert main(line.split()) == 2
@@ -322,7 +331,7 @@ def test_other_failures_are_exit_code_1_and_debug_shows_where(model, monkeypatch
     def broken(*_args, **_how):
         raise RuntimeError("out of\nluck")
 
-    monkeypatch.setattr("mfrank.cli.commands.recommend.load", broken)
+    monkeypatch.setattr("mfrank.cli.commands.recommend.read_model", broken)
     capsys.readouterr()
     assert main(["recommend", "--model", model]) == 1
     error = capsys.readouterr().err

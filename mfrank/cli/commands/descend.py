@@ -11,13 +11,13 @@ import argparse
 import sys
 
 from mfrank.cli.flags import add_flags, given
+from mfrank.cli.folders import check_takes_model, read_model
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.saving import save_what_there_is, told
 from mfrank.cli.specs import spec_reader, summaries
 from mfrank.descent import optimizers, schedules
 from mfrank.descent.langevin import Langevin
 from mfrank.models.descent import Descent
-from mfrank.models.loading import load
 from mfrank.models.option_checks import loss_classes
 
 EXAMPLES = """\
@@ -67,8 +67,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit and save."""
+    check_takes_model(args.model)
     model = Descent(**given(args, Descent))
-    start = None if args.start is None else load(args.start)
+    start = None if args.start is None else read_model(args.start)
     data = read_table(args, args.interactions)
     try:
         model.fit(data, start=start, checkpoint=args.checkpoint, show_progress=sys.stderr.isatty())

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from mfrank.arrays.counted import counted
+from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import add_table_flags, read_like
 from mfrank.data.atomic_files import replacing
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
-from mfrank.models.loading import load
 
 EXAMPLES = """\
   mfrank evaluate --model model --test test.csv
@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Evaluate and print."""
-    model = load(args.model)
+    model = read_model(args.model)
     if model.seen is None and not (args.train or args.include_seen):
         raise ValueError(
             "the model was saved without the interactions of its fit: pass their file with "

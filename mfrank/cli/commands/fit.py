@@ -11,6 +11,7 @@ import sys
 from mfrank.arrays.checks import share
 from mfrank.arrays.counted import counted
 from mfrank.cli.flags import add_flags, add_objective_flags, given, objective_of
+from mfrank.cli.folders import check_takes_model
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.saving import save_what_there_is, told
 from mfrank.data.interactions import Interactions
@@ -46,6 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit and save."""
+    check_takes_model(args.model)
     model = ALS(**given(args, ALS) | {"objective": objective_of(args)})
     data = read_table(args, args.interactions)
     if args.hold_out is not None:

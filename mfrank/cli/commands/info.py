@@ -16,6 +16,7 @@ from mfrank import backends
 from mfrank._version import __version__
 from mfrank.arrays.counted import counted
 from mfrank.arrays.threads import usable_cores
+from mfrank.cli.folders import check_holds_model
 from mfrank.store.factors import FactorStore
 from mfrank.store.history import seconds_of
 
@@ -71,6 +72,7 @@ def _backend(name: str) -> str:
 
 
 def _model(folder: str) -> Iterator[tuple[str, str]]:
+    check_holds_model(folder)
     store = FactorStore.load(folder)
     yield "model", repr(store)
     yield "options", _listed(store.fitter["options"])

@@ -11,6 +11,7 @@ import sys
 
 from mfrank.arrays.counted import counted
 from mfrank.cli.flags import add_flags, given
+from mfrank.cli.folders import check_takes_model
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.saving import save_what_there_is
 from mfrank.cli.specs import spec_reader, summaries
@@ -53,6 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit and save."""
+    check_takes_model(args.model)
     model = SupervisedPageRank(**given(args, SupervisedPageRank))
     data = read_table(args, args.interactions)
     try:

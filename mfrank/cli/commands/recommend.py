@@ -13,12 +13,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mfrank.arrays.counted import counted
+from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import ids_in
 from mfrank.cli.listing import listing
 from mfrank.data.fields import spelled_like
 from mfrank.data.labels import objects
 from mfrank.data.table_files import write_table
-from mfrank.models.loading import load
 from mfrank.retrieval.recommender import Recommender
 
 EXAMPLES = """\
@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Recommend and write."""
-    model = load(args.model)
+    model = read_model(args.model)
     table = listing(
         model,
         _users(args, model),
