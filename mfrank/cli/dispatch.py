@@ -7,15 +7,19 @@ import logging
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from mfrank._version import __version__
 from mfrank.cli.commands import commands
 from mfrank.cli.ctrl_c import is_ctrl_c
+from mfrank.cli.wording import Wording
 
 __all__ = ["run"]
+
+Say = Callable[[str], str]
+"""Puts a message of the library into the words of the command line."""
 
 _ABOUT = "Matrix factorization for implicit feedback: fit, recommend, evaluate, compare."
 
@@ -34,23 +38,25 @@ def run(arguments: list[str]) -> int:
 
     Ctrl-C and a closed pipe are left to the caller.
     """
-    with _messages_on_stderr():
+    debug = "--debug" in arguments
+    try:
+        args = _parser().parse_args(arguments)
+    except SystemExit as done:  # --help and --version
+        return int(done.code or 0)
+    except ValueError as error:
+        return _report(error, str, debug=debug)
+    say = Wording(args.parser)
+    with _messages_on_stderr(say):
         try:
-            _run_command(arguments)
+            args.run(args)
             sys.stdout.flush()
         except BrokenPipeError:
             raise
         except Exception as error:
             if is_ctrl_c(error):
                 raise
-            return _report(error, debug="--debug" in arguments)
+            return _report(error, say, debug=debug)
     return 0
-
-
-def _run_command(arguments: list[str]) -> None:
-    with suppress(SystemExit):  # --help and --version
-        args = _parser().parse_args(arguments)
-        args.run(args)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -83,7 +89,7 @@ def _parser() -> _Parser:
         )
         command.add_options(own)
         _add_debug(own)
-        own.set_defaults(run=command.run)
+        own.set_defaults(run=command.run, parser=own)
     return parser
 
 
@@ -93,15 +99,15 @@ def _add_debug(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _report(error: Exception, *, debug: bool) -> int:
+def _report(error: Exception, say: Say, *, debug: bool) -> int:
     """Print the error in one line and return the exit code."""
     if debug:
         traceback.print_exception(error)
     wrong_input = isinstance(error, _WRONG_INPUT)
-    message = " ".join(_message(error).split())
+    message = say(_message(error))
     if not wrong_input and not isinstance(error, _EXPLAINED):
         message = f"{type(error).__name__}: {message} (--debug shows where)"
-    print(f"mfrank: error: {message}", file=sys.stderr)
+    _print("error: " + message)
     return 2 if wrong_input else 1
 
 
@@ -112,21 +118,28 @@ def _message(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _print_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
-    print(f"mfrank: {' '.join(str(message).split())}", file=sys.stderr)
+def _print(message: str) -> None:
+    print(f"mfrank: {' '.join(message.split())}", file=sys.stderr)
 
 
 @contextmanager
-def _messages_on_stderr() -> Iterator[None]:
+def _messages_on_stderr(say: Say) -> Iterator[None]:
     """Print the library's log messages and warnings on stderr, one line each."""
-    logger, handler = logging.getLogger("mfrank"), logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("mfrank: %(message)s"))
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            _print(say(record.getMessage()))
+
+    def show(message: Warning | str, *_where: Any, **_more: Any) -> None:
+        _print(say(str(message)))
+
+    logger, handler = logging.getLogger("mfrank"), Handler()
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _print_warning
+            warnings.showwarning = show
             yield
     finally:
         logger.removeHandler(handler)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from inspect import signature
 
+from mfrank.arrays.checks import share
 from mfrank.arrays.counted import counted
 from mfrank.cli.docstrings import parameters
 from mfrank.cli.flags import OBJECTIVES, objective
@@ -135,5 +136,6 @@ def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions]:
             left_out = counted(unknown, "test interaction")
             print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
         return data, test
-    split = _SPLITS[args.split](data, args.test_fraction, args.random_state)
+    fraction = share("--test-fraction", args.test_fraction)
+    split = _SPLITS[args.split](data, fraction, args.random_state)
     return split.train, split.test

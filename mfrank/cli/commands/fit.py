@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _best_epoch(model: ALS, data: Interactions, hold_out: float) -> int:
     """Number of epochs after which a fit without the held-out fraction ranks it best."""
-    kept = 1 - share("hold-out", hold_out)
+    kept = 1 - share("--hold-out", hold_out)
     split = by_ratio(data, train=kept, valid=1 - kept, test=0.0, random_state=model.random_state)
     stopping = EarlyStopping(split.valid)
     model.fit(split.train, stopping=stopping, show_progress=sys.stderr.isatty())
