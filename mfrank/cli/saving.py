@@ -9,16 +9,19 @@ from mfrank.data.interactions import Interactions
 from mfrank.models.factor_model import FactorModel
 from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.retrieval.recommender import NotFittedError
+from mfrank.store.history import seconds_of
 
 __all__ = ["save_what_there_is", "told"]
 
 
 def told(model: FactorModel, fitted: object, data: Interactions, folder: str) -> str:
-    """Report on a fit: the objective or loss, the data, the duration, and the model's folder."""
-    seconds = sum(float(epoch["seconds"] or 0) for epoch in model.store.history)
+    """Report on a fit: what was fitted, its duration, its last objective if known, its folder."""
+    history = model.store.history
+    objective = history[-1].get("objective")
+    last = "" if objective is None else f", last objective {objective:.8g}"
     return (
         f"fitted {fitted} to {data}\n"
-        f"{counted(len(model.store.history), 'epoch')} in {seconds:.2f} s; saved to {folder}"
+        f"{counted(len(history), 'epoch')} in {seconds_of(history):.2f} s{last}; saved to {folder}"
     )
 
 

@@ -88,6 +88,30 @@ def test_fit_finds_the_number_of_epochs_on_a_held_out_share(train, tmp_path, cap
     np.testing.assert_array_equal(saved.item_factors, whole.item_factors)
 
 
+def test_the_objective_of_each_epoch_is_printed_where_it_is_tracked(train, tmp_path, capsys):
+    line = ["fit", train, "--model", str(tmp_path / "m"), *FAST]
+    assert main([*line, "--track-objective"]) == 0
+    *epochs, _, summary = capsys.readouterr().out.splitlines()
+    values = [epoch["objective"] for epoch in mfrank.load(tmp_path / "m").store.history]
+    assert len(epochs) == 2
+    for number, (shown, value) in enumerate(zip(epochs, values, strict=True), 1):
+        assert shown.startswith(f"epoch {number}: objective {value:.8g}, ")
+    assert f"last objective {values[-1]:.8g}; saved to" in summary
+    assert main(line) == 0
+    assert "last objective" not in capsys.readouterr().out
+
+
+def test_who_watches_is_told_that_a_fit_began(train, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    def first(*_arrays, **_how):
+        assert "fitting RG2" in capsys.readouterr().err
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(models, "als", first)
+    assert main(["fit", train, "--model", str(tmp_path / "m"), *FAST]) == 130
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".parquet"])
 def test_every_format_goes_in_and_out(split, tmp_path, suffix, capsys):
     if suffix == ".parquet":

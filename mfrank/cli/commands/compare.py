@@ -16,6 +16,7 @@ from mfrank.arrays.counted import counted
 from mfrank.cli.docstrings import parameters
 from mfrank.cli.flags import OBJECTIVES, objective
 from mfrank.cli.inputs import add_table_flags, read_like, read_table
+from mfrank.cli.progress import somebody_watches
 from mfrank.data import splits
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
@@ -118,7 +119,7 @@ def run(args: argparse.Namespace) -> None:
         n_threads=args.n_threads,
         repeats=args.repeats,
         metrics=args.metric or DEFAULT_METRICS,
-        show_progress=sys.stderr.isatty(),
+        show_progress=somebody_watches(),
     )
     print(comparison)
     if args.json:

@@ -6,7 +6,6 @@ Users and items of the data are long-tailed, latent tastes drift, and names are 
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from mfrank.als.objectives import RG2
 from mfrank.arrays.counted import counted
 from mfrank.backends import choose
 from mfrank.cli.listing import listing
+from mfrank.cli.progress import somebody_watches
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
 from mfrank.data.synthetic import synthetic
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
         iterations=scale.iterations,
         repeats=scale.repeats,
         random_state=seed,
-        show_progress=sys.stderr.isatty(),
+        show_progress=somebody_watches(),
     )
     comparison.to_csv(folder / "comparison.csv")
     comparison.to_json(folder / "comparison.json")

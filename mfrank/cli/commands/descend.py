@@ -8,11 +8,11 @@ the same command then resumes after that epoch.
 from __future__ import annotations
 
 import argparse
-import sys
 
 from mfrank.cli.flags import add_flags, given
 from mfrank.cli.folders import check_takes_model, read_model
 from mfrank.cli.inputs import add_table_flags, read_table
+from mfrank.cli.progress import announce, somebody_watches
 from mfrank.cli.saving import save_what_there_is, told
 from mfrank.cli.specs import spec_reader, summaries
 from mfrank.descent import optimizers, schedules
@@ -71,8 +71,9 @@ def run(args: argparse.Namespace) -> None:
     model = Descent(**given(args, Descent))
     start = None if args.start is None else read_model(args.start)
     data = read_table(args, args.interactions)
+    announce(model.loss, data)
     try:
-        model.fit(data, start=start, checkpoint=args.checkpoint, show_progress=sys.stderr.isatty())
+        model.fit(data, start=start, checkpoint=args.checkpoint, show_progress=somebody_watches())
     except (KeyboardInterrupt, OSError):  # such as a full disk at the checkpoint
         save_what_there_is(model, args.model)
         raise

@@ -7,12 +7,12 @@ weights of the complete steps are saved.
 from __future__ import annotations
 
 import argparse
-import sys
 
 from mfrank.arrays.counted import counted
 from mfrank.cli.flags import add_flags, given
 from mfrank.cli.folders import check_takes_model
 from mfrank.cli.inputs import add_table_flags, read_table
+from mfrank.cli.progress import announce, somebody_watches
 from mfrank.cli.saving import save_what_there_is
 from mfrank.cli.specs import spec_reader, summaries
 from mfrank.models.page_rank.estimator import SupervisedPageRank
@@ -57,8 +57,9 @@ def run(args: argparse.Namespace) -> None:
     check_takes_model(args.model)
     model = SupervisedPageRank(**given(args, SupervisedPageRank))
     data = read_table(args, args.interactions)
+    announce("a walk", data)
     try:
-        model.fit(data, show_progress=sys.stderr.isatty())
+        model.fit(data, show_progress=somebody_watches())
     except KeyboardInterrupt:
         save_what_there_is(model, args.model)
         raise
