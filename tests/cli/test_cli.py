@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.cli.commands import commands, demo
+from mfrank.cli.commands import commands
 from mfrank.cli.main import main
 from mfrank.data.splits import by_ratio
 from mfrank.data.table_files import write_table
@@ -250,20 +250,6 @@ def test_compare_takes_a_test_file(split, train, tmp_path, capsys):
     assert main(["compare", train, "--test", test, *chosen]) == 0
     shown = capsys.readouterr().out
     assert f"{split.train.nnz} training and" in shown
-
-
-@pytest.mark.usefixtures("no_implicit")
-def test_demo_makes_everything_it_says(tmp_path, capsys, monkeypatch):
-    tiny = demo.Scale(60, 40, 900, factors=4, iterations=2, repeats=1)
-    monkeypatch.setattr(demo, "FULL", tiny)
-    monkeypatch.setattr(demo, "SMALL", tiny)
-    assert main(["demo", "--output", str(tmp_path / "d")]) == 0
-    shown = capsys.readouterr().out
-    for name in ("mfrank RG2", "recommendations.csv", "user-0", "mfrank recommend --model"):
-        assert name in shown
-    rows = table(tmp_path / "d" / "recommendations.csv")
-    assert len({row["user"] for row in rows}) == 60
-    assert mfrank.load(tmp_path / "d" / "model").objective == mfrank.RG2()
 
 
 def test_info_tells_versions_backends_and_the_model(model, capsys):
