@@ -13,7 +13,7 @@ from mfrank.descent.engine import Batches
 from mfrank.descent.sampler import Sampling
 from mfrank.losses import Loss
 
-__all__ = ["check_batch_memory", "check_width"]
+__all__ = ["check_batch_memory", "check_width", "is_on_host"]
 
 _MOST_NUMBERS = 2**28  # per array, 2 GiB in float64; a loss allocates several at once
 
@@ -59,6 +59,11 @@ def check_batch_memory(
         )
 
 
+def is_on_host(backend: Backend) -> bool:
+    """Whether factors lie in the host's memory in a fit by this backend."""
+    return isinstance(backend.place(np.empty((1, 1))), np.ndarray)
+
+
 def check_width(
     n_rows: int, width: int, dtype: DTypeLike, backend: Backend, *, tables: float, matrices: int
 ) -> None:
@@ -83,7 +88,7 @@ def check_width(
     ------
     MemoryError
     """
-    if not isinstance(backend.place(np.empty((1, 1), dtype)), np.ndarray):
+    if not is_on_host(backend):
         return
     table = n_rows * width * np.dtype(dtype).itemsize
     needed = int(max(tables * table, table + matrices * width**2 * 8))
