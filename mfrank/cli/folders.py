@@ -1,4 +1,4 @@
-"""Folders of saved models that commands read and write, checked before any other work."""
+"""Folders of models that commands read and write, and files they write: checked before all else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mfrank.store.factors import FORMAT
 from mfrank.store.folder import metadata_of
 from mfrank.store.manifest import MANIFEST
 
-__all__ = ["check_holds_model", "check_takes_model", "read_model"]
+__all__ = ["check_holds_model", "check_takes_model", "check_writable", "read_model"]
 
 
 def read_model(folder: str) -> Recommender:
@@ -50,3 +50,15 @@ def check_takes_model(folder: str) -> None:
     if not (there.is_dir() and os.access(there, os.W_OK)):
         why = "is not writable" if there.is_dir() else "is a file"
         raise ValueError(f"cannot save to {folder}: {there} {why}; pass another folder")
+
+
+def check_writable(*files: str | None) -> None:
+    """Raise ValueError if one of the files could not be written, before it is worked for."""
+    for file in filter(None, files):
+        folder = Path(file).absolute().parent
+        if Path(file).is_dir():
+            raise ValueError(f"cannot write {file}: it is a folder; pass a file")
+        if not folder.is_dir():
+            raise ValueError(f"cannot write {file}: there is no folder {folder}; make it first")
+        if not os.access(folder, os.W_OK):
+            raise ValueError(f"cannot write {file}: {folder} is not writable; pass another folder")

@@ -104,8 +104,21 @@ def read_like(
 
 
 def ids_in(path: str) -> list[str]:
-    """Ids of a text file, one per line; empty lines are skipped."""
-    lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    """Ids of a text file, one per line; empty lines are skipped.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    ValueError
+        It is not text.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {path} of ids, one per line") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not text in UTF-8: write one id per line") from None
     return [line.strip() for line in lines if line.strip()]
 
 

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.counted import counted
-from mfrank.data.table_files import write_table
+from mfrank.cli.folders import check_writable
+from mfrank.data.table_files import check_table_file, write_table
 from mfrank.retrieval.recommender import Recommender
 
-__all__ = ["Table", "add_list_flags", "listing", "similar_items", "write"]
+__all__ = ["Table", "add_list_flags", "check_output", "listing", "similar_items", "write"]
 
 Table = Mapping[str, NDArray[Any]]
 """Columns of equal length by name."""
@@ -48,6 +49,13 @@ def add_list_flags(parser: argparse.ArgumentParser, of_each: str) -> None:
         metavar="FILE",
         help=".csv, .tsv or .txt (also with .gz), or .parquet (default: CSV on stdout)",
     )
+
+
+def check_output(output: str | None) -> None:
+    """Raise if the lists could not be written to this file, before they are made."""
+    if output is not None:
+        check_table_file(output)
+        check_writable(output)
 
 
 def write(table: Table, output: str | None) -> None:

@@ -314,6 +314,12 @@ def test_help_and_version_are_no_errors(capsys):
         ("recommend --model model --users all --user x", "not allowed with"),
         ("recommend --model model --n 0", "--n must be at least 1"),
         ("recommend --model model --output list.doc", "expected a suffix"),
+        ("recommend --model model --output no/list.csv", "cannot write no/list.csv: there is no"),
+        ("recommend --model model --output empty.csv", "empty.csv: it is a folder; pass a file"),
+        ("evaluate --model model --test train.csv --json no/a.json", "no/a.json: there is no fol"),
+        ("compare train.csv --csv no/table.csv", "cannot write no/table.csv: there is no folder"),
+        ("recommend --model model --users alice", "there is no file alice of ids, one per line"),
+        ("recommend --model model --users bytes.txt", "bytes.txt is not text in UTF-8"),
         ("evaluate --model model --test train.csv --metric speed", "'speed' is not a metric"),
         ("evaluate --model model --test other.csv", "whose user and item are both known"),
         ("compare train.csv --repeats 0", "--repeats must be at least 1"),
@@ -326,6 +332,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     (tmp_path / "other.csv").write_text("user,item\nx,y\n")
     (tmp_path / "header.csv").write_text("user,item\n\n")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.csv").mkdir()
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
     (tmp_path / "faulty.csv").write_text("user,item\nx,y\nx,\n")
     capsys.readouterr()
     assert main(line.split()) == 2

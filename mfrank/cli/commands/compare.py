@@ -15,6 +15,7 @@ from mfrank.arrays.checks import share
 from mfrank.arrays.counted import counted
 from mfrank.cli.docstrings import parameters
 from mfrank.cli.flags import OBJECTIVES, objective
+from mfrank.cli.folders import check_writable
 from mfrank.cli.inputs import add_table_flags, read_like, read_table
 from mfrank.cli.progress import somebody_watches
 from mfrank.data import splits
@@ -102,6 +103,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compare, print and save."""
+    check_writable(args.json, args.csv)
     models = default_models(
         args.objective or DEFAULT_OBJECTIVES,
         factors=args.factors,

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from mfrank.arrays.counted import counted
-from mfrank.cli.folders import read_model
+from mfrank.cli.folders import check_writable, read_model
 from mfrank.cli.inputs import add_table_flags, read_like
 from mfrank.data.atomic_files import replacing
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
@@ -51,6 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Evaluate and print."""
+    check_writable(args.json)
     model = read_model(args.model)
     if model.seen is None and not (args.train or args.include_seen):
         raise ValueError(

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import add_table_flags, as_ids, read_like
-from mfrank.cli.listing import Table, add_list_flags, write
+from mfrank.cli.listing import Table, add_list_flags, check_output, write
 from mfrank.data.labels import objects
 from mfrank.models.als import ALS
 from mfrank.models.page_rank.estimator import SupervisedPageRank
@@ -48,6 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Explain and write."""
+    check_output(args.output)
     model = read_model(args.model)
     user, item = as_ids([args.userid], model.user_ids)[0], as_ids([args.itemid], model.item_ids)[0]
     if isinstance(model, ALS):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import as_ids, ids_in, known_only
-from mfrank.cli.listing import add_list_flags, listing, write
+from mfrank.cli.listing import add_list_flags, check_output, listing, write
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.retrieval.recommender import Recommender
 
@@ -52,6 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Recommend and write."""
+    check_output(args.output)
     model = read_model(args.model)
     table = listing(
         model,

@@ -10,7 +10,7 @@ import argparse
 
 from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import as_ids
-from mfrank.cli.listing import add_list_flags, similar_items, write
+from mfrank.cli.listing import add_list_flags, check_output, similar_items, write
 
 EXAMPLES = """\
   mfrank similar-items model item-9
@@ -30,6 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Find and write."""
+    check_output(args.output)
     model = read_model(args.model)
     items = as_ids(args.items, model.item_ids)
     write(similar_items(model, items, args.n, n_threads=args.n_threads), args.output)
