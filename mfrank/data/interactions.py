@@ -79,7 +79,9 @@ class Interactions(MadeOfFields):
                 f"items, but ids are given for {shape[0]} and {shape[1]}"
             )
         if self.timestamps is not None and len(self.timestamps) != self.user_items.nnz:
-            raise ValueError(f"{len(self.timestamps)} timestamps for {self.nnz} entries")
+            raise ValueError(
+                f"{counted(len(self.timestamps), 'timestamp')} for {counted(self.nnz, 'entry')}"
+            )
         object.__setattr__(self, "user_items", read_only_rows(self.user_items, "user_items"))
         if self.timestamps is not None:
             object.__setattr__(self, "timestamps", read_only(self.timestamps))

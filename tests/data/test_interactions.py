@@ -365,7 +365,7 @@ def test_a_mask_covers_every_entry(mask):
 
 def test_timestamps_are_as_many_as_entries():
     made = Interactions.from_arrays([0], [0])
-    with pytest.raises(ValueError, match="2 timestamps for 1 entries"):
+    with pytest.raises(ValueError, match="2 timestamps for 1 entry"):
         Interactions(made.user_items, made.user_ids, made.item_ids, np.arange(2))
 
 

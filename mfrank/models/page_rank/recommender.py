@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_count
+from mfrank.arrays.counted import counted
 from mfrank.arrays.csr_checks import check_csr, check_indptr
 from mfrank.backends import choose
 from mfrank.data.interactions import Interactions
@@ -166,7 +167,10 @@ class WalkRecommender(Recommender):
         users, items = sides(self.store, by_row=by_row)
         rows = users.rows(userid, "userid"), items.rows(itemid, "itemid")
         if len(rows[0]) != len(rows[1]):
-            raise ValueError(f"{len(rows[0])} users for {len(rows[1])} items; pass one item a user")
+            raise ValueError(
+                f"{counted(len(rows[0]), 'user')} for {counted(len(rows[1]), 'item')}; "
+                "pass one item a user"
+            )
         distinct_users, place = np.unique(rows[0], return_inverse=True)
         scores, walker = np.empty(len(place)), self._walker(self.n_threads)
         for block in self._walk.blocks(len(distinct_users)):
