@@ -26,6 +26,7 @@ from mfrank.als.coupling import ItemCoupling
 from mfrank.als.eigenbasis import Eigenbasis
 from mfrank.als.momentum import Momentum
 from mfrank.als.quadratic import QuadraticObjective
+from mfrank.arrays.counted import counted
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.placement import beside, empty_beside
 from mfrank.arrays.read_only import read_only
@@ -44,7 +45,7 @@ def refuse_dislikes(objective: QuadraticObjective, values: NDArray[np.floating])
     """Raise ValueError if there are negative values and the objective does not support them."""
     if not objective.accepts_dislikes and values.size and values.min() < 0:
         raise ValueError(
-            f"user_items has {int((values < 0).sum())} negative values, which mean dislikes; "
+            f"user_items has {counted(int((values < 0).sum()), 'negative value')} (dislikes); "
             f"{type(objective).__name__} does not support dislikes. Drop them with "
             "Interactions.at_least(0), or use WRMF, which supports them"
         )

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als.spectral import random_factors, spectral_item_factors
+from mfrank.arrays.counted import counted
 from mfrank.arrays.placement import empty_aligned
 from mfrank.arrays.random import Seed, generator
 from mfrank.backends import Backend, Factors
@@ -66,7 +67,7 @@ def first_factors(
         raise TypeError(f"start must be a fitted model or its store, got {start!r}")
     if start.factors != width:
         raise ValueError(
-            f"start has {start.factors} factors, this model {width}; "
+            f"start has {counted(start.factors, 'factor')}, this model {width:,}; "
             f"use set_params(factors={start.factors}) to match"
         )
     start = start.on_host()
@@ -83,7 +84,7 @@ def _carry_over(side: str, new: Factors, ids: Ids, old: Factors, old_ids: Ids) -
     """Copy old factors to the rows of the same ids; return the number of such rows."""
     if ids.table is None and old_ids.table is None and len(ids) < len(old_ids):
         raise ValueError(
-            f"start has {len(old_ids)} {side}, the data only {len(ids)}. Without ids, rows are "
+            f"start has {len(old_ids):,} {side}, the data only {len(ids):,}. Without ids, rows are "
             "matched by number, so that rows can be added but not removed; fit without start"
         )
     rows = old_ids.rows(ids.labels, missing=-1)

@@ -1,9 +1,13 @@
-"""The memory limit of this process, and a check that refuses work beyond it."""
+"""The memory limit of this process, and a check that refuses work beyond it.
+
+Work beyond the memory that is free now is begun with a warning: others may give back theirs.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -14,10 +18,11 @@ __all__ = ["check_memory", "memory_there_is"]
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
+_MEMORY = Path("/proc/meminfo")
 
 
 def check_memory(needed: int, what: str, remedy: str) -> None:
-    """Raise if work needs more memory than this process may use in total, free or not.
+    """Raise if work needs more memory than this process may use in total; warn if not free now.
 
     Parameters
     ----------
@@ -37,6 +42,10 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
             f"{what} would need {_gibibytes(needed)} of memory, but this process may use "
             f"{_gibibytes(limit)} in total; {remedy}"
         )
+    free = _memory_free_now()
+    if free is not None and needed > free:
+        message = f"{what} needs {_gibibytes(needed)} of memory, but {_gibibytes(free)} are free"
+        warnings.warn(f"{message}; {remedy}", RuntimeWarning, stacklevel=4)  # who called fit
 
 
 def memory_there_is() -> int | None:
@@ -46,6 +55,16 @@ def memory_there_is() -> int | None:
     ``ulimit -v``.
     """
     return min((*_of_the_machine(), *_of_the_groups(), *_of_the_process()), default=None)
+
+
+def _memory_free_now() -> int | None:
+    """Bytes that could be used now without swapping; None if the system does not tell."""
+    try:
+        lines = _MEMORY.read_text().splitlines()
+    except OSError:
+        return None
+    kibibytes = dict(line.split(":", 1) for line in lines).get("MemAvailable")
+    return None if kibibytes is None else 1024 * int(kibibytes.split()[0])
 
 
 def _of_the_machine() -> Iterator[int]:

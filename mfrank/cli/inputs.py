@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.counted import counted
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import ROLES
 from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
+from mfrank.data.labels import objects
 
-__all__ = ["add_table_flags", "ids_in", "read_like", "read_table"]
+__all__ = ["add_table_flags", "as_ids", "ids_in", "known_only", "read_like", "read_table"]
 
 
 def add_table_flags(parser: argparse.ArgumentParser) -> None:
@@ -100,9 +104,36 @@ def read_like(
 
 
 def ids_in(path: str) -> list[str]:
-    """Ids of a text file, one per line; empty lines are skipped."""
-    lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    """Ids of a text file, one per line; empty lines are skipped.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    ValueError
+        It is not text.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {path} of ids, one per line") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not text in UTF-8: write one id per line") from None
     return [line.strip() for line in lines if line.strip()]
+
+
+def as_ids(texts: Sequence[str], known: Ids) -> NDArray[Any]:
+    """Ids that were typed, as integers where the known ids are."""
+    return spelled_like(objects(texts), known)
+
+
+def known_only(ids: NDArray[Any], known: Ids, noun: str) -> NDArray[Any]:
+    """The ids that are known; tell on stderr how many are left out."""
+    kept = known.rows(ids, missing=-1) >= 0
+    if not kept.all():
+        left_out = counted(int((~kept).sum()), f"unknown {noun}")
+        print(f"mfrank: {left_out} left out", file=sys.stderr)
+    return ids[kept]
 
 
 def _rows(theirs: Ids, ids: Ids) -> NDArray[np.int64]:

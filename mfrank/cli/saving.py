@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 
+from mfrank.arrays.counted import counted
 from mfrank.data.interactions import Interactions
 from mfrank.models.factor_model import FactorModel
 from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.retrieval.recommender import NotFittedError
+from mfrank.store.history import seconds_of
 
 __all__ = ["save_what_there_is", "told"]
 
 
 def told(model: FactorModel, fitted: object, data: Interactions, folder: str) -> str:
-    """Report on a fit: the objective or loss, the data, the duration, and the model's folder."""
-    seconds = sum(float(epoch["seconds"] or 0) for epoch in model.store.history)
+    """Report on a fit: what was fitted, its duration, its last objective if known, its folder."""
+    history = model.store.history
+    objective = history[-1].get("objective")
+    last = "" if objective is None else f", last objective {objective:.8g}"
     return (
         f"fitted {fitted} to {data}\n"
-        f"{len(model.store.history)} epochs in {seconds:.2f} s; saved to {folder}"
+        f"{counted(len(history), 'epoch')} in {seconds_of(history):.2f} s{last}; saved to {folder}"
     )
 
 
@@ -29,11 +33,8 @@ def save_what_there_is(model: FactorModel | SupervisedPageRank, folder: str) -> 
         print("mfrank: no epoch was complete, nothing was saved", file=sys.stderr)
         return
     model.save(folder)
-    print(
-        f"mfrank: saved the model after {epochs}{_planned(model)} epochs to {folder}",
-        file=sys.stderr,
-    )
-
-
-def _planned(model: FactorModel | SupervisedPageRank) -> str:
-    return f" of {model.iterations}" if isinstance(model, FactorModel) else ""
+    if isinstance(model, FactorModel):
+        done = f"{epochs:,} of {counted(model.iterations, 'epoch')}"
+    else:
+        done = counted(epochs, "step")
+    print(f"mfrank: saved the model after {done} to {folder}", file=sys.stderr)

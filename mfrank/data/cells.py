@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.arrays.counted import counted
 from mfrank.arrays.csr_checks import checked
 from mfrank.arrays.read_only import unshared
 
@@ -59,7 +60,8 @@ def from_triples(
     first[1:] = (users[1:] != users[:-1]) | (items[1:] != items[:-1])
     starts = np.flatnonzero(first)
     if len(starts) < len(users):
-        _log.info("%d repeated entries merged (%s)", len(users) - len(starts), duplicates)
+        repeated = counted(len(users) - len(starts), "repeated entry")
+        _log.info("%s merged (%s)", repeated, duplicates)
         values = _merge(values, timestamps, starts, duplicates)
         timestamps = None if timestamps is None else np.maximum.reduceat(timestamps, starts)
         users, items = users[starts], items[starts]
@@ -193,5 +195,6 @@ def _without_zeros(rows: sp.csr_array, timestamps: NDArray[np.int64] | None) -> 
     kept = np.flatnonzero(rows.data)
     if len(kept) == len(rows.data):
         return rows, timestamps
-    _log.info("%d of %d entries are zero and dropped", rows.nnz - len(kept), rows.nnz)
+    entries = counted(rows.nnz, "entry")
+    _log.info("%s of %s dropped: zero", f"{rows.nnz - len(kept):,}", entries)
     return select(rows, kept), None if timestamps is None else timestamps[kept]

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from numpy.typing import NDArray
 
+from mfrank.arrays.counted import counted
 from mfrank.data import by_pandas, fields
 from mfrank.data.columns import BadRow, Chosen, in_column
 from mfrank.data.fields import IdsAs
@@ -45,8 +46,9 @@ def _read(lines: Callable[[], IO[str]], layout: Layout, ids: IdsAs) -> dict[str,
         for line, row in itertools.islice(rows(text, layout.separator), layout.has_header, None):
             if len(row) < layout.width or any(row[layout.width :]):
                 raise ValueError(
-                    f"line {line}: {len(row)} fields, the first row has {layout.width}; quote "
-                    f"fields that contain {layout.separator!r}, or name another separator with sep="
+                    f"line {line}: {counted(len(row), 'field')}, the first row has "
+                    f"{layout.width:,}; quote fields that contain {layout.separator!r}, or name "
+                    "another separator with sep="
                 )
             for role, field in layout.fields.items():
                 if not row[field]:

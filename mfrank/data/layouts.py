@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
+from mfrank.arrays.counted import counted
 from mfrank.data.columns import ROLES, Chosen, assign, guess, ignored_roles
 
 __all__ = ["DOUBLE_COLON", "NUMBER", "Layout", "check_separator", "layout_of", "rows"]
@@ -83,10 +84,10 @@ def layout_of(text: IO[str], separator: str | None, usual: str | None, chosen: C
         fields = {role: names.index(str(name)) for role, name in assign(names, chosen).items()}
         return Layout(separator, len(names), names, fields)
     if not 2 <= len(names) <= len(ROLES):
-        columns = "1 column" if len(names) == 1 else f"{len(names)} columns"
         raise ValueError(
-            f"no header, and {columns} separated by {separator!r}, whose roles are unknown; add a "
-            "header with the names user, item, value, timestamp, or name the separator with sep="
+            f"no header, and {counted(len(names), 'column')} separated by {separator!r}, whose "
+            "roles are unknown; add a header with the names user, item, value, timestamp, or name "
+            "the separator with sep="
         )
     ignored, roles = ignored_roles(chosen), ROLES[: len(names)]
     _log.info("no header found; columns taken as %s", ", ".join(roles))

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.arrays.counted import counted
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.lazy import lazy
 from mfrank.arrays.notebook import table
@@ -39,7 +40,9 @@ class Observed(MadeOfFields):
                 f"items, but ids are given for {shape[0]} and {shape[1]}"
             )
         if self.timestamps is not None and len(self.timestamps) != self.user_items.nnz:
-            raise ValueError(f"{len(self.timestamps)} timestamps for {self.nnz} entries")
+            raise ValueError(
+                f"{counted(len(self.timestamps), 'timestamp')} for {counted(self.nnz, 'entry')}"
+            )
         object.__setattr__(self, "user_items", read_only_rows(self.user_items, "user_items"))
         if self.timestamps is not None:
             object.__setattr__(self, "timestamps", read_only(self.timestamps))
@@ -117,9 +120,10 @@ class Observed(MadeOfFields):
 
     def __repr__(self) -> str:
         density = f", density {self._density}" if self._density else ""
+        times = "" if self.timestamps is None else ", timestamps"
         return (
-            f"Interactions({self.n_users:,} users x {self.n_items:,} items, "
-            f"{self.nnz:,} entries{density}{'' if self.timestamps is None else ', timestamps'})"
+            f"Interactions({counted(self.n_users, 'user')} x {counted(self.n_items, 'item')}, "
+            f"{counted(self.nnz, 'entry')}{density}{times})"
         )
 
     def _repr_html_(self) -> str:

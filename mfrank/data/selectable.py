@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from mfrank.arrays.counted import counted
 from mfrank.data import cells
 from mfrank.data.observed import Observed
 
@@ -71,10 +72,12 @@ class Selectable(Observed):
         has = self.counts.users, self.counts.items
         if self.nnz and not len(kept):
             _log.warning(
-                "k_core keeps none of the %d entries of %d users and %d items: each user "
-                "would need %d and each item %d, and they have up to %d and %d; lower k, user_k= "
-                "or item_k=",
-                *(self.nnz, *map(np.count_nonzero, has), *least, *map(np.max, has)),
+                "k_core keeps none of %s of %s and %s: each user would need %d and each item %d, "
+                "and they have up to %d and %d; lower k, user_k= or item_k=",
+                counted(self.nnz, "entry"),
+                counted(np.count_nonzero(has[0]), "user"),
+                counted(np.count_nonzero(has[1]), "item"),
+                *(*least, *map(np.max, has)),
             )
         user_items = cells.narrow(cells.select(self.user_items, kept), rows, columns)
         times = None if self.timestamps is None else self.timestamps[kept]

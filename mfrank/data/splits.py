@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_count, check_fractions, is_count, share
+from mfrank.arrays.counted import counted
 from mfrank.arrays.notebook import table
 from mfrank.arrays.random import Seed, generator
 from mfrank.data.interactions import Interactions
@@ -41,7 +42,7 @@ class Split:
     def __repr__(self) -> str:
         entries = ", ".join(f"{part.nnz:,} {name}" for name, part in self._parts().items())
         users, items = self.train.n_users, self.train.n_items
-        return f"Split({users:,} users x {items:,} items, entries: {entries})"
+        return f"Split({counted(users, 'user')} x {counted(items, 'item')}, entries: {entries})"
 
     def _repr_html_(self) -> str:
         in_all = sum(part.nnz for part in self._parts().values())

@@ -28,7 +28,7 @@ from mfrank.data.frames import frame_columns
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import check_separator
 
-__all__ = ["is_text", "read_columns", "write_table"]
+__all__ = ["check_table_file", "is_text", "read_columns", "write_table"]
 
 _USUAL: Mapping[str, str | None] = {
     ".csv": ",",
@@ -111,6 +111,20 @@ def read_columns(
         return delimited.read(lines, sep, _USUAL.get(kind), chosen, ids)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
+
+
+def check_table_file(path: str | os.PathLike[str]) -> None:
+    """Raise, as :func:`write_table` does, if there is no format for this suffix or it is missing.
+
+    Raises
+    ------
+    ValueError
+        If the suffix is unknown.
+    ModuleNotFoundError
+        If the file is parquet and pandas or pyarrow is not installed.
+    """
+    if _kind(path) == ".parquet":
+        _parquet_modules()
 
 
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_count, is_count, share
+from mfrank.arrays.counted import counted
 from mfrank.arrays.random import Seed, generator
 from mfrank.data.interactions import Interactions
 from mfrank.data.row_portions import rank_in_rows, round_at_random
@@ -93,8 +94,8 @@ def held_out_users(
     n_valid = _number_of_users(valid, len(active), "valid")
     if n_test + n_valid >= max(len(active), 1):
         raise ValueError(
-            f"test and valid hold out {n_test} + {n_valid} of the {len(active)} users with "
-            "entries: none is left to train on. Hold out fewer"
+            f"test and valid hold out {n_test:,} + {n_valid:,} of the "
+            f"{counted(len(active), 'user')} with entries: none is left to train on. Hold out fewer"
         )
     n_fold_in = np.maximum(round_at_random(counts * fold_in, rng.random(len(counts))), 1)
     rank = rank_in_rows(interactions.user_items.indptr, rng.random(interactions.nnz))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.counted import counted
 from mfrank.arrays.notebook import paragraphs, table
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.names import metric as read_metric
@@ -75,7 +76,7 @@ class Difference:
     def __str__(self) -> str:
         return (
             f"{self.metric}: {self.mean:+.5f}, 95 % interval {self.low:+.5f} to {self.high:+.5f}, "
-            f"paired t-test p = {self.p_value:.3g}, {self.n_users:,} users"
+            f"paired t-test p = {self.p_value:.3g}, {counted(self.n_users, 'user')}"
         )
 
 
@@ -168,10 +169,13 @@ class Evaluation:
 
     def _counts(self) -> list[str]:
         """Lines with the numbers of users and test entries evaluated and left out."""
-        users = f"{self.n_users:,} users; {self.n_without_test_items:,} without test items left out"
+        users = (
+            f"{counted(self.n_users, 'user')}; {self.n_without_test_items:,} without test items "
+            "left out"
+        )
         if not self.n_in_train:
             return [users]
-        return [users, f"{self.n_in_train:,} test entries left out, which train has too"]
+        return [users, f"{counted(self.n_in_train, 'test entry')} left out: in train too"]
 
 
 def _mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from mfrank.backends.solve_options import SolveOptions, Solver
 from mfrank.data.interactions import Interactions
 from mfrank.models.batch_memory import check_width
 from mfrank.models.closed_form import ClosedForm
+from mfrank.models.durations import warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
 from mfrank.models.option_checks import (
     check_backend,
@@ -198,6 +199,7 @@ class ALS(FactorModel, ClosedForm):
             self.n_threads,
             gather_dtype(self.gather_dtype),
         )
+        warn_if_long(data.counts, width, int(self.iterations), options, backend)
         steps = als(
             data.user_rows(self.dtype),
             data.item_rows(self.dtype),

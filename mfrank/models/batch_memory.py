@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import DTypeLike
 
+from mfrank.arrays.counted import counted
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.memory import check_memory
 from mfrank.backends import Backend
@@ -12,7 +13,7 @@ from mfrank.descent.engine import Batches
 from mfrank.descent.sampler import Sampling
 from mfrank.losses import Loss
 
-__all__ = ["check_batch_memory", "check_width"]
+__all__ = ["check_batch_memory", "check_width", "is_on_host"]
 
 _MOST_NUMBERS = 2**28  # per array, 2 GiB in float64; a loss allocates several at once
 
@@ -51,10 +52,16 @@ def check_batch_memory(
         numbers = max(numbers, size * loss.largest_pair_array(n_positives, n_negatives))
     if numbers > _MOST_NUMBERS:
         raise ValueError(
-            f"a batch of {size} lists of {n_positives:,} positives and {n_negatives:,} negatives "
-            f"makes {type(loss).__name__} allocate arrays of {numbers:.1e} numbers; lower "
-            "batch_size, or set positives and negatives to smaller numbers"
+            f"a batch of {counted(size, 'list')} of {counted(n_positives, 'positive')} and "
+            f"{counted(n_negatives, 'negative')} makes {type(loss).__name__} allocate arrays of "
+            f"{numbers:.1e} numbers; lower batch_size, or set positives and negatives to smaller "
+            "numbers"
         )
+
+
+def is_on_host(backend: Backend) -> bool:
+    """Whether factors lie in the host's memory in a fit by this backend."""
+    return isinstance(backend.place(np.empty((1, 1))), np.ndarray)
 
 
 def check_width(
@@ -81,8 +88,9 @@ def check_width(
     ------
     MemoryError
     """
-    if not isinstance(backend.place(np.empty((1, 1), dtype)), np.ndarray):
+    if not is_on_host(backend):
         return
     table = n_rows * width * np.dtype(dtype).itemsize
     needed = int(max(tables * table, table + matrices * width**2 * 8))
-    check_memory(needed, f"a fit of {width} factors to {n_rows:,} users and items", "lower factors")
+    work = f"a fit of {counted(width, 'factor')} to {n_rows:,} users and items"
+    check_memory(needed, work, "lower factors")

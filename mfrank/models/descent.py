@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 from mfrank.als.spectral import random_factors, spectral_factors
 from mfrank.als.starts import first_biases, first_factors
 from mfrank.arrays.checks import check_above_zero, check_at_least_zero, check_choice, check_count
+from mfrank.arrays.counted import counted
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
@@ -374,7 +375,7 @@ def _positives(data: Interactions, dtype: DTypeLike) -> CSR:
     values = data.user_items.data
     if values.size and values.min() < 0:
         raise ValueError(
-            f"user_items has {int((values < 0).sum())} negative values, which mean dislikes; "
+            f"user_items has {counted(int((values < 0).sum()), 'negative value')} (dislikes); "
             "ranking losses accept positives only. Drop them with Interactions.at_least(0)"
         )
     refuse_no_likes(data)

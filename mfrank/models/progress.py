@@ -25,7 +25,9 @@ class _Counted(Protocol):
 _Step = TypeVar("_Step", bound=_Counted)
 
 
-def follow(steps: Iterable[_Step], total: int, label: str = "fit") -> Iterator[_Step]:
+def follow(
+    steps: Iterable[_Step], total: int, label: str = "fit", unit: str = "epoch"
+) -> Iterator[_Step]:
     """Yield the steps unchanged, showing progress and the remaining time on stderr.
 
     This is a tqdm bar if tqdm is installed (``pip install mfrank[progress]``), otherwise a line of
@@ -34,9 +36,9 @@ def follow(steps: Iterable[_Step], total: int, label: str = "fit") -> Iterator[_
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
-        yield from _plain(steps, total, label)
+        yield from _plain(steps, total, label, unit)
         return
-    with tqdm(total=total, desc=label, unit="epoch") as bar:
+    with tqdm(total=total, desc=label, unit=unit) as bar:
         for step in steps:
             if step.objective is not None:
                 bar.set_postfix_str(f"objective {step.objective:.6g}", refresh=False)
@@ -44,15 +46,20 @@ def follow(steps: Iterable[_Step], total: int, label: str = "fit") -> Iterator[_
             yield step
 
 
-def _plain(steps: Iterable[_Step], total: int, label: str) -> Iterator[_Step]:
+def _plain(steps: Iterable[_Step], total: int, label: str, unit: str) -> Iterator[_Step]:
     began = perf_counter()
     try:
+        _overwrite(f"{label}: {unit} 0/{total}")  # the first may take long
         for step in steps:
             left = (perf_counter() - began) / step.epoch * (total - step.epoch)
             value = "" if step.objective is None else f", objective {step.objective:.6g}"
-            line = f"{label}: epoch {step.epoch}/{total}{value}, {left:.0f} s left"
-            sys.stderr.write(f"\r{line:<{_WIDTH}}")  # overwrites a longer line
-            sys.stderr.flush()
+            _overwrite(f"{label}: {unit} {step.epoch}/{total}{value}, {left:.0f} s left")
             yield step
     finally:
         sys.stderr.write("\n")
+
+
+def _overwrite(line: str) -> None:
+    """Write over the line before, which may be longer."""
+    sys.stderr.write(f"\r{line:<{_WIDTH}}")
+    sys.stderr.flush()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mfrank.arrays.counted import counted
 from mfrank.arrays.notebook import paragraphs, table
 from mfrank.store.factors import FactorStore
 from mfrank.store.history import History, summary
@@ -36,7 +37,9 @@ def fit_of(store: FactorStore | None) -> Fit | None:
     """The fit that a store came from; None without a store."""
     if store is None:
         return None
-    return Fit(f"{store.n_users:,} users x {store.n_items:,} items", store.history)
+    return Fit(
+        f"{counted(store.n_users, 'user')} x {counted(store.n_items, 'item')}", store.history
+    )
 
 
 def as_line(model: Any, fit: Fit | None) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.counted import counted
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
 from mfrank.retrieval.answers import Answer, answer
 from mfrank.retrieval.known import Known
@@ -124,7 +125,8 @@ class RowScorer(Recommender):
         item_rows = items.rows(itemid, "itemid", missing=missing)
         if len(user_rows) != len(item_rows):
             raise ValueError(
-                f"{len(user_rows)} users for {len(item_rows)} items; pass one item a user"
+                f"{counted(len(user_rows), 'user')} for {counted(len(item_rows), 'item')}; "
+                "pass one item a user"
             )
         known = np.flatnonzero((user_rows >= 0) & (item_rows >= 0))
         distinct_users, place = np.unique(user_rows[known], return_inverse=True)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_length
+from mfrank.arrays.counted import counted
 from mfrank.arrays.interop import as_array, is_on_gpu
 from mfrank.arrays.placement import beside, empty_beside, reachable, readable
 from mfrank.arrays.threads import check_threads
@@ -221,7 +222,7 @@ def score(
     if len(user_rows) != len(item_rows):
         raise ValueError(
             "users and items must have one length, one item per user; "
-            f"got {len(user_rows)} users and {len(item_rows)} items"
+            f"got {counted(len(user_rows), 'user')} and {counted(len(item_rows), 'item')}"
         )
     scores = empty_beside(item_factors, (len(user_rows),))
     for begin in range(0, len(user_rows), _PAIRS_AT_ONCE):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank._version import __version__
+from mfrank.arrays.counted import counted
 from mfrank.arrays.interop import is_on_gpu
 from mfrank.arrays.lazy import lazy
 from mfrank.arrays.notebook import table
@@ -182,8 +183,8 @@ class FactorStore(MadeOfFields):
 
     def __repr__(self) -> str:
         return (
-            f"FactorStore({self.n_users} users x {self.n_items} items, {self.factors} factors, "
-            f"{self.dtype}, fitted by {self.fitter['name']})"
+            f"FactorStore({counted(self.n_users, 'user')} x {counted(self.n_items, 'item')}, "
+            f"{counted(self.factors, 'factor')}, {self.dtype}, fitted by {self.fitter['name']})"
         )
 
     def _repr_html_(self) -> str:

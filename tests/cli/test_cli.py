@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,7 +13,7 @@ import numpy as np
 import pytest
 
 import mfrank
-from mfrank.cli.commands import commands, demo
+from mfrank.cli.commands import commands
 from mfrank.cli.main import main
 from mfrank.data.splits import by_ratio
 from mfrank.data.table_files import write_table
@@ -90,6 +88,30 @@ def test_fit_finds_the_number_of_epochs_on_a_held_out_share(train, tmp_path, cap
     np.testing.assert_array_equal(saved.item_factors, whole.item_factors)
 
 
+def test_the_objective_of_each_epoch_is_printed_where_it_is_tracked(train, tmp_path, capsys):
+    line = ["fit", train, "--model", str(tmp_path / "m"), *FAST]
+    assert main([*line, "--track-objective"]) == 0
+    *epochs, _, summary = capsys.readouterr().out.splitlines()
+    values = [epoch["objective"] for epoch in mfrank.load(tmp_path / "m").store.history]
+    assert len(epochs) == 2
+    for number, (shown, value) in enumerate(zip(epochs, values, strict=True), 1):
+        assert shown.startswith(f"epoch {number}: objective {value:.8g}, ")
+    assert f"last objective {values[-1]:.8g}; saved to" in summary
+    assert main(line) == 0
+    assert "last objective" not in capsys.readouterr().out
+
+
+def test_who_watches_is_told_that_a_fit_began(train, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    def first(*_arrays, **_how):
+        assert "fitting RG2" in capsys.readouterr().err
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(models, "als", first)
+    assert main(["fit", train, "--model", str(tmp_path / "m"), *FAST]) == 130
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".parquet"])
 def test_every_format_goes_in_and_out(split, tmp_path, suffix, capsys):
     if suffix == ".parquet":
@@ -158,7 +180,7 @@ def test_evaluate_gives_the_scores_of_python(model, split, tmp_path, capsys):
     line = ["evaluate", "--model", model, "--test", test, "--json", str(scores)]
     assert main([*line, "--metric", "ndcg@5", "--metric", "recall@20"]) == 0
     shown = capsys.readouterr()
-    assert "1 test interactions left out" in shown.err
+    assert "1 test interaction left out" in shown.err
     saved = json.loads(scores.read_text())
     assert list(saved["metrics"]) == ["NDCG@5", "Recall@20"]
 
@@ -235,20 +257,6 @@ def test_compare_takes_a_test_file(split, train, tmp_path, capsys):
     assert f"{split.train.nnz} training and" in shown
 
 
-@pytest.mark.usefixtures("no_implicit")
-def test_demo_makes_everything_it_says(tmp_path, capsys, monkeypatch):
-    tiny = demo.Scale(60, 40, 900, factors=4, iterations=2, repeats=1)
-    monkeypatch.setattr(demo, "FULL", tiny)
-    monkeypatch.setattr(demo, "SMALL", tiny)
-    assert main(["demo", "--output", str(tmp_path / "d")]) == 0
-    shown = capsys.readouterr().out
-    for name in ("mfrank RG2", "recommendations.csv", "user-0", "mfrank recommend --model"):
-        assert name in shown
-    rows = table(tmp_path / "d" / "recommendations.csv")
-    assert len({row["user"] for row in rows}) == 60
-    assert mfrank.load(tmp_path / "d" / "model").objective == mfrank.RG2()
-
-
 def test_info_tells_versions_backends_and_the_model(model, capsys):
     assert main(["info"]) == 0
     shown = capsys.readouterr().out
@@ -270,7 +278,7 @@ def test_help_of_every_command_has_an_example(command, capsys):
 
 @pytest.mark.parametrize("command", sorted(commands()))
 def test_examples_are_command_lines(command):
-    from mfrank.cli.main import _parser
+    from mfrank.cli.dispatch import _parser
 
     for line in commands()[command].EXAMPLES.splitlines():
         _parser().parse_args(line.split()[1:])
@@ -293,19 +301,33 @@ def test_help_and_version_are_no_errors(capsys):
         ("fit nowhere.csv --model m", "there is no file nowhere.csv"),
         ("fit header.csv --model m", "header.csv: the file has a header and no rows"),
         ("fit faulty.csv --model m", "faulty.csv: line 3: the item is missing"),
-        ("fit train.csv --model m --factors 0", "factors must be at least 1"),
-        ("fit train.csv --model m --hold-out 2.0", "hold-out must be a fraction in (0, 1)"),
+        ("fit train.csv --model m --factors 0", "--factors must be at least 1"),
+        ("fit train.csv --model m --hold-out 2.0", "--hold-out must be a fraction in (0, 1)"),
         ("fit train.csv --model m --factors x", "invalid int value: 'x'"),
         ("fit train.csv --model m --objective bpr", "unknown objective 'bpr'"),
         ("fit train.csv --model m --objective wrmf --beta 1", "--beta is not an option of wrmf"),
         ("fit train.csv --model m --user nobody", "column 'nobody' must exist"),
-        ("recommend --model nowhere", "nowhere"),
+        ("fit train.csv --model train.csv", "cannot save to train.csv: it is a file"),
+        ("descend train.csv --model train.csv/m", "train.csv is a file; pass another folder"),
+        ("pagerank train.csv --model .", "cannot save to .: it holds other files"),
+        ("recommend --model nowhere", "make it with mfrank fit FILE --model nowhere"),
+        ("evaluate --test train.csv --model nowhere", "there is no model nowhere"),
+        ("info --model nowhere", "there is no model nowhere"),
+        ("descend train.csv --model m --start nowhere", "there is no model nowhere"),
+        ("recommend --model empty", "empty is not a saved model: it has no manifest.json; pass a"),
+        ("recommend --model train.csv", "not a saved model: it is a file, and models are folders"),
         ("recommend --model model --users all --user x", "not allowed with"),
-        ("recommend --model model --n 0", "N must be at least 1"),
+        ("recommend --model model --n 0", "--n must be at least 1"),
         ("recommend --model model --output list.doc", "expected a suffix"),
+        ("recommend --model model --output no/list.csv", "cannot write no/list.csv: there is no"),
+        ("recommend --model model --output empty.csv", "empty.csv: it is a folder; pass a file"),
+        ("evaluate --model model --test train.csv --json no/a.json", "no/a.json: there is no fol"),
+        ("compare train.csv --csv no/table.csv", "cannot write no/table.csv: there is no folder"),
+        ("recommend --model model --users alice", "there is no file alice of ids, one per line"),
+        ("recommend --model model --users bytes.txt", "bytes.txt is not text in UTF-8"),
         ("evaluate --model model --test train.csv --metric speed", "'speed' is not a metric"),
         ("evaluate --model model --test other.csv", "whose user and item are both known"),
-        ("compare train.csv --repeats 0", "repeats must be at least 1"),
+        ("compare train.csv --repeats 0", "--repeats must be at least 1"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(
@@ -314,6 +336,9 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other.csv").write_text("user,item\nx,y\n")
     (tmp_path / "header.csv").write_text("user,item\n\n")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.csv").mkdir()
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
     (tmp_path / "faulty.csv").write_text("user,item\nx,y\nx,\n")
     capsys.readouterr()
     assert main(line.split()) == 2
@@ -329,7 +354,7 @@ def test_other_failures_are_exit_code_1_and_debug_shows_where(model, monkeypatch
     def broken(*_args, **_how):
         raise RuntimeError("out of\nluck")
 
-    monkeypatch.setattr("mfrank.cli.commands.recommend.load", broken)
+    monkeypatch.setattr("mfrank.cli.commands.recommend.read_model", broken)
     capsys.readouterr()
     assert main(["recommend", "--model", model]) == 1
     error = capsys.readouterr().err
@@ -363,20 +388,6 @@ def test_ctrl_c_before_the_first_epoch_saves_nothing(train, tmp_path, monkeypatc
     assert main(["fit", train, "--model", str(tmp_path / "m")]) == 130
     assert "nothing was saved" in capsys.readouterr().err
     assert not (tmp_path / "m").exists()
-
-
-def test_as_a_module_with_nobody_reading_it_ends_quietly(model):
-    reading, writing = os.pipe()
-    os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-m", "mfrank", "recommend", "--model", model],
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(Path(mfrank.__file__).parents[1])},
-        check=False,
-    )
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_a_table_from_a_pipe_with_semicolons_and_no_dates_is_fitted(tmp_path, monkeypatch):

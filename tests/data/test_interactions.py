@@ -226,8 +226,8 @@ def test_sums_do_not_lose_small_values():
 def test_dropped_zeros_and_merged_entries_are_counted_in_the_log(caplog):
     with caplog.at_level(logging.INFO, "mfrank"):
         made = Interactions.from_arrays([0, 0, 1, 2], [0, 0, 1, 1], [1, -1, 0, -4.0])
-        assert "1 repeated entries merged (sum)" in caplog.text
-        assert "2 of 3 entries are zero and dropped" in caplog.text
+        assert "1 repeated entry merged (sum)" in caplog.text
+        assert "2 of 3 entries dropped: zero" in caplog.text
     assert stored_cells(made) == {(2, 1): (-4.0, 0)}
     assert made.n_users == 3
 
@@ -382,14 +382,14 @@ def test_a_mask_covers_every_entry(mask):
 
 def test_timestamps_are_as_many_as_entries():
     made = Interactions.from_arrays([0], [0])
-    with pytest.raises(ValueError, match="2 timestamps for 1 entries"):
+    with pytest.raises(ValueError, match="2 timestamps for 1 entry"):
         Interactions(made.user_items, made.user_ids, made.item_ids, np.arange(2))
 
 
 def test_repr_is_short():
     made = Interactions.from_arrays(range(2000), [0] * 2000, timestamps=range(2000))
     assert repr(made) == (
-        "Interactions(2,000 users x 1 items, 2,000 entries, density 100.000%, timestamps)"
+        "Interactions(2,000 users x 1 item, 2,000 entries, density 100.000%, timestamps)"
     )
 
 

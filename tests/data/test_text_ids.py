@@ -240,7 +240,7 @@ def test_the_command_line_keeps_text(tmp_path, command, capsys):
     assert mfrank.load(model).user_ids.labels.tolist() == ["0", "1", "2"]
     assert main(["evaluate", "--model", model, "--test", test, "--metric", "recall@4"]) == 0
     told = capsys.readouterr()
-    assert "1 test interactions left out" in told.err
+    assert "1 test interaction left out" in told.err
     assert "Recall@4  1.00000" in told.out
     assert main(["recommend", "--model", model, "--user", "2", "--n", "1"]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("2,1,2,")

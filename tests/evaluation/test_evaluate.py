@@ -140,7 +140,7 @@ def test_train_items_leave_the_relevant_items() -> None:
     clean = evaluate(model, test, train=train, metrics=EVERYTHING)
     np.testing.assert_array_equal(values(mixed), values(clean))
     assert (mixed.n_in_train, clean.n_in_train) == (train.nnz, 0)
-    assert f"{train.nnz} test entries left out, which train has too" in str(mixed)
+    assert f"{train.nnz:,} test entries left out: in train too" in str(mixed)
 
 
 def test_every_item_is_ranked_where_that_is_asked_for() -> None:

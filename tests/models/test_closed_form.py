@@ -185,7 +185,7 @@ def test_nobody_likes_nothing() -> None:
             "values must have one number for each of the 1 itemids",
         ),
         ({"itemids": [1], "values": [np.nan]}, "values must be finite"),
-        ({"itemids": [1], "values": [-1]}, "negative values"),
+        ({"itemids": [1], "values": [-1]}, "1 negative value"),
         ({"itemids": [1], "N": 0}, "N must be at least 1"),
         ({"itemids": [1], "items": [9]}, "items must lie in"),
     ],

@@ -384,7 +384,7 @@ def test_bad_rates_are_refused() -> None:
 
 def test_dislikes_and_bad_arguments_are_refused_before_any_work() -> None:
     disliked = sp.csr_array(np.array([[1.0, -1.0], [0.0, 1.0]]))
-    with pytest.raises(ValueError, match=r"1 negative values.*at_least\(0\)"):
+    with pytest.raises(ValueError, match=r"1 negative value.*at_least\(0\)"):
         made().fit(disliked)
     with pytest.raises(TypeError, match="callback must be a function"):
         made().fit(DATA, callback=3)  # type: ignore[arg-type]
@@ -398,7 +398,7 @@ def test_batches_that_no_memory_holds_are_refused_before_any_work() -> None:
     rows = mfrank.synthetic(2000, 3000, 200_000, random_state=0)
     for loss in (mfrank.NeuralNDCG(), mfrank.SML()):
         whole = mfrank.Descent(loss, factors=2, positives=None, negatives=None, batch_size=10**6)
-        with pytest.raises(ValueError, match=r"a batch of 2000 lists of .* lower batch_size"):
+        with pytest.raises(ValueError, match=r"a batch of 2,000 lists of .* lower batch_size"):
             whole.fit(rows, callback=lambda *_: pytest.fail("it began"))
     mfrank.Descent(mfrank.Softmax(), 2, 1, positives=None, negatives=None, batch_size=10**6).fit(
         rows

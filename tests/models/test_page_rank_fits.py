@@ -121,5 +121,5 @@ def test_ctrl_c_saves_what_was_learned(
     )
     command = ["pagerank", str(clicks), "--model", folder, "--method", f"gbp:iterations={STEPS}"]
     assert main(command) == 130
-    assert "saved the model after 3 epochs" in capsys.readouterr().err
+    assert "saved the model after 3 steps" in capsys.readouterr().err
     assert len(mfrank.load(folder).store.history) == 3

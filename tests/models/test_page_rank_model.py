@@ -372,7 +372,7 @@ def test_scores_of_pairs_are_those_of_lists() -> None:
     model = fitted()
     ids, scores = model.recommend(3, N=4)
     np.testing.assert_array_equal(model.score([3] * 4, ids), scores)
-    with pytest.raises(ValueError, match="2 users for 1 items"):
+    with pytest.raises(ValueError, match="2 users for 1 item"):
         model.score([0, 1], [0])
 
 
@@ -605,7 +605,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     (tmp_path / "clicks.csv").write_text("\n".join(lines))
     call = ["pagerank", str(tmp_path / "clicks.csv"), "--model", folder, "--recent", "2"]
     assert main([*call, "--method", "gbp:iterations=3", "--random-state", "0"]) == 0
-    assert "steps to a loss of" in capsys.readouterr().out
+    assert "1 step to a loss of" in capsys.readouterr().out
     model = mfrank.load(folder)
     assert isinstance(model, SupervisedPageRank)
     assert (model.recent, model.method) == (2, GBP(iterations=3))

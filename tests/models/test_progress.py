@@ -44,6 +44,16 @@ def test_steps_pass_through_and_the_last_epoch_is_shown(
 
 
 @pytest.mark.usefixtures("bar")
+def test_a_long_first_step_is_shown_to_have_begun(capfd: pytest.CaptureFixture[str]) -> None:
+    def first() -> Iterator[Step]:
+        assert "0/5" in capfd.readouterr().err
+        yield from steps(1)
+
+    assert len(list(follow(first(), 5, unit="walk"))) == 1
+    assert "walk" in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("bar")
 def test_nothing_is_run_ahead_of_who_asks() -> None:
     pulled = []
 

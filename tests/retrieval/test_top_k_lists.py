@@ -196,7 +196,7 @@ def test_scores_of_pairs(users: NDArray[Any], items: NDArray[Any], rng: Any) -> 
 
 
 def test_pairs_are_checked(users: NDArray[Any], items: NDArray[Any]) -> None:
-    with pytest.raises(ValueError, match="2 users and 1 items"):
+    with pytest.raises(ValueError, match="2 users and 1 item"):
         score(users, items, [0, 1], [0])
     with pytest.raises(ValueError, match="items must lie in"):
         score(users, items, [0], [30])

@@ -100,7 +100,7 @@ MODELS: list[Model] = [mfrank.ALS, mfrank.Descent]
 @settings(max_examples=20, deadline=None)
 @given(width=st.one_of(st.just(10**9), TOO_LARGE))
 def test_too_many_factors_are_refused_before_any_work(kind: Model, width: Any) -> None:
-    remedy = f"a fit of {width} factors to 110 users and items would need .* lower factors"
+    remedy = f"a fit of {int(width):,} factors to 110 users and items would need .* lower factors"
     with pytest.raises(MemoryError, match=remedy):
         kind(factors=width).fit(DATA)
 
@@ -146,6 +146,23 @@ def test_what_there_is_decides(monkeypatch: pytest.MonkeyPatch, kind: Model) -> 
     with pytest.raises(MemoryError, match="lower factors"):
         model.fit(DATA)
     monkeypatch.setattr(memory, "memory_there_is", lambda: None)
+    model.fit(DATA)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_memory_that_is_not_free_now_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: Model
+) -> None:
+    model = kind(factors=40, iterations=1)
+    (told := tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:     20 kB\n")
+    monkeypatch.setattr(memory, "_MEMORY", told)
+    with pytest.warns(RuntimeWarning, match="GiB are free; lower factors") as caught:
+        model.fit(DATA)
+    assert caught[0].filename == __file__
+    for enough in ("MemAvailable: 20000000 kB\n", "MemTotal: 9 kB\n"):
+        told.write_text(enough)
+        model.fit(DATA)
+    monkeypatch.setattr(memory, "_MEMORY", tmp_path / "nothing")
     model.fit(DATA)
 
 

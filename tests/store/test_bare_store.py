@@ -166,7 +166,7 @@ def test_info_tells_of_a_history_without_times(
 ) -> None:
     FactorStore(*arrays(), history=[{"epoch": 1}]).save(tmp_path / "s")
     assert main(["info", "--model", str(tmp_path / "s")]) == 0
-    assert "1 epochs in 0.00 s" in capsys.readouterr().out
+    assert "1 epoch in 0.00 s" in capsys.readouterr().out
 
 
 # --- what needs counts

@@ -1,4 +1,4 @@
-"""The commands of ``mfrank``: one module per command, with the command's name.
+"""The commands of ``mfrank``: one module per command, with the command's name (and _ for -).
 
 The module's docstring is the help text. To add a command, add a file; commands never import each
 other.
@@ -29,5 +29,8 @@ class Command(Protocol):
 
 def commands() -> dict[str, Command]:
     """All commands by name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return {name: cast(Command, import_module(f"{__name__}.{name}")) for name in names}
+    modules = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return {
+        module.replace("_", "-"): cast(Command, import_module(f"{__name__}.{module}"))
+        for module in modules
+    }

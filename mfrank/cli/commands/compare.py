@@ -11,9 +11,13 @@ import sys
 from collections.abc import Callable
 from inspect import signature
 
+from mfrank.arrays.checks import share
+from mfrank.arrays.counted import counted
 from mfrank.cli.docstrings import parameters
 from mfrank.cli.flags import OBJECTIVES, objective
+from mfrank.cli.folders import check_writable
 from mfrank.cli.inputs import add_table_flags, read_like, read_table
+from mfrank.cli.progress import somebody_watches
 from mfrank.data import splits
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
@@ -99,6 +103,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Compare, print and save."""
+    check_writable(args.json, args.csv)
     models = default_models(
         args.objective or DEFAULT_OBJECTIVES,
         factors=args.factors,
@@ -116,7 +121,7 @@ def run(args: argparse.Namespace) -> None:
         n_threads=args.n_threads,
         repeats=args.repeats,
         metrics=args.metric or DEFAULT_METRICS,
-        show_progress=sys.stderr.isatty(),
+        show_progress=somebody_watches(),
     )
     print(comparison)
     if args.json:
@@ -131,7 +136,9 @@ def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions]:
     if args.test:
         test, unknown = read_like(args, args.test, data.user_ids, data.item_ids)
         if unknown:
-            print(f"mfrank: {unknown:,} test interactions have unknown ids", file=sys.stderr)
+            left_out = counted(unknown, "test interaction")
+            print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
         return data, test
-    split = _SPLITS[args.split](data, args.test_fraction, args.random_state)
+    fraction = share("--test-fraction", args.test_fraction)
+    split = _SPLITS[args.split](data, fraction, args.random_state)
     return split.train, split.test

@@ -6,15 +6,17 @@ Users and items of the data are long-tailed, latent tastes drift, and names are 
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from mfrank.als.objectives import RG2
+from mfrank.arrays.counted import counted
 from mfrank.backends import choose
+from mfrank.cli.invocation import command_line
 from mfrank.cli.listing import listing
+from mfrank.cli.progress import somebody_watches
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
 from mfrank.data.synthetic import synthetic
@@ -68,9 +70,12 @@ def run(args: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     scale = SMALL if choose() is choose("reference") else FULL
     data = synthetic(scale.users, scale.items, scale.interactions, names=True, random_state=seed)
-    users, items = data.entry_users, data.user_items.indices
-    pairs = {"user": data.user_ids.raw(users), "item": data.item_ids.raw(items)}
-    write_table(folder / "interactions.csv", pairs)
+    columns = {
+        "user": data.user_ids.raw(data.entry_users),
+        "item": data.item_ids.raw(data.user_items.indices),
+        "timestamp": np.asarray(data.timestamps),
+    }
+    write_table(folder / "interactions.csv", columns)
     print(f"Made {data}.\n")
 
     split = by_ratio(data, train=0.8, valid=0.0, test=0.2, random_state=seed)
@@ -80,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
         iterations=scale.iterations,
         repeats=scale.repeats,
         random_state=seed,
-        show_progress=sys.stderr.isatty(),
+        show_progress=somebody_watches(),
     )
     comparison.to_csv(folder / "comparison.csv")
     comparison.to_json(folder / "comparison.json")
@@ -93,15 +98,32 @@ def run(args: argparse.Namespace) -> None:
     write_table(folder / "recommendations.csv", listing(model, model.user_ids.labels))
     _show_someone(model, data)
     print(f"\nIn {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
-    print(f"Next: mfrank recommend --model {folder / 'model'} --user {data.user_ids.labels[0]}")
+    print("Next, for example:")
+    for words in _next(folder, model):
+        print(f"  {command_line(*words)}")
+
+
+def _next(folder: Path, model: ALS) -> list[tuple[object, ...]]:
+    """Commands that go on from the demo's files."""
+    data, saved, user = folder / "interactions.csv", folder / "model", model.user_ids.labels[0]
+    item = model.recommend(user, N=1)[0][0]
+    return [
+        ("recommend", "--model", saved, "--user", user),
+        ("explain", saved, user, item),
+        ("similar-items", saved, item),
+        ("fit", data, "--model", folder / "ials", "--objective", "ials", "--hold-out", "0.1"),
+        ("descend", data, "--model", folder / "ranked", "--factors", model.factors),
+        ("pagerank", data, "--model", folder / "walk"),
+    ]
 
 
 def _show_someone(model: ALS, data: Interactions) -> None:
     """Print some items of one user, and the items recommended to them."""
     user = int(np.argsort(data.counts.users, kind="stable")[data.n_users // 2])
-    had = data.item_ids.raw(data.user_items[[user]].indices[:8])
+    items = data.user_items[[user]].indices
+    had = data.item_ids.raw(items[:8])
     best, _ = model.recommend(user, N=8, by_row=True)
-    print(f"{data.user_ids.labels[user]} had {data.counts.users[user]} items, among them")
+    print(f"{data.user_ids.labels[user]} had {counted(len(items), 'item')}, among them")
     print(f"  {', '.join(had)}")
     print("and RG2, fitted to all interactions, recommends")
     print(f"  {', '.join(data.item_ids.raw(best))}")

@@ -8,16 +8,16 @@ the same command then resumes after that epoch.
 from __future__ import annotations
 
 import argparse
-import sys
 
 from mfrank.cli.flags import add_flags, given
+from mfrank.cli.folders import check_takes_model, read_model
 from mfrank.cli.inputs import add_table_flags, read_table
+from mfrank.cli.progress import announce, somebody_watches
 from mfrank.cli.saving import save_what_there_is, told
 from mfrank.cli.specs import spec_reader, summaries
 from mfrank.descent import optimizers, schedules
 from mfrank.descent.langevin import Langevin
 from mfrank.models.descent import Descent
-from mfrank.models.loading import load
 from mfrank.models.option_checks import loss_classes
 
 EXAMPLES = """\
@@ -67,11 +67,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit and save."""
+    check_takes_model(args.model)
     model = Descent(**given(args, Descent))
-    start = None if args.start is None else load(args.start)
+    start = None if args.start is None else read_model(args.start)
     data = read_table(args, args.interactions)
+    announce(model.loss, data)
     try:
-        model.fit(data, start=start, checkpoint=args.checkpoint, show_progress=sys.stderr.isatty())
+        model.fit(data, start=start, checkpoint=args.checkpoint, show_progress=somebody_watches())
     except (KeyboardInterrupt, OSError):  # such as a full disk at the checkpoint
         save_what_there_is(model, args.model)
         raise

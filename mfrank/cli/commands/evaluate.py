@@ -10,10 +10,11 @@ import json
 import sys
 from pathlib import Path
 
+from mfrank.arrays.counted import counted
+from mfrank.cli.folders import check_writable, read_model
 from mfrank.cli.inputs import add_table_flags, read_like
 from mfrank.data.atomic_files import replacing
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
-from mfrank.models.loading import load
 
 EXAMPLES = """\
   mfrank evaluate --model model --test test.csv
@@ -50,7 +51,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Evaluate and print."""
-    model = load(args.model)
+    check_writable(args.json)
+    model = read_model(args.model)
     if model.seen is None and not (args.train or args.include_seen):
         raise ValueError(
             "the model was saved without the interactions of its fit: pass their file with "
@@ -59,10 +61,8 @@ def run(args: argparse.Namespace) -> None:
     ids = model.user_ids, model.item_ids
     test, unknown = read_like(args, args.test, *ids)
     if unknown:
-        print(
-            f"mfrank: {unknown:,} test interactions left out: users or items unknown to the model",
-            file=sys.stderr,
-        )
+        left_out = counted(unknown, "test interaction")
+        print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
     scores = evaluate(
         model,
         test,

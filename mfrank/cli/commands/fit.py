@@ -1,16 +1,19 @@
 """Fit a model to a file of interactions by ALS and save it as a folder.
 
-After Ctrl-C, the last complete epoch is saved.
+After Ctrl-C, the last complete epoch is saved. --track-objective prints the objective of each
+epoch.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 
 from mfrank.arrays.checks import share
+from mfrank.arrays.counted import counted
 from mfrank.cli.flags import add_flags, add_objective_flags, given, objective_of
+from mfrank.cli.folders import check_takes_model
 from mfrank.cli.inputs import add_table_flags, read_table
+from mfrank.cli.progress import announce, print_objective, somebody_watches
 from mfrank.cli.saving import save_what_there_is, told
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
@@ -45,12 +48,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit and save."""
+    check_takes_model(args.model)
     model = ALS(**given(args, ALS) | {"objective": objective_of(args)})
     data = read_table(args, args.interactions)
+    announce(model.objective, data)
     if args.hold_out is not None:
         model.set_params(iterations=_best_epoch(model, data, args.hold_out))
     try:
-        model.fit(data, show_progress=sys.stderr.isatty())
+        if model.track_objective:
+            model.fit(data, callback=print_objective)
+        else:
+            model.fit(data, show_progress=somebody_watches())
     except KeyboardInterrupt:
         save_what_there_is(model, args.model)
         raise
@@ -60,13 +68,14 @@ def run(args: argparse.Namespace) -> None:
 
 def _best_epoch(model: ALS, data: Interactions, hold_out: float) -> int:
     """Number of epochs after which a fit without the held-out fraction ranks it best."""
-    kept = 1 - share("hold-out", hold_out)
+    kept = 1 - share("--hold-out", hold_out)
     split = by_ratio(data, train=kept, valid=1 - kept, test=0.0, random_state=model.random_state)
     stopping = EarlyStopping(split.valid)
-    model.fit(split.train, stopping=stopping, show_progress=sys.stderr.isatty())
+    model.fit(split.train, stopping=stopping, show_progress=somebody_watches())
     values = [float(epoch["valid"] or 0) for epoch in model.store.history]
     best = values.index(max(values)) + 1
-    print(f"held-out interactions are ranked best after {best} epochs: {_listed(stopping, values)}")
+    epochs = counted(best, "epoch")
+    print(f"held-out interactions are ranked best after {epochs}: {_listed(stopping, values)}")
     return best
 
 

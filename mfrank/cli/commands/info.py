@@ -14,7 +14,9 @@ from typing import Any
 
 from mfrank import backends
 from mfrank._version import __version__
+from mfrank.arrays.counted import counted
 from mfrank.arrays.threads import usable_cores
+from mfrank.cli.folders import check_holds_model
 from mfrank.store.factors import FactorStore
 from mfrank.store.history import seconds_of
 
@@ -55,7 +57,7 @@ def _installation() -> Iterator[tuple[str, str]]:
             yield package, version(package)
         except PackageNotFoundError:
             yield package, f"not installed: pip install mfrank[{extra}]"
-    yield "threads", f"{usable_cores()} cores may be used"
+    yield "threads", f"{counted(usable_cores(), 'core')} may be used"
     for name in backends.names():
         yield f"on {name}", _backend(name)
 
@@ -70,6 +72,7 @@ def _backend(name: str) -> str:
 
 
 def _model(folder: str) -> Iterator[tuple[str, str]]:
+    check_holds_model(folder)
     store = FactorStore.load(folder)
     yield "model", repr(store)
     yield "options", _listed(store.fitter["options"])
@@ -78,7 +81,10 @@ def _model(folder: str) -> Iterator[tuple[str, str]]:
     if store.counts is not None:
         yield "interactions", f"{int(store.counts.users.sum()):,}"
     if store.history:
-        yield "history", f"{len(store.history)} epochs in {seconds_of(store.history):.2f} s"
+        yield (
+            "history",
+            f"{counted(len(store.history), 'epoch')} in {seconds_of(store.history):.2f} s",
+        )
     yield "made with", ", ".join(f"{k} {v}" for k, v in store.versions.items())
 
 

@@ -7,10 +7,12 @@ weights of the complete steps are saved.
 from __future__ import annotations
 
 import argparse
-import sys
 
+from mfrank.arrays.counted import counted
 from mfrank.cli.flags import add_flags, given
+from mfrank.cli.folders import check_takes_model
 from mfrank.cli.inputs import add_table_flags, read_table
+from mfrank.cli.progress import announce, somebody_watches
 from mfrank.cli.saving import save_what_there_is
 from mfrank.cli.specs import spec_reader, summaries
 from mfrank.models.page_rank.estimator import SupervisedPageRank
@@ -52,14 +54,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Fit and save."""
+    check_takes_model(args.model)
     model = SupervisedPageRank(**given(args, SupervisedPageRank))
     data = read_table(args, args.interactions)
+    announce("a walk", data)
     try:
-        model.fit(data, show_progress=sys.stderr.isatty())
+        model.fit(data, show_progress=somebody_watches())
     except KeyboardInterrupt:
         save_what_there_is(model, args.model)
         raise
     model.save(args.model)
     losses = [record["objective"] for record in model.store.history]
-    learned = f"{len(losses)} steps to a loss of {losses[-1]:g}" if losses else "untuned"
+    learned = f"{counted(len(losses), 'step')} to a loss of {losses[-1]:g}" if losses else "untuned"
     print(f"fitted a walk to {data}\n{learned}; saved to {args.model}")

@@ -6,24 +6,20 @@ Items that a user had in the training data are not recommended again.
 from __future__ import annotations
 
 import argparse
-import csv
-import sys
 from typing import Any
 
 from numpy.typing import NDArray
 
-from mfrank.cli.inputs import ids_in
-from mfrank.cli.listing import listing
-from mfrank.data.fields import spelled_like
-from mfrank.data.labels import objects
-from mfrank.data.table_files import write_table
-from mfrank.models.loading import load
+from mfrank.cli.folders import read_model
+from mfrank.cli.inputs import as_ids, ids_in, known_only
+from mfrank.cli.listing import add_list_flags, check_output, listing, write
+from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.retrieval.recommender import Recommender
 
 EXAMPLES = """\
   mfrank recommend --model model --output recommendations.parquet
   mfrank recommend --model model --user alice --user bob --n 5
-  mfrank recommend --model model --users users.txt --output recommendations.csv
+  mfrank recommend --model model --users users.txt --skip-unknown --output recommendations.csv
 """
 
 
@@ -38,12 +34,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help='text file of user ids, one per line, or "all" (default: all)',
     )
     who.add_argument("--user", action="append", metavar="ID", help="a user id; may be repeated")
-    parser.add_argument("--n", type=int, default=10, help="items per user (default: 10)")
     parser.add_argument(
-        "--output",
-        metavar="FILE",
-        help=".csv, .tsv or .txt (also with .gz), or .parquet (default: CSV on stdout)",
+        "--skip-unknown",
+        action="store_true",
+        help="leave out users that the model does not know (default: they are an error)",
     )
+    add_list_flags(parser, "items per user")
     parser.add_argument(
         "--include-seen",
         action="store_true",
@@ -56,7 +52,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Recommend and write."""
-    model = load(args.model)
+    check_output(args.output)
+    model = read_model(args.model)
     table = listing(
         model,
         _users(args, model),
@@ -64,17 +61,17 @@ def run(args: argparse.Namespace) -> None:
         filter_already_liked_items=not args.include_seen,
         n_threads=args.n_threads,
     )
-    if args.output is None:
-        lines = csv.writer(sys.stdout, lineterminator="\n")
-        lines.writerow(table)
-        lines.writerows(zip(*table.values(), strict=True))
-        return
-    write_table(args.output, table)
-    print(f"{len(table['user']):,} rows written to {args.output}", file=sys.stderr)
+    write(table, args.output)
 
 
 def _users(args: argparse.Namespace, model: Recommender) -> NDArray[Any]:
     if args.user is None and args.users == "all":
         return model.user_ids.labels
-    ids = args.user if args.user is not None else ids_in(args.users)
-    return spelled_like(objects(ids), model.user_ids)
+    users = as_ids(args.user if args.user is not None else ids_in(args.users), model.user_ids)
+    if args.skip_unknown:
+        return known_only(users, model.user_ids, "user")
+    try:
+        model.user_ids.rows(users)
+    except UnknownIdError as error:
+        raise ValueError(f"user: {error}; leave them out with --skip-unknown") from None
+    return users

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from mfrank.arrays.checks import check_count
+from mfrank.arrays.counted import counted
 from mfrank.arrays.random import Seed
 from mfrank.arrays.threads import check_threads
 from mfrank.data.alignment import aligned
@@ -155,9 +156,11 @@ def _notes(
     rows: Sequence[Row], baseline: Row | None, settings: Mapping[str, Any]
 ) -> tuple[str, ...]:
     notes = [
-        f"{settings['users']:,} users x {settings['items']:,} items, "
-        f"{settings['train_entries']:,} training and {settings['test_entries']:,} test entries; "
-        f"{settings['threads']} threads, medians over alternating runs: {settings['repeats']}"
+        f"{counted(settings['users'], 'user')} x {counted(settings['items'], 'item')}, "
+        f"{settings['train_entries']:,} training and "
+        f"{counted(settings['test_entries'], 'test entry')}; "
+        f"{counted(settings['threads'], 'thread')}, "
+        f"medians over alternating runs: {settings['repeats']}"
     ]
     if any(row.peak_memory is not None for row in rows):
         notes.append("peak: memory that a fit adds to a fresh process")

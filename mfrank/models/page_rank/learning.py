@@ -27,7 +27,9 @@ class Learned:
     def take_up(self, steps: Iterator[Tuned], callback: Callback | None, total: int | None) -> None:
         """Run the steps; with ``total``, their maximum number, show a progress bar."""
         counted = map(_Counted.of, steps)
-        for tuned in (one.tuned for one in (follow(counted, total) if total else counted)):
+        for tuned in (
+            one.tuned for one in (follow(counted, total, unit="step") if total else counted)
+        ):
             self.history.append(tuned.record())
             if tuned.is_best:
                 self.weights = tuned.weights

@@ -102,8 +102,8 @@ def in_rows_of(store: FactorStore, data: Any, argument: str) -> sp.csr_array:
     placed = _placed(read, store)
     if placed.nnz < read.nnz:
         raise ValueError(
-            f"{argument} must be the data the model was fitted on: {read.nnz - placed.nnz} of its "
-            f"{read.nnz} entries have users or items unknown to the model"
+            f"{argument} must be the data the model was fitted on: {read.nnz - placed.nnz:,} of "
+            f"its {read.nnz:,} entries have users or items unknown to the model"
         )
     return placed
 

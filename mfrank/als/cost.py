@@ -1,0 +1,49 @@
+"""About how long an epoch of ALS takes, from the numbers of rows, entries and factors.
+
+Meant for a warning before a fit that would take hours: right within a factor of a few.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.threads import usable_cores
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.counts import Counts
+
+__all__ = ["epoch_seconds", "shared_seconds"]
+
+_EIGENVECTORS = 5e-10
+"""Seconds for K^3 = 1: eigenvectors of a K x K matrix, and their product with those before."""
+_MULTIPLY_ADDS = 1e10
+"""Multiply-adds that a thread does in a second."""
+_READING = 1000.0
+"""What it takes to read an entry and its factors from memory, in multiply-adds."""
+_CG_SLOWNESS = 4.0
+"""A multiply-add of conjugate gradients against one of an exact solution (row_solver.h)."""
+
+
+def epoch_seconds(counts: Counts, width: int, options: SolveOptions) -> float:
+    """Seconds of an epoch with ``width`` factors on this machine's processor."""
+    threads = options.n_threads or usable_cores()
+    each_row = 4 * (len(counts.users) + len(counts.items)) * width**2  # Gram matrix, rotations
+    own = sum(_of_rows(side, width, options) for side in (counts.users, counts.items))
+    return shared_seconds(width) + (each_row + own) / (threads * _MULTIPLY_ADDS)
+
+
+def shared_seconds(width: int) -> float:
+    """The part of an epoch that depends on the number of factors only, and on no thread."""
+    return 2 * _EIGENVECTORS * float(width) ** 3
+
+
+def _of_rows(counts: NDArray[np.int64], width: int, options: SolveOptions) -> float:
+    """Multiply-adds to solve rows with these numbers of entries, by the method that each takes."""
+    n, k = counts.astype(np.float64), float(width)
+    reading = _READING * float(n.sum())
+    exact = np.minimum(n**2 * (k / 2 + n / 6), k**2 * (n / 2 + k / 6))
+    if options.solver == "cholesky" or options.cg_tolerance is not None:
+        return reading + float(exact.sum())
+    iterated = _CG_SLOWNESS * 2 * n * k * options.cg_steps
+    chosen = iterated if options.solver == "cg" else np.minimum(exact, iterated)
+    return reading + float(chosen.sum())

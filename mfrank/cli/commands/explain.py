@@ -1,0 +1,94 @@
+"""Write why a user's score of an item is high: user, item, rank, because, contribution.
+
+For a model of mfrank fit, these are the user's own items and what each adds to the score. For a
+random walk (mfrank pagerank), they are paths that lead from the user's items to the item, and their
+probabilities.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mfrank.cli.folders import read_model
+from mfrank.cli.inputs import add_table_flags, as_ids, read_like
+from mfrank.cli.listing import Table, add_list_flags, check_output, write
+from mfrank.data.labels import objects
+from mfrank.models.als import ALS
+from mfrank.models.page_rank.estimator import SupervisedPageRank
+from mfrank.retrieval.recommender import Recommender
+
+EXAMPLES = """\
+  mfrank explain model alice item-9
+  mfrank explain model alice item-9 --train ratings.csv --n 3
+"""
+
+Reasons = Sequence[tuple[Any, float]]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``mfrank explain``."""
+    parser.add_argument("model", metavar="MODEL", help="folder of a saved model")
+    parser.add_argument("userid", metavar="USER", help="a user id")
+    parser.add_argument("itemid", metavar="ITEM", help="an item id")
+    parser.add_argument(
+        "--train",
+        metavar="FILE",
+        help="interactions of the user; wrmf needs their values, which no model has (default: "
+        "those of the fit)",
+    )
+    add_list_flags(parser, "most reasons to write")
+    add_table_flags(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Explain and write."""
+    check_output(args.output)
+    model = read_model(args.model)
+    user, item = as_ids([args.userid], model.user_ids)[0], as_ids([args.itemid], model.item_ids)[0]
+    if isinstance(model, ALS):
+        given = _items_of(user, args, model) if args.train else None
+        score, reasons, baseline = model.explain(user, given, item, args.n)
+        others = score - baseline - _sum(reasons)
+        rest = f"{others:.6g} of the user's other items + {baseline:.6g} of the baseline"
+    elif isinstance(model, SupervisedPageRank) and not args.train:
+        score, paths = model.explain(user, item, None, args.n)
+        reasons = [(" > ".join(map(str, path.items)), path.mass) for path in paths]
+        rest = f"{score - _sum(reasons):.6g} of other paths"
+    else:
+        raise ValueError(
+            f"{args.model} is of {model.store.fitter['name']}; explain needs a model of mfrank "
+            "fit, whose scores are sums over a user's items, or of mfrank pagerank (without "
+            "--train)"
+        )
+    told = f"score {score:.6g} = {_sum(reasons):.6g} of these rows + {rest}"
+    print(f"mfrank: {told}", file=sys.stderr)
+    write(_table(user, item, reasons), args.output)
+
+
+def _sum(reasons: Reasons) -> float:
+    return sum(contribution for _, contribution in reasons)
+
+
+def _items_of(user: Any, args: argparse.Namespace, model: Recommender) -> sp.csr_array:
+    """The user's row of the file's interactions."""
+    data, _ = read_like(args, args.train, model.user_ids, model.item_ids)
+    row: sp.csr_array = data.user_items[model.user_ids.rows([user])]
+    if not row.nnz:
+        raise ValueError(f"{args.train} has no interaction of {user!r} with a known item")
+    return row
+
+
+def _table(user: Any, item: Any, reasons: Reasons) -> Table:
+    return {
+        "user": objects([user] * len(reasons)),
+        "item": objects([item] * len(reasons)),
+        "rank": np.arange(1, len(reasons) + 1),
+        "because": objects([reason for reason, _ in reasons]),
+        "contribution": np.array([amount for _, amount in reasons], dtype=np.float64),
+    }

@@ -1,0 +1,36 @@
+"""Write the items nearest to given ones as a table: item, rank, similar, score.
+
+The score is the cosine of the items' factors; for a random walk (mfrank pagerank), the probability
+of the item in a walk that restarts at the given one.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from mfrank.cli.folders import read_model
+from mfrank.cli.inputs import as_ids
+from mfrank.cli.listing import add_list_flags, check_output, similar_items, write
+
+EXAMPLES = """\
+  mfrank similar-items model item-9
+  mfrank similar-items model item-9 item-17 --n 5 --output similar.csv
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``mfrank similar-items``."""
+    parser.add_argument("model", metavar="MODEL", help="folder of a saved model")
+    parser.add_argument("items", nargs="+", metavar="ITEM", help="an item id")
+    add_list_flags(parser, "similar items of each")
+    parser.add_argument(
+        "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Find and write."""
+    check_output(args.output)
+    model = read_model(args.model)
+    items = as_ids(args.items, model.item_ids)
+    write(similar_items(model, items, args.n, n_threads=args.n_threads), args.output)

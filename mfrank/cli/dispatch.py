@@ -1,0 +1,146 @@
+"""Runs a command: parses its line, prints the library's messages and errors on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from mfrank._version import __version__
+from mfrank.cli.commands import commands
+from mfrank.cli.ctrl_c import is_ctrl_c
+from mfrank.cli.wording import Wording
+
+__all__ = ["run"]
+
+Say = Callable[[str], str]
+"""Puts a message of the library into the words of the command line."""
+
+_ABOUT = "Matrix factorization for implicit feedback: fit, recommend, evaluate, compare."
+
+_EXAMPLES = """examples:
+  mfrank demo
+  mfrank fit ratings.csv --model model --objective rg2
+  mfrank recommend --model model --output recommendations.csv
+"""
+_WRONG_INPUT = (ValueError, TypeError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
+_EXPLAINED = (OSError, MemoryError, FloatingPointError, ModuleNotFoundError)
+"""Failures whose messages need no traceback."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command of these arguments, report its error if it fails, return the exit code.
+
+    Ctrl-C and a closed pipe are left to the caller.
+    """
+    debug = "--debug" in arguments
+    try:
+        args = _parser().parse_args(arguments)
+    except SystemExit as done:  # --help and --version
+        return int(done.code or 0)
+    except ValueError as error:
+        return _report(error, str, debug=debug)
+    say = Wording(args.parser)
+    with _messages_on_stderr(say):
+        try:
+            args.run(args)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            if is_ctrl_c(error):
+                raise
+            return _report(error, say, debug=debug)
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises its errors, so that they are handled like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="mfrank",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"mfrank {__version__}")
+    _add_debug(parser)
+    named = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, command in commands().items():
+        about = (command.__doc__ or "").strip()
+        own = named.add_parser(
+            name,
+            help=about.partition("\n")[0],
+            description=about,
+            epilog=f"examples:\n{command.EXAMPLES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.add_options(own)
+        _add_debug(own)
+        own.set_defaults(run=command.run, parser=own)
+    return parser
+
+
+def _add_debug(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks of errors"
+    )
+
+
+def _report(error: Exception, say: Say, *, debug: bool) -> int:
+    """Print the error in one line and return the exit code."""
+    if debug:
+        traceback.print_exception(error)
+    wrong_input = isinstance(error, _WRONG_INPUT)
+    message = say(_message(error))
+    if not wrong_input and not isinstance(error, _EXPLAINED):
+        message = f"{type(error).__name__}: {message} (--debug shows where)"
+    _print("error: " + message)
+    return 2 if wrong_input else 1
+
+
+def _message(error: Exception) -> str:
+    """Its message; that of the system without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error) or type(error).__name__
+
+
+def _print(message: str) -> None:
+    print(f"mfrank: {' '.join(message.split())}", file=sys.stderr)
+
+
+@contextmanager
+def _messages_on_stderr(say: Say) -> Iterator[None]:
+    """Print the library's log messages and warnings on stderr, one line each."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            _print(say(record.getMessage()))
+
+    def show(message: Warning | str, *_where: Any, **_more: Any) -> None:
+        _print(say(str(message)))
+
+    logger, handler = logging.getLogger("mfrank"), Handler()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = show
+            yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

@@ -1,0 +1,89 @@
+"""Says in a command's own flags what the library's messages say in Python.
+
+The library names its arguments: ``lower factors``, ``set_params(factors=64)``, ``batches="users"``.
+A command's flags have the arguments' names, so that such a message can be rewritten word by word:
+``lower --factors``, ``--factors 64``, ``--batches users``. What is no argument of the command, such
+as a method that Python would call, stands in a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+__all__ = ["Wording"]
+
+_PHRASES = {
+    "Interactions.at_least(0)": "--at-least 0",
+    "pass them to Interactions.from_arrays": "name their column with --timestamp",
+    "pass labels, or method=None": "use --untuned",
+    ", or load the factors alone with mfrank.FactorStore.load": "",
+    "by_time needs": "--split time needs",
+    "leave_last needs": "--split leave-last needs",
+    "use by_ratio": "use --split ratio",
+    "use leave_k_out": "use --split leave-out",
+    "data must have timestamps": "the file must have timestamps",
+    "user_items is needed": "--train is needed",
+    "user_items has": "the file has",
+    "userid:": "user:",
+    "itemid:": "item:",
+    "N must": "n must",
+    " @ ": "@",
+}
+"""What the library says, and what to say instead."""
+
+_CALL = re.compile(r"set_params\((.*?)\)")
+_GIVEN = re.compile(r"""(?<![\w/.-])(\w+)=('[^']*'|"[^"]*"|[^\s,;:()]*)""")
+_COMPOUND = re.compile(r"(?<![\w/.'-])[a-z]+(?:_[a-z]+)+(?![\w/.'=-])")
+_SUBJECT = re.compile(r"(?:^|(?<=: ))(\w+)(?= (?:must|has|have|holds|is|contains)\b)")
+_ADVICE = re.compile(r"\b(lower|raise|set|without|leave) (\w+)((?: and \w+)?)(?![\w=])")
+
+
+@dataclass(frozen=True)
+class Wording:
+    """The words of one command, known from its parser."""
+
+    parser: argparse.ArgumentParser
+
+    def __call__(self, message: str) -> str:
+        """The message on one line, in the flags of the command."""
+        text = " ".join(message.split())
+        for theirs, ours in _PHRASES.items():
+            text = text.replace(theirs, ours)
+        text = _CALL.sub(r"\1", text)
+        text = _GIVEN.sub(self._given, text)
+        text = _COMPOUND.sub(lambda found: self._flag(found[0]), text)
+        text = _SUBJECT.sub(lambda found: self._flag(found[0]), text)
+        return _ADVICE.sub(lambda found: f"{found[1]} {self._flags(found[2] + found[3])}", text)
+
+    def _flags(self, names: str) -> str:
+        return " and ".join(map(self._flag, names.split(" and ")))
+
+    def _flag(self, name: str) -> str:
+        """The flag of an argument; any other word as it is."""
+        return self._actions[name].option_strings[0] if name in self._actions else name
+
+    def _given(self, found: re.Match[str]) -> str:
+        """``name=value`` as it is given on the command line."""
+        name, value = found.groups()
+        if value == "False" and f"no_{name}" in self._actions:
+            return self._flag(f"no_{name}")
+        if name not in self._actions:
+            return found[0]
+        action = self._actions[name]
+        if value == "None":
+            return f"no {self._flag(name)}"
+        if isinstance(action, argparse.BooleanOptionalAction):
+            return action.option_strings[value == "False"]
+        bare = value.strip("'\"")
+        return f"{self._flag(name)} {shlex.quote(bare) if bare else action.metavar}"
+
+    @cached_property
+    def _actions(self) -> Mapping[str, argparse.Action]:
+        """The command's flags by the names of their arguments."""
+        flags = [action for action in self.parser._actions if action.option_strings]
+        return {action.dest: action for action in reversed(flags)}  # the first of several

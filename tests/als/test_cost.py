@@ -1,0 +1,58 @@
+"""The estimate of an epoch's seconds grows with what costs time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mfrank.als.cost import epoch_seconds, shared_seconds
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.counts import Counts
+
+ONE = SolveOptions(n_threads=1)
+
+
+def counts(n_users: int, n_items: int, each: int) -> Counts:
+    of_item = np.full(n_items, max(n_users * each // n_items, 1))
+    return Counts(np.full(n_users, each), of_item)
+
+
+@given(
+    n_users=st.integers(1, 500),
+    n_items=st.integers(1, 500),
+    each=st.integers(0, 50),
+    width=st.integers(1, 2_000),
+    solver=st.sampled_from(["auto", "cholesky", "cg"]),
+)
+def test_more_of_anything_takes_longer(
+    n_users: int, n_items: int, each: int, width: int, solver: str
+) -> None:
+    options = replace(ONE, solver=solver)
+    seconds = epoch_seconds(counts(n_users, n_items, each), width, options)
+    assert shared_seconds(width) < seconds
+    for more in (
+        (counts(2 * n_users, 2 * n_items, each), width),
+        (counts(n_users, n_items, each + n_items), width),
+        (counts(n_users, n_items, each), width + 1),
+    ):
+        assert epoch_seconds(*more, options) > seconds
+    few = epoch_seconds(counts(n_users, n_items, each), width, replace(options, n_threads=8))
+    assert few < seconds
+
+
+@given(each=st.integers(1, 3_000), width=st.integers(1, 500))
+def test_the_default_solver_is_never_slower(each: int, width: int) -> None:
+    rows = counts(50, 50, each)
+    by = {name: replace(ONE, solver=name) for name in ("auto", "cholesky", "cg")}
+    seconds = {name: epoch_seconds(rows, width, options) for name, options in by.items()}
+    assert seconds["auto"] <= min(seconds["cholesky"], seconds["cg"])
+
+
+def test_wide_fits_to_few_rows_take_the_cube_of_their_width() -> None:
+    rows = counts(200, 80, 10)
+    ratio = epoch_seconds(rows, 8_000, ONE) / epoch_seconds(rows, 4_000, ONE)
+    assert ratio == pytest.approx(8, rel=0.1)

@@ -1,0 +1,155 @@
+"""``similar-items``, ``explain`` and ``--skip-unknown`` write what Python answers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mfrank
+from mfrank.cli.main import main
+from mfrank.data.table_files import write_table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of interactions and models of it: als, wrmf, walk, ranked."""
+    folder = tmp_path_factory.mktemp("lists")
+    data = mfrank.synthetic(60, 40, 900, names=True, random_state=2)
+    columns = {
+        "user": data.user_ids.raw(data.entry_users),
+        "item": data.item_ids.raw(data.user_items.indices),
+        "count": 1 + np.arange(data.nnz) % 3,
+        "timestamp": data.timestamps,
+    }
+    write_table(folder / "train.csv", columns)
+    few = ["--random-state", "0", "--n-threads", "1"]
+    fit = [str(folder / "train.csv"), *few, "--model"]
+    small = ["--factors", "4", "--iterations", "2"]
+    assert main(["fit", *fit, str(folder / "als"), *small]) == 0
+    assert main(["fit", *fit, str(folder / "wrmf"), *small, "--objective", "wrmf"]) == 0
+    assert main(["descend", *fit, str(folder / "ranked"), *small, "--negatives", "5"]) == 0
+    assert main(["pagerank", *fit, str(folder / "walk"), "--untuned"]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+    """Run a command that must succeed; return its rows and what it told on stderr."""
+
+    def run(*line: object) -> tuple[list[dict[str, str]], str]:
+        capsys.readouterr()
+        assert main([str(word) for word in line]) == 0
+        shown = capsys.readouterr()
+        return list(csv.DictReader(io.StringIO(shown.out))), shown.err
+
+    return run
+
+
+def refused(capsys: pytest.CaptureFixture[str], *line: object) -> str:
+    capsys.readouterr()
+    assert main([str(word) for word in line]) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["als", "ranked", "walk"])
+def test_similar_items_are_pythons_without_the_item_itself(folder, run, name):  # type: ignore[no-untyped-def]
+    model = mfrank.load(folder / name)
+    asked = model.item_ids.labels[[3, 7]].tolist()
+    rows, _ = run("similar-items", folder / name, *asked, "--n", "5")
+    assert list(rows[0]) == ["item", "rank", "similar", "score"]
+    for item in asked:
+        ids, scores = model.similar_items(item, N=6)
+        mine = [row for row in rows if row["item"] == item]
+        expected = [
+            (other, score) for other, score in zip(ids, scores, strict=True) if other != item
+        ]
+        assert [row["similar"] for row in mine] == [other for other, _ in expected[:5]]
+        assert [float(row["score"]) for row in mine] == pytest.approx([s for _, s in expected[:5]])
+        assert [row["rank"] for row in mine] == list("12345")
+
+
+def test_lists_are_written_to_files_too(folder, run, tmp_path):  # type: ignore[no-untyped-def]
+    item = mfrank.load(folder / "als").item_ids.labels[0]
+    told = run("similar-items", folder / "als", item, "--n", "3", "--output", tmp_path / "s.tsv")[1]
+    assert "3 rows written to" in told
+    assert len((tmp_path / "s.tsv").read_text().splitlines()) == 4
+
+
+def test_an_explanation_has_the_items_that_python_names(folder, run):  # type: ignore[no-untyped-def]
+    model = mfrank.ALS.load(folder / "als")
+    user, item = model.user_ids.labels[5], model.item_ids.labels[9]
+    rows, told = run("explain", folder / "als", user, item, "--n", "4")
+    expected = model.explain(user, None, item, N=4)
+    assert [(row["user"], row["item"], row["rank"]) for row in rows] == [
+        (user, item, rank) for rank in "1234"
+    ]
+    assert [row["because"] for row in rows] == [name for name, _ in expected.contributions]
+    parts = [float(row["contribution"]) for row in rows]
+    assert parts == [amount for _, amount in expected.contributions]
+    assert f"score {expected.score:.6g} = {sum(parts):.6g} of these rows" in told
+
+
+def test_values_that_no_model_has_come_from_the_file(folder, run, capsys):  # type: ignore[no-untyped-def]
+    model = mfrank.ALS.load(folder / "wrmf")
+    user, item = model.user_ids.labels[5], model.item_ids.labels[9]
+    line = ["explain", folder / "wrmf", user, item]
+    assert "--train is needed" in refused(capsys, *line)
+    rows, _ = run(*line, "--train", folder / "train.csv")
+    data = mfrank.Interactions.from_file(folder / "train.csv")
+    expected = model.explain(user, data, item)
+    assert [row["because"] for row in rows] == [name for name, _ in expected.contributions]
+    (folder / "other.csv").write_text(f"user,item,count\n{model.user_ids.labels[0]},{item},1\n")
+    assert "has no interaction of" in refused(capsys, *line, "--train", folder / "other.csv")
+
+
+def test_a_walk_is_explained_by_its_paths(folder, run):  # type: ignore[no-untyped-def]
+    model = mfrank.SupervisedPageRank.load(folder / "walk")
+    user = model.user_ids.labels[5]
+    item = model.recommend(user, N=1)[0][0]
+    rows, _ = run("explain", folder / "walk", user, item, "--n", "2")
+    expected = model.explain(user, item, N=2)
+    assert [row["because"].split(" > ") for row in rows] == [
+        list(path.items) for path in expected.paths
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("similar-items als nothing", "item: unknown ids: 'nothing'"),
+        ("similar-items nowhere x", "there is no model nowhere"),
+        ("similar-items als drama-0001 --n 0", "--n must be at least 1"),
+        ("explain als nobody drama-0001", "user: unknown ids: 'nobody'"),
+        ("explain als user-00001 nothing", "item: unknown ids: 'nothing'"),
+        ("explain ranked user-00001 drama-0001", "ranked is of Descent; explain needs a model of"),
+        ("explain walk user-00001 drama-0001 --train train.csv", "pagerank (without --train)"),
+        ("recommend --model als --user nobody", "leave them out with --skip-unknown"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_line(folder, monkeypatch, capsys, line, message):  # type: ignore[no-untyped-def]
+    monkeypatch.chdir(folder)
+    assert message in refused(capsys, *line.split())
+
+
+def test_unknown_users_are_skipped_and_counted(folder, run, tmp_path):  # type: ignore[no-untyped-def]
+    (tmp_path / "users.txt").write_text("zoe\nuser-00003\nyan\nuser-00001\n")
+    line = ["recommend", "--model", folder / "als", "--n", "2", "--skip-unknown"]
+    rows, told = run(*line, "--users", tmp_path / "users.txt")
+    assert [row["user"] for row in rows] == ["user-00003"] * 2 + ["user-00001"] * 2
+    assert told == "mfrank: 2 unknown users left out\n"
+    assert run(*line, "--user", "zoe") == ([], "mfrank: 1 unknown user left out\n")
+    assert run(*line, "--user", "user-00001") == (rows[2:], "")
+
+
+def test_unknown_users_among_whole_numbers_are_skipped(run, tmp_path):  # type: ignore[no-untyped-def]
+    (tmp_path / "plays.csv").write_text("user,item\n10,7\n10,8\n20,8\n30,9\n")
+    model = tmp_path / "m"
+    run("fit", tmp_path / "plays.csv", "--model", model, "--factors", "2", "--iterations", "1")
+    asked = ["--user", "20", "--user", "bob", "--user", "99", "--skip-unknown"]
+    rows, told = run("recommend", "--model", model, *asked)
+    assert {row["user"] for row in rows} == {"20"}
+    assert "2 unknown users" in told
