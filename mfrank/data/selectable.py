@@ -75,8 +75,8 @@ class Selectable(Observed):
                 "k_core keeps none of %s of %s and %s: each user would need %d and each item %d, "
                 "and they have up to %d and %d; lower k, user_k= or item_k=",
                 counted(self.nnz, "entry"),
-                counted(np.count_nonzero(has[0]), "user"),
-                counted(np.count_nonzero(has[1]), "item"),
+                counted(int(np.count_nonzero(has[0])), "user"),
+                counted(int(np.count_nonzero(has[1])), "item"),
                 *(*least, *map(np.max, has)),
             )
         user_items = cells.narrow(cells.select(self.user_items, kept), rows, columns)

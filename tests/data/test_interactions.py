@@ -148,7 +148,7 @@ def test_an_empty_k_core_is_logged(caplog):
     assert (core.n_users, core.n_items, core.nnz) == (0, 0, 0)
     (said,) = (record.getMessage() for record in caplog.records)
     assert said == (
-        "k_core keeps none of the 2 entries of 2 users and 2 items: each user would need 2 and "
+        "k_core keeps none of 2 entries of 2 users and 2 items: each user would need 2 and "
         "each item 2, and they have up to 1 and 1; lower k, user_k= or item_k="
     )
     assert repr(core) == "Interactions(0 users x 0 items, 0 entries)"

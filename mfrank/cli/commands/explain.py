@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> None:
     user, item = as_ids([args.userid], model.user_ids)[0], as_ids([args.itemid], model.item_ids)[0]
     if isinstance(model, ALS):
         given = _items_of(user, args, model) if args.train else None
-        score, reasons, baseline = model.explain(user, given, item, args.n)
+        explained = model.explain(user, given, item, args.n)
+        score, reasons, baseline = explained.score, explained.contributions, explained.baseline
         others = score - baseline - _sum(reasons)
         rest = f"{others:.6g} of the user's other items + {baseline:.6g} of the baseline"
     elif isinstance(model, SupervisedPageRank) and not args.train:
