@@ -1,0 +1,150 @@
+"""Calls every public name with hostile arguments, in processes of their own.
+
+``python tests/robustness/fuzz.py --calls 2000 --seed 0`` makes the calls 0, 1, ... of a seed. A call
+must return, or raise one of :data:`REFUSALS`. It must not end the process (a signal), hang, or raise
+anything else. A call that does is printed with the arguments of ``--first`` that make it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS.parent), str(TESTS / "support")]
+
+import numpy as np  # noqa: E402
+import public_calls  # noqa: E402
+from hostile import UsersOwnError  # noqa: E402
+
+REFUSALS = (TypeError, ValueError, MemoryError, OSError, ImportError, UsersOwnError)
+"""What a call may raise: errors of arguments, of files, of memory, and the caller's own."""
+
+MOST_MEMORY = 6 * 2**30
+SECONDS = 60
+"""A call that takes longer hangs."""
+
+
+# --- in the child
+
+
+def make_calls(seed: int, first: int, n_calls: int) -> None:
+    """Make some calls; print the number of each before, and what it raised that it must not."""
+    _limit_memory()
+    warnings.simplefilter("ignore")
+    logging.disable()
+    entries = list(public_calls.entries())
+    weights = np.array([entry.weight for entry in entries])
+    for number in range(first, first + n_calls):
+        print(f"call {number}", flush=True)
+        rng = np.random.default_rng([seed, number])
+        entry = entries[rng.choice(len(entries), p=weights / weights.sum())]
+        faulthandler.dump_traceback_later(SECONDS, exit=True)
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            _make(entry, rng)
+            os.chdir("/")
+    faulthandler.cancel_dump_traceback_later()
+    print("all", flush=True)
+
+
+def _make(entry: public_calls.Entry, rng: np.random.Generator) -> None:
+    public_calls.told.clear()
+    public_calls.told.append(entry.name)
+    try:
+        public_calls.called(entry.function(rng), rng, rng.choice([0.0, 0.15, 0.3, 0.6]), entry.name)
+    except REFUSALS as error:
+        if "VERBOSE" in os.environ:
+            print(f"{' <- '.join(reversed(public_calls.told))}\n  {type(error).__name__}: {error}")
+    except BaseException as error:
+        lines = "".join(traceback.format_exception(error, limit=-4))
+        print(f"failed: {' <- '.join(reversed(public_calls.told))}\n{lines}", flush=True)
+
+
+def _limit_memory() -> None:
+    """Make large arrays fail; not under AddressSanitizer, which reserves terabytes."""
+    if "libasan" in os.environ.get("LD_PRELOAD", "") or "libtsan" in os.environ.get(
+        "LD_PRELOAD", ""
+    ):
+        return
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
+# --- in the parent
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A call that crashed, hung or raised what it must not."""
+
+    seed: int
+    number: int
+    what: str
+
+    def __str__(self) -> str:
+        again = (
+            f"python tests/robustness/fuzz.py --seed {self.seed} --first {self.number} --calls 1"
+        )
+        return f"{again}\n{self.what}"
+
+
+def failures(seed: int, first: int, n_calls: int, at_once: int = 500) -> Iterator[Failure]:
+    """Every failure of the calls, made by one child after another."""
+    end = first + n_calls
+    while first < end:
+        child = subprocess.run(
+            [sys.executable, __file__, "--child", f"--seed={seed}", f"--first={first}"]
+            + [f"--calls={min(at_once, end - first)}"],
+            env=os.environ | {"PYTHONHASHSEED": "0"},
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
+        number, failed = first, False
+        for part in ("\n" + child.stdout).split("\ncall ")[1:]:
+            line, _, said = part.partition("\n")
+            number = int(line)
+            if said.startswith("failed: "):
+                yield Failure(seed, number, said.removesuffix("all\n"))
+        if not child.stdout.endswith("all\n"):
+            failed = True
+            yield Failure(seed, number, f"ended with {child.returncode}\n{child.stderr[-4000:]}")
+        first = number + 1
+        if failed and not child.stdout:
+            raise RuntimeError(child.stderr)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first call")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.child:
+        make_calls(asked.seed, asked.first, asked.calls)
+        return
+    start, n_failures = time.monotonic(), 0
+    for failure in failures(asked.seed, asked.first, asked.calls):
+        n_failures += 1
+        print(failure, flush=True)
+    took = time.monotonic() - start
+    print(f"{asked.calls} calls of seed {asked.seed} in {took:.0f} s, {n_failures} failures")
+    sys.exit(n_failures > 0)
+
+
+if __name__ == "__main__":
+    main()
