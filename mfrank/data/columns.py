@@ -113,6 +113,11 @@ def ignored_roles(chosen: Chosen) -> set[str]:
 
 def frame_columns(frame: Any, chosen: Chosen) -> dict[str, NDArray[Any]]:
     """Role -> values, from a pandas DataFrame; roles as in :func:`assign`."""
+    if not hasattr(frame, "columns"):
+        raise TypeError(
+            f"frame must be a pandas DataFrame, got {type(frame).__name__}; arrays are taken by "
+            "Interactions.from_arrays"
+        )
     roles = assign(list(frame.columns), chosen)
     return {role: _values(frame[column]) for role, column in roles.items()}
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_count, check_fractions, is_count, share
+from mfrank.arrays.checks import (
+    check_count,
+    check_fractions,
+    check_instance,
+    check_length,
+    is_count,
+    share,
+)
 from mfrank.arrays.notebook import table
 from mfrank.arrays.random import Seed, generator
 from mfrank.data.interactions import Interactions
@@ -87,6 +94,9 @@ def by_ratio(
     ValueError
         If a fraction is negative, ``train`` is 0, or they do not sum to 1.
     """
+    check_instance(
+        "interactions", interactions, Interactions, "Interactions, such as Interactions.of(matrix)"
+    )
     check_fractions(train=train, valid=valid, test=test)
     rng = generator(random_state)
     counts = interactions.counts.users
@@ -145,6 +155,9 @@ def leave_k_out(
     ValueError
         If a count is out of range.
     """
+    check_instance(
+        "interactions", interactions, Interactions, "Interactions, such as Interactions.of(matrix)"
+    )
     rng = generator(random_state)
     return _leave_out(interactions, k, valid_k, (rng.random(interactions.nnz),))
 
@@ -194,8 +207,8 @@ def by_time(interactions: Interactions, *, test: float, valid: float | None = No
 def _leave_out(
     interactions: Interactions, k: int, valid_k: int, keys: tuple[NDArray[np.generic], ...]
 ) -> Split:
-    check_count("k", k, 1)
-    check_count("valid_k", valid_k, 0)
+    check_length("k", k)
+    check_count("valid_k", valid_k, 0, 2**31 - 1)
     counts = interactions.counts.users
     enough = counts > k + valid_k
     n_fit = np.where(enough, counts - k, counts)
@@ -220,6 +233,9 @@ def _parts(interactions: Interactions, train: NDArray[np.bool_], test: NDArray[n
 
 
 def _timestamps(interactions: Interactions, split: str, instead: str) -> NDArray[np.int64]:
+    check_instance(
+        "interactions", interactions, Interactions, "Interactions, such as Interactions.of(matrix)"
+    )
     if interactions.timestamps is None:
         raise ValueError(
             f"{split} needs timestamps and these interactions have none; pass them to "

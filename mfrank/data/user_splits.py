@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_count, is_count, share
+from mfrank.arrays.checks import check_count, check_instance, is_count, share
 from mfrank.arrays.random import Seed, generator
 from mfrank.data.interactions import Interactions
 from mfrank.data.row_portions import rank_in_rows, round_at_random
@@ -83,6 +83,9 @@ def held_out_users(
     ValueError
         If a number or fraction is out of range, or no user is left to train on.
     """
+    check_instance(
+        "interactions", interactions, Interactions, "Interactions, such as Interactions.of(matrix)"
+    )
     share("fold_in", fold_in)
     rng = generator(random_state)
     counts = interactions.counts.users

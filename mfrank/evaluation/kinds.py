@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.checks import shown
 from mfrank.evaluation.judgements import JudgedLists, Standings
 
 __all__ = ["CatalogMetric", "ListMetric", "Metric", "RankingMetric"]
@@ -59,7 +60,7 @@ class Metric:
             raise TypeError(f"{self.name} has no option {', '.join(sorted(unknown))}; {offer}")
         for option, value in options.items():
             if isinstance(getattr(self, option), bool) and not isinstance(value, bool):
-                raise TypeError(f"{self.name}'s {option} must be True or False; got {value!r}")
+                raise TypeError(f"{self.name}'s {option} must be True or False; got {shown(value)}")
         return replace(self, **options)  # type: ignore[arg-type]
 
     def __str__(self) -> str:

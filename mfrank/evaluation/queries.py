@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import is_number
+from mfrank.arrays.checks import check_instance, floats_of, is_number
 from mfrank.arrays.interop import to_host
 from mfrank.data.judged import Judged
 from mfrank.evaluation.judgements import JudgedLists
@@ -56,8 +56,11 @@ def evaluate_queries(
         Scores are not finite or not one per document, a metric is not of the top ranks, or
         ``empty`` is not a number.
     """
+    check_instance(
+        "judged", judged, Judged, "a Judged, such as Judged(features, relevance, queries)"
+    )
     wanted = _list_metrics(metrics)
-    found = np.asarray(to_host(scores, "scores"), dtype=np.float64)
+    found = floats_of("scores", to_host(scores, "scores"))
     if found.shape != (judged.n_documents,):
         raise ValueError(
             f"scores must have shape ({judged.n_documents},), one per document, got {found.shape}"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als.objectives import WRMF
+from mfrank.arrays.checks import check_instance
 from mfrank.data.atomic_files import replacing
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
@@ -40,6 +41,7 @@ def to_safetensors(store: FactorStore, path: StrPath) -> Path:
     ValueError
         Ids are neither integers nor strings.
     """
+    check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
     numpy_format = _safetensors().numpy
     contents = store.to_contents()
     header = {
@@ -125,6 +127,7 @@ def to_implicit(store: FactorStore, path: StrPath) -> Path:
     ValueError
         The store has an item prior, which implicit's files cannot contain.
     """
+    check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
     if store.item_prior is not None:
         raise ValueError("implicit's files cannot contain the item_prior of this store")
     users, items = _with_bias_columns(store.on_host())

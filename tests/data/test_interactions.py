@@ -192,8 +192,25 @@ def test_raw_ids_are_numbered_and_found_again():
 
 
 def test_ids_must_be_as_many_as_rows():
-    with pytest.raises(ValueError, match="5 users and 4 items, but ids are given for 1 and 4"):
+    with pytest.raises(ValueError, match="user_ids must have an id for each of the 5 users, got 1"):
         Interactions.from_sparse(sp.csr_array(SHAPE), user_ids=["a"])
+    with pytest.raises(ValueError, match="item_ids must have an id for each of the 4 items, got 1"):
+        Interactions.from_arrays([0], [0], [np.inf], shape=SHAPE, item_ids=["a"])
+    with pytest.raises(ValueError, match="5 users and 4 items, but ids are given for 1 and 4"):
+        Interactions(sp.csr_array(SHAPE), Ids.numbered(1), Ids.numbered(4))
+
+
+@pytest.mark.parametrize("name", ["user_ids", "item_ids", "user_items"])
+def test_the_constructor_takes_what_the_others_make(name):
+    parts = {
+        "user_items": sp.csr_array(SHAPE),
+        "user_ids": Ids.numbered(SHAPE[0]),
+        "item_ids": Ids.numbered(SHAPE[1]),
+    }
+    Interactions(**parts)
+    for other in (None, 5, np.zeros(SHAPE)):
+        with pytest.raises(TypeError, match=f"{name} must be"):
+            Interactions(**parts | {name: other})
 
 
 def test_a_pair_given_often_counts_often():
@@ -335,6 +352,7 @@ def test_booleans_count_one_and_complex_numbers_nothing():
         ({"items": [0, -1, 0], "shape": (9, 9)}, r"items must lie in 0\.\.8, got -1 in row 1"),
         ({"duplicates": "first"}, "'sum', 'max' or 'last', got 'first'"),
         ({"values": ["1", "x", "2"]}, "values must be numbers.*x"),
+        ({"values": [1, 10**400, 2]}, "values must be numbers.*too large"),
         ({"timestamps": [1.0, np.nan, 2]}, "timestamps must be finite .*got nan in row 1"),
     ],
 )

@@ -218,6 +218,12 @@ def test_bad_scores_are_refused(
         evaluate_queries(judged, scores, **options)
 
 
+def test_only_judged_documents_are_evaluated():
+    for other in (None, 5, np.zeros((3, 2))):
+        with pytest.raises(TypeError, match=r"judged must be a Judged, such as Judged\("):
+            evaluate_queries(other, [0.0, 1.0, 2.0])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

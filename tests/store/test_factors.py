@@ -141,6 +141,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"extras": {"a.b": np.ones(2)}}, "no dot"),
     ({"extras": {"../a": np.ones(2)}}, "name"),
     ({"extras": {"a": np.array([None])}}, "a must hold booleans or numbers"),
+    *(
+        ({name: other}, f"{name} must be")
+        for name in ("counts", "extras", "fitter", "history", "versions")
+        for other in (5, [5], "text")
+    ),
 ]
 
 

@@ -246,7 +246,10 @@ def damaged(value: Any, rng: Rng) -> Any:
             array = np.array(value)
         except ValueError:
             return anything(rng)
-        return _one(ARRAY_DAMAGES, rng)(array, rng)
+        try:
+            return _one(ARRAY_DAMAGES, rng)(array, rng)
+        except (OverflowError, TypeError, ValueError):  # the damage needs other numbers
+            return array
     if isinstance(value, int | float):
         return _one(NUMBERS, rng)
     if isinstance(value, str):

@@ -27,7 +27,17 @@ N_USERS, N_ITEMS = 15, 12
 SEAMS = {
     *("gradients", "memory", "largest_array", "largest_pair_array", "weigh"),
     *("user_problem", "item_problem", "user_weights", "item_weights", "observed", "interaction"),
-    *("state", "update", "catch_up", "value", "check", "is_over", "from_contents", "to_contents"),
+    *(
+        "multiplier",
+        "state",
+        "update",
+        "catch_up",
+        "value",
+        "check",
+        "is_over",
+        "from_contents",
+        "to_contents",
+    ),
 }
 """Methods that mfrank calls, with what it has made."""
 
@@ -371,9 +381,6 @@ RECEIVERS: dict[str, Callable[[Rng], Any]] = {
     "FactorStore": _store,
     "Interactions": lambda rng: _one(rng, [data(), named(), timed()]),
     "Judged": lambda rng: judged(),
-    "CosineDecay": lambda rng: mfrank.CosineDecay(),
-    "StepDecay": lambda rng: mfrank.StepDecay(),
-    "Constant": lambda rng: mfrank.Constant(),
 }
 RARE = {"compare": 0.1, "Reranker.fit": 0.3, "synthetic": 0.5}
 OFTEN = {"fit": 4.0, "recommend": 3.0, "similar_items": 2.0, "evaluate": 3.0, "from_arrays": 3.0}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_above_zero, check_count
+from mfrank.arrays.checks import check_above_zero, check_count, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.models.parameters import Parameters, describe
@@ -91,7 +91,7 @@ class Reranker(Parameters):
         if not isinstance(self.model, Recommender):
             raise TypeError(
                 "model must be a model of mfrank, such as mfrank.ALS, or Recommender.of(store); "
-                f"got {self.model!r}"
+                f"got {shown(self.model)}"
             )
         for name, least in (("candidates", 2), ("iterations", 1), ("depth", 1)):
             check_count(name, getattr(self, name), least)
