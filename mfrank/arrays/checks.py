@@ -35,13 +35,15 @@ def shown(value: object) -> str:
 
 
 def is_count(value: object) -> bool:
-    """Whether the value is an integer of Python or numpy and not a bool."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    """Whether the value is an integer of Python or numpy, neither a bool nor a time span."""
+    return isinstance(value, Integral) and not isinstance(value, bool | np.timedelta64)
 
 
 def is_number(value: object) -> bool:
     """Whether the value is a finite real number of Python or numpy and not a bool."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    if isinstance(value, bool | np.timedelta64):  # both are integers to Python or numpy
         return False
     try:
         return math.isfinite(value)
@@ -98,6 +100,9 @@ def share(name: str, value: object, otherwise: str = "") -> float:
 
 def check_fractions(**fractions: float) -> None:
     """Raise unless all fractions are >= 0, the first is > 0, and they sum to 1."""
+    for name, value in fractions.items():
+        if not is_number(value):
+            raise ValueError(f"fractions must be >= 0, got {name}={shown(value)}")
     first = next(iter(fractions))
     if not all(value >= 0 for value in fractions.values()) or fractions[first] == 0:
         raise ValueError(f"fractions must be >= 0 and {first} > 0, got {fractions}")

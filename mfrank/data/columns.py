@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.checks import shown
+
 __all__ = [
     "ROLES",
     "BadRow",
@@ -189,4 +191,6 @@ def _seconds(time: Any, row: int) -> int:
             moment = moment.replace(tzinfo=UTC)
         return int(moment.timestamp() // 1)
     except (AttributeError, OverflowError, TypeError, ValueError) as error:
-        raise BadRow(f"timestamps must be whole numbers or dates, got {time!r}", row) from error
+        raise BadRow(
+            f"timestamps must be whole numbers or dates, got {shown(time)}", row
+        ) from error

@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from mfrank.arrays.checks import check_instance
+from mfrank.arrays.checks import check_instance, is_number, shown
 from mfrank.arrays.csr import CSR
-from mfrank.arrays.interop import sparse_to_host
+from mfrank.arrays.interop import as_array, sparse_to_host
 from mfrank.arrays.lazy import lazy
 from mfrank.arrays.notebook import table
 from mfrank.arrays.read_only import read_only, read_only_rows
@@ -356,7 +356,7 @@ class Interactions(MadeOfFields):
 
         ``mask`` is bool of shape (nnz,), aligned with ``user_items.data``.
         """
-        chosen = np.asarray(mask)
+        chosen = as_array(mask, "mask")
         if chosen.dtype != bool or chosen.shape != (self.nnz,):
             raise ValueError(
                 f"mask must be bool of shape ({self.nnz},), got {chosen.dtype} of {chosen.shape}"
@@ -372,8 +372,8 @@ class Interactions(MadeOfFields):
 
         With ``binary`` their values become 1.
         """
-        if not np.isfinite(threshold):
-            raise ValueError(f"threshold must be finite, got {threshold}")
+        if not is_number(threshold):
+            raise ValueError(f"threshold must be a finite number, got {shown(threshold)}")
         kept = self.take(self.user_items.data >= float(threshold))
         if not binary:
             return kept
@@ -392,7 +392,7 @@ class Interactions(MadeOfFields):
         least = k if user_k is None else user_k, k if item_k is None else item_k
         for bound in least:
             if isinstance(bound, bool) or not isinstance(bound, int | np.integer) or bound < 0:
-                raise ValueError(f"k must be a whole number, 0 or more, got {bound!r}")
+                raise ValueError(f"k must be a whole number, 0 or more, got {shown(bound)}")
         kept, rows, columns = cells.core(self.user_items, *least)
         if not len(kept):
             _log.warning("nothing remains of the %d entries in the k-core", self.nnz)

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.checks import check_choice
 from mfrank.arrays.interop import sparse_to_host, to_host
 from mfrank.data import cells
 from mfrank.data.cells import Duplicates
@@ -87,8 +88,7 @@ def known(name: str, ids: IdsLike | None) -> Ids | None:
 
 
 def _check_duplicates(duplicates: str) -> None:
-    if duplicates not in get_args(Duplicates):
-        raise ValueError(f"duplicates must be 'sum', 'max' or 'last', got {duplicates!r}")
+    check_choice("duplicates", duplicates, get_args(Duplicates))
 
 
 def _of_rows(side: str, given: IdsLike | None, n: int) -> Ids:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_count
+from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.csr_checks import checked_rows
 from mfrank.arrays.distinct import distinct
@@ -171,10 +171,13 @@ class _Tally:
 
 def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metric, ...]:
     several = [metrics] if isinstance(metrics, Metric | str) else metrics
+    if not isinstance(several, Iterable):
+        raise TypeError(f"metrics must be metrics such as mfrank.NDCG @ 10, got {shown(metrics)}")
     read = [read_metric(m) if isinstance(m, str) else m for m in several]
     if not read or not all(isinstance(m, Metric) for m in read):
         raise ValueError(
-            f"metrics must be metrics such as mfrank.NDCG @ 10, or their names; got {metrics!r}"
+            f"metrics must be metrics such as mfrank.NDCG @ 10, or their names; got "
+            f"{shown(metrics)}"
         )
     return tuple(dict.fromkeys(read))
 

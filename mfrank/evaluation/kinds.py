@@ -47,7 +47,9 @@ class Metric:
         if self.cutoff_rule == "none":
             raise ValueError(f"{self.name} reads the whole ranking and takes no cutoff")
         if isinstance(cutoff, bool) or not isinstance(cutoff, int | np.integer):
-            raise TypeError(f"a cutoff must be an integer, as in {self.name} @ 10; got {cutoff!r}")
+            raise TypeError(
+                f"a cutoff must be an integer, as in {self.name} @ 10; got {shown(cutoff)}"
+            )
         if cutoff < 1:
             raise ValueError(f"a cutoff must be at least 1; got {self.name} @ {cutoff}")
         return replace(self, cutoff=int(cutoff))

@@ -10,6 +10,7 @@ from typing import Self
 
 import scipy.sparse as sp
 
+from mfrank.arrays.checks import shown
 from mfrank.data.interactions import Interactions
 from mfrank.models.option_checks import OPTION_KINDS, option_classes, runnable
 from mfrank.models.parameters import Parameters, describe, restore
@@ -50,10 +51,10 @@ class Watch:
             An argument has the wrong type, or ``stopping`` does not match ``train``.
         """
         if callback is not None and not callable(callback):
-            raise TypeError(f"callback must be a function or None, got {callback!r}")
+            raise TypeError(f"callback must be a function or None, got {shown(callback)}")
         if stopping is not None:
             if not isinstance(stopping, Stopping):
-                raise TypeError(f"stopping must be an EarlyStopping or None, got {stopping!r}")
+                raise TypeError(f"stopping must be an EarlyStopping or None, got {shown(stopping)}")
             stopping.check(train)
         return cls(stopping, callback, show_progress)
 

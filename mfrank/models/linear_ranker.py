@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_at_least_zero, check_count, check_instance, floats_of
+from mfrank.arrays.checks import check_at_least_zero, check_count, check_instance, floats_of, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.data.judged import Judged, feature_matrix
 from mfrank.data.scaling import Scaling
@@ -102,7 +102,7 @@ class LinearRanker(Parameters):
             check_count(name, getattr(self, name), 1)
         check_at_least_zero(weight_decay=self.weight_decay)
         if not isinstance(self.scale, bool):
-            raise TypeError(f"scale must be True or False, got {self.scale!r}")
+            raise TypeError(f"scale must be True or False, got {shown(self.scale)}")
         generator(self.random_state)
 
     def fit(
@@ -140,7 +140,7 @@ class LinearRanker(Parameters):
         """
         self.__post_init__()
         if callback is not None and not callable(callback):
-            raise TypeError(f"callback must be a function or None, got {callback!r}")
+            raise TypeError(f"callback must be a function or None, got {shown(callback)}")
         queries = _query_lists(judged, self.loss)
         warn_if_slow()
         scaling = Scaling.of(judged.features) if self.scale else Scaling.none(judged.n_features)

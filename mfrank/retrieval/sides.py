@@ -34,7 +34,12 @@ Matrix: TypeAlias = Interactions | sp.sparray | sp.spmatrix
 
 def is_single(raw: Raw) -> bool:
     """Whether ``raw`` is one id, not an array of ids."""
-    return isinstance(raw, str | bytes) or np.ndim(raw) == 0  # type: ignore[arg-type]
+    if isinstance(raw, str | bytes):
+        return True
+    try:
+        return np.ndim(raw) == 0  # type: ignore[arg-type]
+    except ValueError:  # lists of several lengths, refused by name where they are read
+        return False
 
 
 def given_ids(raw: Raw, argument: str) -> Raw:

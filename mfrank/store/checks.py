@@ -125,7 +125,7 @@ def _history_record(record: Mapping[str, float | int | None]) -> dict[str, float
     for name, value in record.items():
         if not (isinstance(name, str) and (value is None or isinstance(value, int | float))):
             raise TypeError(
-                f"history must hold Python numbers or None by name, got {name!r}: {value!r}"
+                f"history must hold Python numbers or None by name, got {shown(name)}: {value!r}"
             )
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -139,7 +139,7 @@ def versions_of(versions: Mapping[str, str]) -> dict[str, str]:
         raise TypeError(f"versions must be a dict of strings by name, got {shown(versions)}")
     for name, version in versions.items():
         if not (isinstance(name, str) and isinstance(version, str)):
-            raise TypeError(f"versions must be strings by name, got {name!r}: {version!r}")
+            raise TypeError(f"versions must be strings by name, got {shown(name)}: {version!r}")
     return dict(versions)
 
 
@@ -151,10 +151,12 @@ def extras_of(extras: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 
 def _extra_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    kept = np.asarray(to_host(array, f"extras[{name!r}]"), order="C")
+    if not isinstance(name, str):
+        raise TypeError(f"names in extras must be strings, got {shown(name)}")
+    kept = np.asarray(to_host(array, f"extras[{shown(name)}]"), order="C")
     check_storable(name, kept)
     if "." in name:
-        raise ValueError(f"a name in extras must have no dot, got {name!r}")
+        raise ValueError(f"a name in extras must have no dot, got {shown(name)}")
     return read_only(kept)
 
 

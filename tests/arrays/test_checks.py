@@ -45,6 +45,13 @@ def test_what_is_short_is_shown_as_it_is(value: object) -> None:
     assert shown(value) == repr(value)
 
 
+@pytest.mark.parametrize("check", CHECKS[:4])
+def test_a_span_of_time_is_no_number(check: Callable[[Any], object]) -> None:
+    """To numpy it is an integer."""
+    with pytest.raises((TypeError, ValueError), match="name must be"):
+        check(np.timedelta64(1, "s"))
+
+
 @pytest.mark.parametrize("given", ["x", [10**400], [[1], [1, 2]], object(), [None, "a"]])
 def test_what_are_no_numbers_is_refused_by_name(given: Any) -> None:
     with pytest.raises(TypeError, match="name must be numbers: "):

@@ -171,6 +171,12 @@ def test_at_least_keeps_what_reaches_the_threshold(rows, threshold, binary):
     assert stored_cells(made) == before
 
 
+@pytest.mark.parametrize("threshold", ["4", None, np.nan, [1, 2], 10**400, np.timedelta64(1, "s")])
+def test_a_threshold_is_a_number(threshold):
+    with pytest.raises(ValueError, match="threshold must be a finite number, got"):
+        Interactions.from_arrays([0], [0]).at_least(threshold)
+
+
 def test_at_least_rounds_the_threshold_as_the_values():
     made = Interactions.from_arrays([0], [0], [0.7])
     assert made.at_least(np.float64(0.7)).nnz == 1
@@ -350,7 +356,7 @@ def test_booleans_count_one_and_complex_numbers_nothing():
         ({"items": [0, 1], "shape": (9, 9)}, "3 users, but items"),
         ({"shape": (2, 9)}, r"users must lie in 0\.\.1, got 2 in row 2"),
         ({"items": [0, -1, 0], "shape": (9, 9)}, r"items must lie in 0\.\.8, got -1 in row 1"),
-        ({"duplicates": "first"}, "'sum', 'max' or 'last', got 'first'"),
+        ({"duplicates": "first"}, "duplicates must be one of sum, max, last; got 'first'"),
         ({"values": ["1", "x", "2"]}, "values must be numbers.*x"),
         ({"values": [1, 10**400, 2]}, "values must be numbers.*too large"),
         ({"timestamps": [1.0, np.nan, 2]}, "timestamps must be finite .*got nan in row 1"),
@@ -359,6 +365,12 @@ def test_booleans_count_one_and_complex_numbers_nothing():
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         Interactions.from_arrays(**({"users": [0, 1, 2], "items": [0, 1, 2]} | arguments))
+
+
+@pytest.mark.parametrize("shape", [5, 0.5, "ab", (2,), (2, 2, 2), (2, 1.5), b"\xff"])
+def test_a_shape_is_two_counts(shape):
+    with pytest.raises(TypeError, match=r"shape must be \(n_users, n_items\), got"):
+        Interactions.from_arrays([0], [0], shape=shape)
 
 
 def test_raw_ids_are_no_row_numbers():

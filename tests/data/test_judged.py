@@ -207,6 +207,9 @@ def test_graded_ndcg_agrees_with_scikit_learn() -> None:
         ([1, 2, 3], {"metrics": "auc"}, TypeError, "metrics must be of the top ranks"),
         ([1, 2, 3], {"metrics": LimitedAUC @ 3}, TypeError, "metrics must be of the top ranks"),
         ([1, 2, 3], {"metrics": []}, ValueError, "metrics must contain at least one"),
+        ([1, 2, 3], {"metrics": 3}, TypeError, "metrics must be metrics such as"),
+        (["a"] * 3, {}, TypeError, "scores must be numbers"),
+        ([10**400] * 3, {}, TypeError, "scores must be numbers"),
         ([1, 2, 3], {"empty": np.nan}, ValueError, "empty must be a number or None"),
     ],
 )

@@ -417,6 +417,8 @@ def test_wrong_arguments() -> None:
         ({"test": test * np.nan}, ValueError, "test must have finite values"),
         ({"metrics": ()}, ValueError, "metrics must be"),
         ({"metrics": [3]}, ValueError, "metrics must be"),
+        ({"metrics": 3}, TypeError, "metrics must be metrics such as"),
+        ({"backend": ["cpu"]}, TypeError, "backend must be a name"),
         ({"metrics": "ndcg10"}, ValueError, "is not a metric"),
         ({"metrics": Recall}, ValueError, "needs a cutoff"),
         ({"users": [12]}, ValueError, "users must lie in"),

@@ -239,7 +239,7 @@ SPARSE_DAMAGES: list[Damage] = [
 
 def damaged(value: Any, rng: Rng) -> Any:
     """The value after something happened to it, or anything if it is of no known kind."""
-    if sp.issparse(value):
+    if sp.issparse(value) and value.ndim == 2:
         return _one(SPARSE_DAMAGES, rng)(value.tocsr(copy=True), rng)
     if isinstance(value, list | tuple | range | np.ndarray):
         try:

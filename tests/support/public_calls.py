@@ -18,6 +18,7 @@ from hostile import Rng, UsersOwnError, anything, damaged, texts
 
 import mfrank
 from mfrank import pagerank
+from mfrank.arrays.checks import is_count
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.losses import Loss
@@ -28,6 +29,8 @@ SEAMS = {
     *("gradients", "memory", "largest_array", "largest_pair_array", "weigh"),
     *("user_problem", "item_problem", "user_weights", "item_weights", "observed", "interaction"),
     *(
+        "item_rows",
+        "user_rows",
         "multiplier",
         "state",
         "update",
@@ -42,7 +45,7 @@ SEAMS = {
 """Methods that mfrank calls, with what it has made."""
 
 LONG = {"iterations", "repeats", "rounds", "queries", "batch_size"}
-"""Counts of which a large one is no error, but takes its time."""
+"""Counts of which a large one, or a theorem's, is no error but takes its time."""
 
 _MODELS: dict[str, Callable[[], Any]] = {
     "ALS": lambda: mfrank.ALS(mfrank.IALS(), factors=3, iterations=1, random_state=0).fit(data()),
@@ -428,7 +431,8 @@ def drawn(function: Any, rng: Rng, hostility: float, name: str) -> dict[str, Any
             continue
         hostile = rng.random() < hostility
         needed = parameter.default is parameter.empty
-        if not needed and not hostile and rng.random() < 0.5:
+        long = parameter.name in LONG
+        if not needed and not hostile and not long and rng.random() < 0.5:
             continue
         chosen[parameter.name] = argument(parameter, rng, hostile, name)
     return chosen
@@ -443,7 +447,7 @@ def argument(parameter: inspect.Parameter, rng: Rng, hostile: bool, function: st
     )
     if hostile:
         value = damaged(value, rng)
-    if parameter.name in LONG and isinstance(value, int | np.integer) and value > 3:
+    if parameter.name in LONG and (value is None or (is_count(value) and value > 3)):
         return 3
     return value
 

@@ -97,7 +97,7 @@ class Reranker(Parameters):
             check_count(name, getattr(self, name), least)
         check_threads(self.n_threads)
         if not isinstance(self.loss, str):
-            raise TypeError(f"loss must be a str such as 'YetiRank', got {self.loss!r}")
+            raise TypeError(f"loss must be a str such as 'YetiRank', got {shown(self.loss)}")
         check_above_zero(learning_rate=self.learning_rate)
         generator(self.random_state)
 
