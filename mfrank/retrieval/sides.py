@@ -216,6 +216,8 @@ def _is_nested(values: Any) -> bool:
     """Whether a filter has one list per query."""
     if isinstance(values, np.ndarray) or is_on_gpu(values):
         return bool(values.ndim > 1)
+    if isinstance(values, range):  # of numbers, however many
+        return False
     return isinstance(values, Sequence) and not all(map(is_single, values))
 
 

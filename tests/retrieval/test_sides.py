@@ -298,6 +298,14 @@ def test_lists_of_several_lengths_are_no_ids(named: bool) -> None:
         model.similar_items([[0], [1, 2]])
 
 
+def test_a_range_of_ids_is_not_looked_through() -> None:
+    model = als().fit(toy())
+    few, listed = (model.recommend(0, filter_items=ids) for ids in (range(3), [0, 1, 2]))
+    equal(few, listed)
+    with pytest.raises((MemoryError, ValueError)):
+        model.recommend(0, filter_items=range(10**18))
+
+
 def test_a_bare_store_is_served_but_cannot_fold_in() -> None:
     fitted = als().fit(labeled())
     model = mfrank.Recommender.of(fitted.store)

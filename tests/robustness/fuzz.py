@@ -99,7 +99,7 @@ class Failure:
 
 
 def failures(seed: int, first: int, n_calls: int, program: str = __file__) -> Iterator[Failure]:
-    """Every failure of the calls, made by one child after another, each of which runs the program."""
+    """Every failure of the calls, made by one child after another of the program."""
     end = first + n_calls
     while first < end:
         child = subprocess.run(
