@@ -138,6 +138,8 @@ def epoch_seconds(timestamps: ArrayLike) -> NDArray[np.int64]:
         If they are neither numbers nor dates, such as booleans.
     """
     times = np.asarray(timestamps)
+    if times.ndim != 1:
+        raise ValueError(f"timestamps must be in one dimension, got shape {times.shape}")
     kind = times.dtype.kind
     if kind == "i":
         return times.astype(np.int64)

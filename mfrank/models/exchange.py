@@ -40,9 +40,11 @@ def to_safetensors(store: FactorStore, path: StrPath) -> Path:
         The package safetensors is not installed.
     ValueError
         Ids are neither integers nor strings.
+    OSError
+        Writing fails, such as on a full disk; an old file is still there.
     """
     check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
-    numpy_format = _safetensors().numpy
+    safetensors = _safetensors()
     contents = store.to_contents()
     header = {
         "format": FORMAT.name,
@@ -50,7 +52,10 @@ def to_safetensors(store: FactorStore, path: StrPath) -> Path:
         "metadata": dump_json(contents.metadata),
     }
     with replacing(Path(path)) as draft:
-        numpy_format.save_file(dict(contents.arrays), draft, metadata=header)
+        try:
+            safetensors.numpy.save_file(dict(contents.arrays), draft, metadata=header)
+        except safetensors.SafetensorError as error:
+            raise OSError(f"{path} cannot be written: {error}") from error
     return Path(path)
 
 

@@ -359,6 +359,7 @@ def test_booleans_count_one_and_complex_numbers_nothing():
         ({"duplicates": "first"}, "duplicates must be one of sum, max, last; got 'first'"),
         ({"values": ["1", "x", "2"]}, "values must be numbers.*x"),
         ({"values": [1, 10**400, 2]}, "values must be numbers.*too large"),
+        ({"timestamps": -np.inf}, r"timestamps must be in one dimension, got shape \(\)"),
         ({"timestamps": [1.0, np.nan, 2]}, "timestamps must be finite .*got nan in row 1"),
     ],
 )

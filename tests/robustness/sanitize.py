@@ -41,12 +41,13 @@ PRELOADED = {"address": ("libasan.so", "libstdc++.so"), "thread": ("libtsan.so",
 OPTIONS = {
     # Python leaks at its end. Too much memory is an error of the caller, not of the process.
     "address": {
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096",
         "UBSAN_OPTIONS": "print_stacktrace=1",
     },
     # numpy and Python are not compiled with the sanitizer, which cannot see how they synchronize.
     "thread": {
-        "TSAN_OPTIONS": "ignore_noninstrumented_modules=1:die_after_fork=0:halt_on_error=1",
+        "TSAN_OPTIONS": "ignore_noninstrumented_modules=1:die_after_fork=0:halt_on_error=1:"
+        "allocator_may_return_null=1:max_allocation_size_mb=4096",
         "OPENBLAS_NUM_THREADS": "1",
     },
 }

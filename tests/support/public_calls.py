@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from hostile import Rng, UsersOwnError, anything, damaged, texts
+from hostile import Rng, UsersOwnError, anything, damaged
+from small_world import (
+    N_ITEMS,
+    N_USERS,
+    data,
+    frame,
+    judged,
+    model,
+    models,
+    named,
+    one_of,
+    other,
+    path,
+    timed,
+)
 
 import mfrank
 from mfrank import pagerank
@@ -22,8 +32,6 @@ from mfrank.arrays.checks import is_count
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.losses import Loss
-
-N_USERS, N_ITEMS = 15, 12
 
 SEAMS = {
     *("gradients", "memory", "largest_array", "largest_pair_array", "weigh"),
@@ -47,101 +55,6 @@ SEAMS = {
 LONG = {"iterations", "repeats", "rounds", "queries", "batch_size"}
 """Counts of which a large one, or a theorem's, is no error but takes its time."""
 
-_MODELS: dict[str, Callable[[], Any]] = {
-    "ALS": lambda: mfrank.ALS(mfrank.IALS(), factors=3, iterations=1, random_state=0).fit(data()),
-    "named": lambda: mfrank.ALS(factors=3, iterations=1, random_state=0).fit(named()),
-    "Descent": lambda: mfrank.Descent(
-        factors=3, iterations=1, item_biases=True, random_state=0
-    ).fit(data()),
-    "SupervisedPageRank": lambda: mfrank.SupervisedPageRank(random_state=0).fit(timed()),
-    "LinearRanker": lambda: mfrank.LinearRanker(iterations=1, random_state=0).fit(judged()),
-    "Reranker": lambda: mfrank.Reranker(
-        model("ALS"), candidates=5, iterations=2, random_state=0
-    ).fit(data(), other()),
-}
-
-
-@cache
-def data() -> mfrank.Interactions:
-    """Interactions with row numbers as ids."""
-    return mfrank.synthetic(N_USERS, N_ITEMS, 80, random_state=0)
-
-
-@cache
-def other() -> mfrank.Interactions:
-    """Interactions that are not those of :func:`data`, of the same users and items."""
-    return mfrank.synthetic(N_USERS, N_ITEMS, 60, random_state=1)
-
-
-@cache
-def named() -> mfrank.Interactions:
-    """Interactions with text as ids."""
-    return mfrank.synthetic(N_USERS, N_ITEMS, 80, names=True, random_state=0)
-
-
-@cache
-def timed() -> mfrank.Interactions:
-    """Interactions with timestamps."""
-    users, items = data().user_items.nonzero()
-    return mfrank.Interactions.from_arrays(users, items, None, np.arange(len(users)) * 7 % 31)
-
-
-@cache
-def judged() -> mfrank.Judged:
-    """Documents with features."""
-    rng = np.random.default_rng(0)
-    return mfrank.Judged(rng.random((12, 3)), rng.integers(0, 3, 12), np.repeat(range(4), 3))
-
-
-@cache
-def _pickled(name: str) -> bytes:
-    return pickle.dumps(_MODELS[name]())
-
-
-def model(name: str) -> Any:
-    """A fitted model, which the call may change."""
-    return pickle.loads(_pickled(name))
-
-
-def models() -> list[str]:
-    """Names of the models that can be fitted here."""
-    return [name for name in _MODELS if name != "Reranker" or find_spec("catboost")]
-
-
-@cache
-def frame() -> Any:
-    """A DataFrame, or None without pandas."""
-    return named().to_pandas() if find_spec("pandas") else None
-
-
-def path(rng: Rng, folder: Path) -> Any:
-    """A file or folder, there or not, sound or not."""
-    kind = rng.integers(9)
-    if kind == 0:
-        model(_one(rng, models())).save(folder / "model")
-        return folder / "model"
-    if kind == 1:
-        (folder / "folder").mkdir(exist_ok=True)
-        (folder / "folder" / "x").write_text("x")
-        return folder / "folder"
-    if kind == 2:
-        return _one(rng, [folder, str(folder / "new"), folder / "a" / "b", "/dev/null", "\0", ""])
-    if kind == 3:
-        return folder / ("x" * 300)
-    suffix = _one(rng, ["csv", "tsv", "txt", "dat", "parquet", "npz", "safetensors", "gz", ""])
-    file = folder / f"file.{suffix}"
-    if kind == 4:
-        file.write_bytes(rng.bytes(int(rng.integers(300))))
-    elif kind == 5:
-        file.write_text("user_id,item_id,rating\n1,2,3\n1,3,4\n2,2,1\n")
-    else:
-        file.write_bytes(b"".join(islice(texts(rng), int(rng.integers(1, 8)))))
-    return file
-
-
-def _one(rng: Rng, of: Any) -> Any:
-    return of[int(rng.integers(len(of)))]
-
 
 def _few(rng: Rng, end: int) -> list[int]:
     return rng.integers(0, end, int(rng.integers(1, 4))).tolist()
@@ -151,21 +64,16 @@ def _callback(*_: Any) -> None:
     raise UsersOwnError
 
 
-def _rows(n: int) -> Callable[[Rng], Any]:
-    """A matrix with a row for each of n."""
-    return lambda rng: _one(rng, [data(), other().to_scipy(), sp.csr_array((n, N_ITEMS)), named()])
-
-
 def _matrix(rng: Rng) -> Any:
-    return _one(rng, [other(), data().to_scipy(), data().to_scipy(), named()])
+    return one_of(rng, [other(), data().to_scipy(), data().to_scipy(), named()])
 
 
 def _of_items(rng: Rng) -> Any:
-    return _one(rng, [other(), sp.csr_array(data().to_scipy().T)])
+    return one_of(rng, [other(), sp.csr_array(data().to_scipy().T)])
 
 
 def _filter(rng: Rng) -> Any:
-    return _one(
+    return one_of(
         rng,
         [
             None,
@@ -178,21 +86,21 @@ def _filter(rng: Rng) -> Any:
 
 
 def _users(rng: Rng) -> Any:
-    return _one(rng, [0, 3, [0, 1], np.arange(N_USERS), "user-1", range(2), [N_USERS]])
+    return one_of(rng, [0, 3, [0, 1], np.arange(N_USERS), "user-1", range(2), [N_USERS]])
 
 
 def _items(rng: Rng) -> Any:
-    return _one(rng, [0, 3, [0, 1], np.arange(N_ITEMS), "item-1", range(2)])
+    return one_of(rng, [0, 3, [0, 1], np.arange(N_ITEMS), "item-1", range(2)])
 
 
 def _metric(rng: Rng) -> Any:
     kinds = [mfrank.NDCG, mfrank.Recall, mfrank.MRR, mfrank.AUC, mfrank.Coverage, mfrank.Gini]
-    return _one(rng, [*kinds[:3], *(k @ 3 for k in kinds if k is not mfrank.AUC), "ndcg@5"])
+    return one_of(rng, [*kinds[:3], *(k @ 3 for k in kinds if k is not mfrank.AUC), "ndcg@5"])
 
 
 def _made(*kinds: Any) -> Callable[[Rng], Any]:
     """An object of one of the classes, whose options may be hostile."""
-    return lambda rng: called(_one(rng, kinds), rng, 0.2)
+    return lambda rng: called(one_of(rng, kinds), rng, 0.2)
 
 
 def _public(kind: type) -> list[Any]:
@@ -211,135 +119,143 @@ _STORES = ("ALS", "named", "Descent", "SupervisedPageRank")
 
 
 def _store(rng: Rng) -> Any:
-    return model(_one(rng, _STORES)).store
+    return model(one_of(rng, _STORES)).store
 
 
 def _ids(rng: Rng) -> Any:
-    return _one(rng, [Ids.numbered(N_USERS), [f"u{n}" for n in range(N_USERS)], None])
+    return one_of(rng, [Ids.numbered(N_USERS), [f"u{n}" for n in range(N_USERS)], None])
 
 
 PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
-    "N": lambda rng: _one(rng, [1, 3, 10, 100]),
-    "accuracy": lambda rng: _one(rng, ["certificate", 1e-3]),
-    "at": lambda rng: _one(rng, [(0.5,), (0.2, 0.8), ()]),
-    "backend": lambda rng: _one(rng, ["auto", "cpu", "reference"]),
-    "batches": lambda rng: _one(rng, ["users", "positives"]),
-    "batch_size": lambda rng: _one(rng, [1, 4, 100]),
+    "N": lambda rng: one_of(rng, [1, 3, 10, 100]),
+    "accuracy": lambda rng: one_of(rng, ["certificate", 1e-3]),
+    "at": lambda rng: one_of(rng, [(0.5,), (0.2, 0.8), ()]),
+    "backend": lambda rng: one_of(rng, ["auto", "cpu", "reference"]),
+    "batches": lambda rng: one_of(rng, ["users", "positives"]),
+    "batch_size": lambda rng: one_of(rng, [1, 4, 100]),
     "by_row": lambda rng: bool(rng.integers(2)),
-    "callback": lambda rng: _one(rng, [lambda *_: None, _callback]),
-    "candidates": lambda rng: _one(rng, [1, 5, 30]),
+    "callback": lambda rng: one_of(rng, [lambda *_: None, _callback]),
+    "candidates": lambda rng: one_of(rng, [1, 5, 30]),
     "cells": lambda rng: np.zeros((2, 3), int),
     "checkpoint": lambda rng: None,
-    "choice": lambda rng: _one(rng, ["sigmoid", "softmax", "exact"]),
-    "clip": lambda rng: _one(rng, [None, 0.1]),
-    "confidence": lambda rng: _one(rng, ["alpha*r", "1+alpha*r"]),
-    "counts": lambda rng: _one(
+    "choice": lambda rng: one_of(rng, ["sigmoid", "softmax", "exact"]),
+    "clip": lambda rng: one_of(rng, [None, 0.1]),
+    "confidence": lambda rng: one_of(rng, ["alpha*r", "1+alpha*r"]),
+    "counts": lambda rng: one_of(
         rng, [None, data().counts, Counts(np.ones(3, int), np.ones(2, int))]
     ),
-    "cutoff": lambda rng: _one(rng, [None, 1, 10]),
-    "data": lambda rng: _one(rng, [timed(), timed(), data()]),
-    "dtype": lambda rng: _one(rng, ["float32", "float64", np.float64]),
-    "duplicates": lambda rng: _one(rng, ["sum", "max", "last"]),
-    "empty": lambda rng: _one(rng, [None, 0.0, 1.0]),
-    "extras": lambda rng: _one(rng, [{}, {"a": np.zeros(3)}, {"A-": np.ones(1)}, {1: 2}]),
-    "factors": lambda rng: _one(rng, [1, 3, 20]),
+    "cutoff": lambda rng: one_of(rng, [None, 1, 10]),
+    "data": lambda rng: one_of(rng, [timed(), timed(), data()]),
+    "dtype": lambda rng: one_of(rng, ["float32", "float64", np.float64]),
+    "duplicates": lambda rng: one_of(rng, ["sum", "max", "last"]),
+    "empty": lambda rng: one_of(rng, [None, 0.0, 1.0]),
+    "extras": lambda rng: one_of(rng, [{}, {"a": np.zeros(3)}, {"A-": np.ones(1)}, {1: 2}]),
+    "factors": lambda rng: one_of(rng, [1, 3, 20]),
     "features": lambda rng: np.random.default_rng(0).random((12, 3)),
     "filter_items": _filter,
     "filter_users": _filter,
-    "fitter": lambda rng: _one(rng, [{"name": "x", "options": {}}, {"name": "ALS", "options": {}}]),
+    "fitter": lambda rng: one_of(
+        rng, [{"name": "x", "options": {}}, {"name": "ALS", "options": {}}]
+    ),
     "folder": lambda rng: None,
     "frame": lambda rng: frame(),
-    "gather_dtype": lambda rng: _one(rng, [None, "float16"]),
-    "history": lambda rng: _one(rng, [(), [{"epoch": 1, "seconds": 0.1, "objective": None}]]),
-    "init": lambda rng: _one(rng, ["spectral", "random"]),
-    "interactions": lambda rng: _one(rng, [data(), timed(), named(), 50]),
+    "gather_dtype": lambda rng: one_of(rng, [None, "float16"]),
+    "history": lambda rng: one_of(rng, [(), [{"epoch": 1, "seconds": 0.1, "objective": None}]]),
+    "init": lambda rng: one_of(rng, ["spectral", "random"]),
+    "interactions": lambda rng: one_of(rng, [data(), timed(), named(), 50]),
     "item": lambda rng: "item",
-    "item_biases": lambda rng: _one(rng, [None, True, np.ones(N_ITEMS, np.float32)]),
+    "item_biases": lambda rng: one_of(rng, [None, True, np.ones(N_ITEMS, np.float32)]),
     "item_factors": lambda rng: np.ones((N_ITEMS, 3), np.float32),
-    "item_features": lambda rng: _one(rng, [None, np.ones((N_ITEMS, 2)), rng.random((N_ITEMS, 3))]),
-    "item_ids": lambda rng: _one(rng, [Ids.numbered(N_ITEMS), list("abcdefghijkl"), None]),
-    "item_prior": lambda rng: _one(rng, [None, np.ones(N_ITEMS)]),
+    "item_features": lambda rng: one_of(
+        rng, [None, np.ones((N_ITEMS, 2)), rng.random((N_ITEMS, 3))]
+    ),
+    "item_ids": lambda rng: one_of(rng, [Ids.numbered(N_ITEMS), list("abcdefghijkl"), None]),
+    "item_prior": lambda rng: one_of(rng, [None, np.ones(N_ITEMS)]),
     "item_users": _of_items,
     "itemid": _items,
     "itemids": _items,
     "items": _filter,
-    "iterations": lambda rng: _one(rng, [0, 1, 2]),
+    "iterations": lambda rng: one_of(rng, [0, 1, 2]),
     "judged": lambda rng: judged(),
-    "k": lambda rng: _one(rng, [1, 2]),
+    "k": lambda rng: one_of(rng, [1, 2]),
     "labels": lambda rng: None,
     "loss": lambda rng: _made(*_LOSSES)(rng),
     "mask": lambda rng: rng.random(data().nnz) < 0.5,
     "matrix": lambda rng: data().to_scipy(),
-    "method": lambda rng: _one(
+    "method": lambda rng: one_of(
         rng, [None, _made(pagerank.GBN)(rng), _made(pagerank.GFN)(rng), _made(pagerank.GBP)(rng)]
     ),
     "metric": _metric,
-    "metrics": lambda rng: _one(rng, [_metric(rng), [_metric(rng), _metric(rng)], []]),
-    "model": lambda rng: model(_one(rng, models())),
+    "metrics": lambda rng: one_of(rng, [_metric(rng), [_metric(rng), _metric(rng)], []]),
+    "model": lambda rng: model(one_of(rng, models())),
     "models": lambda rng: {"one": mfrank.ALS(factors=2, iterations=1)},
-    "n_threads": lambda rng: _one(rng, [0, 1, 2, 3]),
-    "name": lambda rng: _one(rng, ["rg", "lightgcn", "implicit", "trec"]),
-    "negative_sampling": lambda rng: _one(rng, ["uniform", "popularity", "batch"]),
-    "negatives": lambda rng: _one(rng, [None, 1, 3, 20]),
+    "n_threads": lambda rng: one_of(rng, [0, 1, 2, 3]),
+    "name": lambda rng: one_of(rng, ["rg", "lightgcn", "implicit", "trec"]),
+    "negative_sampling": lambda rng: one_of(rng, ["uniform", "popularity", "batch"]),
+    "negatives": lambda rng: one_of(rng, [None, 1, 3, 20]),
     "objective": _made(*_OBJECTIVES),
     "optimizer": _made(*_OPTIMIZERS),
-    "other": lambda rng: _one(rng, [_store(rng), data()]),
-    "part": lambda rng: _one(rng, [0.2, 0.5]),
-    "parts": lambda rng: _one(rng, [[data(), other()], [data(), named()], [timed(), timed()], []]),
-    "patience": lambda rng: _one(rng, [1, 2]),
+    "other": lambda rng: one_of(rng, [_store(rng), data()]),
+    "part": lambda rng: one_of(rng, [0.2, 0.5]),
+    "parts": lambda rng: one_of(
+        rng, [[data(), other()], [data(), named()], [timed(), timed()], []]
+    ),
+    "patience": lambda rng: one_of(rng, [1, 2]),
     "peak_memory": lambda rng: False,
-    "popularity_power": lambda rng: _one(rng, [0.0, 0.75, -1.0]),
-    "positives": lambda rng: _one(rng, [None, 1, 10]),
-    "prior": lambda rng: _one(rng, [None, _store(rng)]),
-    "queries": lambda rng: _one(rng, [20, np.repeat(range(4), 3)]),
-    "random_state": lambda rng: _one(rng, [None, 0, np.random.default_rng(0)]),
+    "popularity_power": lambda rng: one_of(rng, [0.0, 0.75, -1.0]),
+    "positives": lambda rng: one_of(rng, [None, 1, 10]),
+    "prior": lambda rng: one_of(rng, [None, _store(rng)]),
+    "queries": lambda rng: one_of(rng, [20, np.repeat(range(4), 3)]),
+    "random_state": lambda rng: one_of(rng, [None, 0, np.random.default_rng(0)]),
     "relevance": lambda rng: np.arange(12) % 3,
-    "ridge": lambda rng: _one(rng, ["own", "authors"]),
+    "ridge": lambda rng: one_of(rng, ["own", "authors"]),
     "schedule": _made(*_SCHEDULES),
-    "scores": lambda rng: _one(rng, [None, "dot", "cosine", "distance", np.arange(12.0)]),
-    "sep": lambda rng: _one(rng, [None, ",", "\t", "::", ";"]),
-    "shape": lambda rng: _one(rng, [None, (N_USERS, N_ITEMS), (3, 3)]),
+    "scores": lambda rng: one_of(rng, [None, "dot", "cosine", "distance", np.arange(12.0)]),
+    "sep": lambda rng: one_of(rng, [None, ",", "\t", "::", ";"]),
+    "shape": lambda rng: one_of(rng, [None, (N_USERS, N_ITEMS), (3, 3)]),
     "show_progress": lambda rng: False,
-    "solver": lambda rng: _one(rng, ["auto", "cholesky", "cg"]),
-    "start": lambda rng: _one(rng, [None, model("ALS"), model("Descent"), _store(rng), np.ones(3)]),
-    "stopping": lambda rng: _one(rng, [None, called(mfrank.EarlyStopping, rng, 0.2)]),
+    "solver": lambda rng: one_of(rng, ["auto", "cholesky", "cg"]),
+    "start": lambda rng: one_of(
+        rng, [None, model("ALS"), model("Descent"), _store(rng), np.ones(3)]
+    ),
+    "stopping": lambda rng: one_of(rng, [None, called(mfrank.EarlyStopping, rng, 0.2)]),
     "store": _store,
-    "test": lambda rng: _one(rng, [other(), other().to_scipy(), 0.1, 3]),
-    "timestamp": lambda rng: _one(rng, [None, False]),
-    "timestamps": lambda rng: _one(rng, [None, np.arange(20)]),
-    "train": lambda rng: _one(rng, [data(), data().to_scipy(), None, 0.8]),
+    "test": lambda rng: one_of(rng, [other(), other().to_scipy(), 0.1, 3]),
+    "timestamp": lambda rng: one_of(rng, [None, False]),
+    "timestamps": lambda rng: one_of(rng, [None, np.arange(20)]),
+    "train": lambda rng: one_of(rng, [data(), data().to_scipy(), None, 0.8]),
     "user": lambda rng: "user",
-    "user_biases": lambda rng: _one(rng, [None, np.ones(N_USERS)]),
+    "user_biases": lambda rng: one_of(rng, [None, np.ones(N_USERS)]),
     "user_factors": lambda rng: np.ones((N_USERS, 3), np.float32),
-    "user_features": lambda rng: _one(rng, [None, np.ones((N_USERS, 2))]),
+    "user_features": lambda rng: one_of(rng, [None, np.ones((N_USERS, 2))]),
     "user_ids": _ids,
     "user_items": _matrix,
     "userid": _users,
     "userids": _users,
-    "users": lambda rng: _one(rng, [_few(rng, N_USERS), np.arange(20) % N_USERS]),
-    "valid": lambda rng: _one(rng, [other(), data().to_scipy(), 0.1]),
-    "value": lambda rng: _one(rng, [None, False]),
-    "values": lambda rng: _one(rng, [None, np.ones(20), [1.0, 2.0]]),
-    "weight": lambda rng: _one(rng, [0.5, 0.0, -1.0]),
+    "users": lambda rng: one_of(rng, [_few(rng, N_USERS), np.arange(20) % N_USERS]),
+    "valid": lambda rng: one_of(rng, [other(), data().to_scipy(), 0.1]),
+    "value": lambda rng: one_of(rng, [None, False]),
+    "values": lambda rng: one_of(rng, [None, np.ones(20), [1.0, 2.0]]),
+    "weight": lambda rng: one_of(rng, [0.5, 0.0, -1.0]),
 }
 """Arguments by name; the others have a default."""
 
 OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
     ("FactorStore", "user_ids"): _ids,
     ("Interactions", "user_items"): lambda rng: data().user_items,
-    ("Interactions", "timestamps"): lambda rng: _one(rng, [None, np.arange(data().nnz)]),
+    ("Interactions", "timestamps"): lambda rng: one_of(rng, [None, np.arange(data().nnz)]),
     ("Interactions", "user_ids"): lambda rng: Ids.numbered(N_USERS),
     ("Interactions", "item_ids"): lambda rng: Ids.numbered(N_ITEMS),
     ("Interactions.from_arrays", "users"): lambda rng: np.arange(20) % N_USERS,
     ("Interactions.from_arrays", "items"): lambda rng: np.arange(20) % N_ITEMS,
     ("LinearRanker", "loss"): _made(mfrank.ListNet, mfrank.ListMLE, mfrank.LambdaRank),
-    ("Reranker", "loss"): lambda rng: _one(rng, ["YetiRank", "StochasticRank:metric=NDCG;top=3"]),
-    ("StochasticRank", "metric"): lambda rng: _one(rng, ["ndcg", "mrr"]),
+    ("Reranker", "loss"): lambda rng: one_of(rng, ["YetiRank", "StochasticRank:metric=NDCG;top=3"]),
+    ("StochasticRank", "metric"): lambda rng: one_of(rng, ["ndcg", "mrr"]),
     ("SupervisedPageRank", "loss"): _made(pagerank.SquareLoss),
     ("by_ratio", "test"): lambda rng: 0.1,
     ("by_ratio", "train"): lambda rng: 0.8,
     ("by_ratio", "valid"): lambda rng: 0.1,
-    ("by_time", "test"): lambda rng: _one(rng, [0.1, 20]),
+    ("by_time", "test"): lambda rng: one_of(rng, [0.1, 20]),
     ("by_time", "interactions"): lambda rng: timed(),
     ("leave_last", "interactions"): lambda rng: timed(),
     ("synthetic", "interactions"): lambda rng: 50,
@@ -382,7 +298,7 @@ RECEIVERS: dict[str, Callable[[Rng], Any]] = {
     "Reranker": _model_of("Reranker"),
     "Recommender": lambda rng: mfrank.Recommender.of(_store(rng)),
     "FactorStore": _store,
-    "Interactions": lambda rng: _one(rng, [data(), named(), timed()]),
+    "Interactions": lambda rng: one_of(rng, [data(), named(), timed()]),
     "Judged": lambda rng: judged(),
 }
 RARE = {"compare": 0.1, "Reranker.fit": 0.3, "synthetic": 0.5}
