@@ -173,13 +173,17 @@ def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metri
     several = [metrics] if isinstance(metrics, Metric | str) else metrics
     if not isinstance(several, Iterable):
         raise TypeError(f"metrics must be metrics such as mfrank.NDCG @ 10, got {shown(metrics)}")
-    read = [read_metric(m) if isinstance(m, str) else m for m in several]
-    if not read or not all(isinstance(m, Metric) for m in read):
-        raise ValueError(
-            f"metrics must be metrics such as mfrank.NDCG @ 10, or their names; got "
-            f"{shown(metrics)}"
-        )
-    return tuple(dict.fromkeys(read))
+    read: dict[Metric, None] = {}
+    for one in several:
+        metric = read_metric(one) if isinstance(one, str) else one
+        if not isinstance(metric, Metric):
+            raise ValueError(
+                f"metrics must be metrics such as mfrank.NDCG @ 10, or names; got {shown(one)}"
+            )
+        read[metric] = None
+    if not read:
+        raise ValueError("metrics must have at least one metric, such as mfrank.NDCG @ 10")
+    return tuple(read)
 
 
 def _matrix(rows: UserItems, name: str) -> sp.csr_array:

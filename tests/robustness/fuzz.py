@@ -18,7 +18,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,7 +98,9 @@ class Failure:
         return f"{again}\n{self.what}"
 
 
-def failures(seed: int, first: int, n_calls: int, program: str = __file__) -> Iterator[Failure]:
+def failures(
+    seed: int, first: int, n_calls: int, program: str = __file__, options: Sequence[str] = ()
+) -> Iterator[Failure]:
     """Every failure of the calls, made by one child after another of the program."""
     end = first + n_calls
     while first < end:
@@ -106,6 +108,7 @@ def failures(seed: int, first: int, n_calls: int, program: str = __file__) -> It
             [
                 *(sys.executable, program, "--child", f"--seed={seed}", f"--first={first}"),
                 f"--calls={min(CALLS_OF_A_CHILD, end - first)}",
+                *options,
             ],
             env=os.environ | {"PYTHONHASHSEED": "0"},
             capture_output=True,
@@ -129,13 +132,17 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first call")
+    parser.add_argument("--without", help="a package that is as if it were not installed")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if asked.without:
+        sys.modules[asked.without] = None  # type: ignore[assignment]
     if asked.child:
         make_calls(asked.seed, asked.first, asked.calls)
         return
     start, n_failures = time.monotonic(), 0
-    for failure in failures(asked.seed, asked.first, asked.calls):
+    options = (f"--without={asked.without}",) if asked.without else ()
+    for failure in failures(asked.seed, asked.first, asked.calls, options=options):
         n_failures += 1
         print(failure, flush=True)
     took = time.monotonic() - start

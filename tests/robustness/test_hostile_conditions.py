@@ -103,7 +103,7 @@ def test_little_memory_is_a_memory_error() -> None:
     assert ended.returncode == 0, ended.stderr
     fits = [line.split() for line in ended.stdout.splitlines()]
     assert all(set(codes) <= {"0", "1"} and codes[-1] == "0" for codes in fits), ended.stdout
-    assert all("1" in codes for codes in fits[:2]), ended.stdout
+    assert any("1" in codes for codes in fits), ended.stdout
 
 
 NO_THREADS = (
