@@ -11,6 +11,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdlib>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <system_error>
@@ -22,6 +24,16 @@
 #endif
 
 namespace mfrank {
+
+// Takes the memory that a thread's first exception needs, while there is some: if there is none left
+// when std::bad_alloc is thrown, glibc ends the process. False if there is none even now.
+inline bool prepare_to_throw() {
+    void* const volatile tried = std::malloc(4096);
+    if (!tried) return false;
+    std::free(tried);
+    static_cast<void>(std::current_exception());
+    return true;
+}
 
 // Work that threads of the pool run together with the caller.
 struct Job {
@@ -61,8 +73,9 @@ class Crew {
 
    private:
     void serve() {
+        const bool ready = prepare_to_throw();
         std::unique_lock<std::mutex> lock(mutex_);
-        while (wake_.wait_for(lock, IDLE_TIMEOUT, [this] { return !open_.empty(); })) {
+        while (ready && wake_.wait_for(lock, IDLE_TIMEOUT, [this] { return !open_.empty(); })) {
             Job& job = *open_.back();
             if (--job.seats == 0) open_.pop_back();
             n_open_ = open_.size();

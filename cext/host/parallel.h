@@ -96,6 +96,7 @@ class Blocks {
 // loop are scratch of the thread. Its exceptions, and KeyboardInterrupt, reach the caller.
 template <class Work>
 void share(int64_t n_blocks, int n_threads, const Work& work) {
+    prepare_to_throw();
     const int64_t helpers = std::min<int64_t>(threads_meant(n_threads), n_blocks) - 1;
     Blocks blocks(n_blocks);
     const auto guarded = [&] {

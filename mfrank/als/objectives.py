@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als.quadratic import QuadraticObjective
-from mfrank.arrays.checks import check_at_least_zero, check_choice, is_number
+from mfrank.arrays.checks import check_at_least_zero, check_choice, is_number, shown
 from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Vector
 from mfrank.data.counts import Counts
 
@@ -234,7 +234,7 @@ class RGXPrinted(RG2):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (is_number(self.beta) and 0 <= self.beta < 1):
-            raise ValueError(f"beta must be in [0, 1), got {self.beta!r}")
+            raise ValueError(f"beta must be in [0, 1), got {shown(self.beta)}")
 
     @property
     def target(self) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als.spectral import random_factors, spectral_item_factors
+from mfrank.arrays.checks import shown
 from mfrank.arrays.counted import counted
 from mfrank.arrays.placement import empty_aligned
 from mfrank.arrays.random import Seed, generator
@@ -64,7 +65,7 @@ def first_factors(
         user_factors[:] = 0
         return user_factors, item_factors
     if not isinstance(start, FactorStore):
-        raise TypeError(f"start must be a fitted model or its store, got {start!r}")
+        raise TypeError(f"start must be a fitted model or its store, got {shown(start)}")
     if start.factors != width:
         raise ValueError(
             f"start has {counted(start.factors, 'factor')}, this model {width:,}; "

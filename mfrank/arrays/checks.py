@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable
 from numbers import Integral
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "check_above_zero",
@@ -14,21 +16,34 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_fractions",
+    "check_instance",
     "check_length",
+    "floats_of",
     "is_count",
     "is_number",
     "share",
+    "shown",
 ]
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 200
+
+
+def shown(value: object) -> str:
+    """The value as it is printed in errors: not too long, however large or deep it is."""
+    return _SHORT.repr(value)
 
 
 def is_count(value: object) -> bool:
-    """Whether the value is an integer of Python or numpy and not a bool."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    """Whether the value is an integer of Python or numpy, neither a bool nor a time span."""
+    return isinstance(value, Integral) and not isinstance(value, bool | np.timedelta64)
 
 
 def is_number(value: object) -> bool:
     """Whether the value is a finite real number of Python or numpy and not a bool."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    if isinstance(value, bool | np.timedelta64):  # both are integers to Python or numpy
         return False
     try:
         return math.isfinite(value)
@@ -44,7 +59,7 @@ def check_count(
     The error for a larger value ends with ``remedy``.
     """
     if not is_count(value):
-        raise TypeError(f"{name} must be an int, got {value!r}")
+        raise TypeError(f"{name} must be an int, got {shown(value)}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
     if most is not None and value > most:
@@ -61,14 +76,14 @@ def check_above_zero(**values: float) -> None:
     """Raise unless every value is a finite number above 0."""
     for name, value in values.items():
         if not is_number(value) or value <= 0:
-            raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+            raise ValueError(f"{name} must be a finite number > 0, got {shown(value)}")
 
 
 def check_at_least_zero(**values: float) -> None:
     """Raise unless every value is a finite number and at least 0."""
     for name, value in values.items():
         if not is_number(value) or value < 0:
-            raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+            raise ValueError(f"{name} must be a finite number >= 0, got {shown(value)}")
 
 
 def share(name: str, value: object, otherwise: str = "") -> float:
@@ -77,7 +92,7 @@ def share(name: str, value: object, otherwise: str = "") -> float:
     ``otherwise`` names the alternatives in the error, such as ``"None or "``.
     """
     if not isinstance(value, float | np.floating):
-        raise TypeError(f"{name} must be {otherwise}a fraction (float), got {value!r}")
+        raise TypeError(f"{name} must be {otherwise}a fraction (float), got {shown(value)}")
     if not 0 < value < 1:
         raise ValueError(f"{name} must be {otherwise}a fraction in (0, 1), got {value!r}")
     return float(value)
@@ -85,6 +100,9 @@ def share(name: str, value: object, otherwise: str = "") -> float:
 
 def check_fractions(**fractions: float) -> None:
     """Raise unless all fractions are >= 0, the first is > 0, and they sum to 1."""
+    for name, value in fractions.items():
+        if not is_number(value):
+            raise ValueError(f"fractions must be >= 0, got {name}={shown(value)}")
     first = next(iter(fractions))
     if not all(value >= 0 for value in fractions.values()) or fractions[first] == 0:
         raise ValueError(f"fractions must be >= 0 and {first} > 0, got {fractions}")
@@ -97,4 +115,18 @@ def check_choice(name: str, value: object, known: Iterable[object]) -> None:
     """Raise unless the value is one of ``known``: strings, None, True or False."""
     known = tuple(known)
     if not any(value is one or (isinstance(value, str) and value == one) for one in known):
-        raise ValueError(f"{name} must be one of {', '.join(map(str, known))}; got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(str, known))}; got {shown(value)}")
+
+
+def floats_of(name: str, given: ArrayLike) -> NDArray[np.float64]:
+    """Convert numbers to a float64 array; raise TypeError if they are none."""
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{name} must be numbers: {error}") from error
+
+
+def check_instance(name: str, value: object, kind: type, wanted: str) -> None:
+    """Raise TypeError unless the value is of the class; ``wanted`` says what to pass instead."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {wanted}; got {shown(value)}")

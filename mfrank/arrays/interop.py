@@ -65,7 +65,12 @@ def as_array(given: Any, name: str) -> Any:
     """Like :func:`take`, but anything that is not an array is converted to numpy."""
     taken = take(given, name)
     known = isinstance(taken, np.ndarray) or _memory(taken) is not None
-    return taken if known else np.asanyarray(taken)
+    if known:
+        return taken
+    try:
+        return np.asanyarray(taken)
+    except ValueError as error:  # lists of several lengths
+        raise ValueError(f"{name} must be an array: {error}") from error
 
 
 def to_host(given: Any, name: str) -> Any:

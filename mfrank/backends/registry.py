@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, cast
 
+from mfrank.arrays.checks import shown
 from mfrank.backends import cpu, reference
 from mfrank.backends.surface import Backend
 from mfrank.backends.symmetric import eigh
@@ -30,9 +31,13 @@ def choose(name: str = "auto") -> Backend:
 
     Raises
     ------
+    TypeError
+        If the name is no str.
     ValueError
         If there is no such backend, or it cannot run here; the message says why.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"backend must be a name such as 'auto', got {shown(name)}")
     if name == "auto":
         return next(b for b in _FASTEST_FIRST.values() if b.why_unavailable() is None)
     backend = named(name)
@@ -58,7 +63,7 @@ def named(name: str) -> Backend:
     if name in (found := _installed()):
         register(name, found[name].load())
         return _registered[name]
-    raise ValueError(f"backend must be one of {', '.join(('auto', *names()))}; got {name!r}")
+    raise ValueError(f"backend must be one of {', '.join(('auto', *names()))}; got {shown(name)}")
 
 
 def names() -> tuple[str, ...]:
@@ -89,12 +94,14 @@ def register(name: str, backend: Any) -> None:
         functions.
     """
     if not isinstance(name, str) or not name.isidentifier():
-        raise ValueError(f"name must be an identifier such as 'mine', got {name!r}")
+        raise ValueError(f"name must be an identifier such as 'mine', got {shown(name)}")
     if name == "auto" or name in _FASTEST_FIRST or name in _BY_NAME_ONLY:
-        raise ValueError(f"name must not be the name of one of mfrank's backends, got {name!r}")
+        raise ValueError(
+            f"name must not be the name of one of mfrank's backends, got {shown(name)}"
+        )
     if not any(hasattr(backend, part) for part in _surface()):
         raise ValueError(
-            f"backend must have some of {', '.join(sorted(_surface()))}; {backend!r} has none"
+            f"backend must have some of {', '.join(sorted(_surface()))}; {shown(backend)} has none"
         )
     _registered[name] = cast(Backend, _Guest(name, backend))
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.arrays.checks import is_count, shown
 from mfrank.arrays.counted import counted
 from mfrank.arrays.csr_checks import checked
 from mfrank.arrays.read_only import unshared
@@ -32,6 +33,8 @@ _log = logging.getLogger("mfrank")
 
 def check_shape(shape: tuple[int, int]) -> None:
     """Raise if rows or columns are too many for int32 numbers; entries may be more."""
+    if not (isinstance(shape, tuple | list) and len(shape) == 2 and all(map(is_count, shape))):
+        raise TypeError(f"shape must be (n_users, n_items), got {shown(shape)}")
     for name, n in zip(("users", "items"), shape, strict=True):
         if not 0 <= n < 2**31:
             raise ValueError(f"the number of {name} must lie in 0..2^31 - 1, got {n}")

@@ -10,6 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.checks import shown
+
 __all__ = [
     "ROLES",
     "BadRow",
@@ -139,6 +141,8 @@ def epoch_seconds(timestamps: ArrayLike) -> NDArray[np.int64]:
         If they are neither numbers nor dates, such as booleans.
     """
     times = np.asarray(timestamps)
+    if times.ndim != 1:
+        raise ValueError(f"timestamps must be in one dimension, got shape {times.shape}")
     kind = times.dtype.kind
     if kind == "i":
         return times.astype(np.int64)
@@ -187,4 +191,6 @@ def _seconds(time: Any, row: int) -> int:
             moment = moment.replace(tzinfo=UTC)
         return int(moment.timestamp() // 1)
     except (AttributeError, OverflowError, TypeError, ValueError) as error:
-        raise BadRow(f"timestamps must be whole numbers or dates, got {time!r}", row) from error
+        raise BadRow(
+            f"timestamps must be whole numbers or dates, got {shown(time)}", row
+        ) from error

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import share
+from mfrank.arrays.checks import floats_of, share
 from mfrank.arrays.notebook import table
 from mfrank.arrays.random import Seed, generator
 from mfrank.data.ids import Ids, RawIds
@@ -164,7 +164,7 @@ def feature_matrix(features: ArrayLike) -> NDArray[Any]:
         matrix = np.asarray(features)
         if matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"features must be a matrix of numbers: {error}") from error
     if matrix.ndim != 2 or not matrix.shape[1]:
         raise ValueError(
@@ -182,10 +182,7 @@ def feature_matrix(features: ArrayLike) -> NDArray[Any]:
 
 
 def _relevance(given: ArrayLike, n_documents: int) -> NDArray[np.float64]:
-    try:
-        grades = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"relevance must be numbers: {error}") from error
+    grades = floats_of("relevance", given)
     if grades.shape != (n_documents,):
         raise ValueError(
             f"relevance must have one number for each of the {n_documents} documents, got shape "

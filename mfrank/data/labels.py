@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.checks import shown
 from mfrank.arrays.distinct import distinct
 from mfrank.arrays.interop import to_host
 
@@ -57,7 +58,9 @@ def number(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
 def _one_dimensional(raw: RawIds) -> NDArray[Any]:
     raw = to_host(raw, "ids")
     if isinstance(raw, str | bytes) or not isinstance(raw, Iterable):
-        raise TypeError(f"expected a list or array of ids, got a single {raw!r}; wrap it in a list")
+        raise TypeError(
+            f"expected a list or array of ids, got a single {shown(raw)}; wrap it in a list"
+        )
     # A plain list must not reach np.asarray: it would turn [1, "a"] into strings.
     labels = np.asarray(raw) if hasattr(raw, "__array__") else objects(raw)
     if labels.ndim != 1:
@@ -99,7 +102,7 @@ def _from_objects(labels: NDArray[Any]) -> NDArray[Any]:
         if _is_missing(label):
             raise ValueError(_missing(label, row))
         if isinstance(label, bool | np.bool_):
-            raise TypeError(f"ids must not be booleans, got {label!r} in row {row}")
+            raise TypeError(f"ids must not be booleans, got {shown(label)} in row {row}")
     if all(issubclass(t, int | np.integer) for t in types):
         return _from_integers(labels)
     if all(issubclass(t, int | np.integer | float | np.floating) for t in types):
@@ -129,4 +132,6 @@ def _is_missing(label: Any) -> bool:
 
 
 def _missing(label: Any, row: int) -> str:
-    return f"ids must not be missing, got {label!r} in row {row}; drop that row or give it an id"
+    return (
+        f"ids must not be missing, got {shown(label)} in row {row}; drop that row or give it an id"
+    )

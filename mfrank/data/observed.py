@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.arrays.checks import check_instance
 from mfrank.arrays.counted import counted
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.lazy import lazy
@@ -33,6 +34,13 @@ class Observed(MadeOfFields):
     _views: dict[tuple[str, Any], CSR] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
+        for name in ("user_ids", "item_ids"):
+            check_instance(name, getattr(self, name), Ids, "Ids, such as Ids.of(labels)")
+        if not sp.issparse(self.user_items):
+            raise TypeError(
+                "user_items must be a scipy.sparse.csr_array (users x items), got "
+                f"{type(self.user_items).__name__}"
+            )
         shape = (len(self.user_ids), len(self.item_ids))
         if self.user_items.shape != shape:
             raise ValueError(

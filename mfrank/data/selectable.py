@@ -10,7 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from mfrank.arrays.checks import is_number, shown
 from mfrank.arrays.counted import counted
+from mfrank.arrays.interop import as_array
 from mfrank.data import cells
 from mfrank.data.observed import Observed
 
@@ -28,7 +30,7 @@ class Selectable(Observed):
 
         ``mask`` is bool of shape (nnz,), aligned with ``user_items.data``.
         """
-        chosen = np.asarray(mask)
+        chosen = as_array(mask, "mask")
         if chosen.dtype != bool or chosen.shape != (self.nnz,):
             raise ValueError(
                 f"mask must be bool of shape ({self.nnz},), got {chosen.dtype} of {chosen.shape}"
@@ -42,8 +44,8 @@ class Selectable(Observed):
 
         With ``binary`` their values become 1. An empty result is logged as a warning.
         """
-        if not np.isfinite(threshold):
-            raise ValueError(f"threshold must be finite, got {threshold}")
+        if not is_number(threshold):
+            raise ValueError(f"threshold must be a finite number, got {shown(threshold)}")
         values = self.user_items.data
         kept = self.take(values >= float(threshold))
         if self.nnz and not kept.nnz:
@@ -67,7 +69,7 @@ class Selectable(Observed):
         least = k if user_k is None else user_k, k if item_k is None else item_k
         for bound in least:
             if isinstance(bound, bool) or not isinstance(bound, int | np.integer) or bound < 0:
-                raise ValueError(f"k must be a whole number, 0 or more, got {bound!r}")
+                raise ValueError(f"k must be a whole number, 0 or more, got {shown(bound)}")
         kept, rows, columns = cells.core(self.user_items, *least)
         has = self.counts.users, self.counts.items
         if self.nnz and not len(kept):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_count, check_fractions, is_count, share
+from mfrank.arrays.checks import check_count, check_fractions, check_length, is_count, share
 from mfrank.arrays.counted import counted
 from mfrank.arrays.notebook import table
 from mfrank.arrays.random import Seed, generator
@@ -205,8 +205,8 @@ def by_time(interactions: Any, *, test: float, valid: float | None = None) -> Sp
 def _leave_out(
     interactions: Interactions, k: int, valid_k: int, keys: tuple[NDArray[np.generic], ...]
 ) -> Split:
-    check_count("k", k, 1)
-    check_count("valid_k", valid_k, 0)
+    check_length("k", k)
+    check_count("valid_k", valid_k, 0, 2**31 - 1)
     counts = interactions.counts.users
     enough = counts > k + valid_k
     n_fit = np.where(enough, counts - k, counts)

@@ -20,6 +20,7 @@ from typing import IO, Any, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.checks import shown
 from mfrank.data import delimited
 from mfrank.data.atomic_files import replacing
 from mfrank.data.columns import Chosen, assign
@@ -90,7 +91,7 @@ def read_columns(
         If the file is parquet and pandas or pyarrow is not installed.
     """
     if ids not in get_args(IdsAs):
-        raise ValueError(f"ids must be 'auto' or 'text', got {ids!r}")
+        raise ValueError(f"ids must be 'auto' or 'text', got {shown(ids)}")
     check_separator(sep)
     file = Path(path)
     if _is_stream(file):

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.checks import check_choice
 from mfrank.arrays.interop import sparse_to_host, to_host
 from mfrank.data import cells
 from mfrank.data.cells import Duplicates
@@ -46,8 +47,10 @@ def from_arrays(
         shape = len(known_users), len(known_items)
     else:
         cells.check_shape(shape)
-        known_users, user_rows = _ids(user_ids, shape[0]), _row_numbers("users", users, shape[0])
-        known_items, item_rows = _ids(item_ids, shape[1]), _row_numbers("items", items, shape[1])
+        known_users = _of_rows("user", user_ids, shape[0])
+        known_items = _of_rows("item", item_ids, shape[1])
+        user_rows = _row_numbers("users", users, shape[0])
+        item_rows = _row_numbers("items", items, shape[1])
     cells.check_shape(shape)
     numbers = np.ones(len(user_rows), np.float32) if values is None else as_numbers(values)
     times = None if timestamps is None else epoch_seconds(timestamps)
@@ -71,7 +74,8 @@ def from_sparse(
         raise TypeError(f"expected a scipy sparse matrix, got {type(matrix).__name__}")
     user_items = cells.from_sparse(matrix, duplicates=duplicates)
     n_users, n_items = user_items.shape
-    return _finite(user_items, _ids(user_ids, n_users), _ids(item_ids, n_items), None)
+    known_users = _of_rows("user", user_ids, n_users)
+    return _finite(user_items, known_users, _of_rows("item", item_ids, n_items), None)
 
 
 def known(name: str, ids: IdsLike | None) -> Ids | None:
@@ -85,14 +89,17 @@ def known(name: str, ids: IdsLike | None) -> Ids | None:
 
 
 def _check_duplicates(duplicates: str) -> None:
-    if duplicates not in get_args(Duplicates):
-        raise ValueError(f"duplicates must be 'sum', 'max' or 'last', got {duplicates!r}")
+    check_choice("duplicates", duplicates, get_args(Duplicates))
 
 
-def _ids(ids: IdsLike | None, n: int) -> Ids:
+def _of_rows(side: str, given: IdsLike | None, n: int) -> Ids:
+    """The ids of n rows or columns; None becomes their numbers."""
+    ids = known(f"{side}_ids", given)
     if ids is None:
         return Ids.numbered(n)
-    return ids if isinstance(ids, Ids) else Ids.of(ids)
+    if len(ids) != n:
+        raise ValueError(f"{side}_ids must have an id for each of the {n} {side}s, got {len(ids)}")
+    return ids
 
 
 def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[np.int64]]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.checks import shown
 from mfrank.data.columns import BadRow
 
 __all__ = ["as_numbers"]
@@ -29,16 +30,16 @@ def as_numbers(values: ArrayLike) -> NDArray[Any]:
         return numbers
     try:
         return numbers.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         for row, value in enumerate(numbers.tolist()):
             if not _is_number(value):
-                raise BadRow(f"values must be numbers, got {value!r}", row) from error
+                raise BadRow(f"values must be numbers, got {shown(value)}", row) from error
         raise ValueError(f"values must be numbers: {error}") from error
 
 
 def _is_number(value: Any) -> bool:
     try:
         float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from mfrank.arrays.checks import check_above_zero, is_number
+from mfrank.arrays.checks import check_above_zero, is_number, shown
 from mfrank.arrays.placement import Array
 from mfrank.backends import Backend
 from mfrank.backends.adam import AdamAverages, AdamRates
@@ -80,7 +80,7 @@ def _check_rate(rule: Optimizer) -> None:
 
 def _check_decay(name: str, value: float) -> None:
     if not is_number(value) or not 0 <= value < 1:
-        raise ValueError(f"{name} must be in [0, 1), got {value!r}")
+        raise ValueError(f"{name} must be in [0, 1), got {shown(value)}")
 
 
 @dataclass(frozen=True)

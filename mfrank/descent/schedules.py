@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from mfrank.arrays.checks import check_above_zero, check_at_least_zero, is_number
+from mfrank.arrays.checks import check_above_zero, check_at_least_zero, is_number, shown
 
 __all__ = ["Constant", "CosineDecay", "Schedule", "StepDecay"]
 
@@ -47,7 +47,7 @@ class StepDecay(Schedule):
     def __post_init__(self) -> None:
         if not isinstance(self.at, list | tuple):
             raise TypeError(
-                f"at must be a tuple of fractions of the fit, such as (0.5,); got {self.at!r}"
+                f"at must be a tuple of fractions of the fit, such as (0.5,); got {shown(self.at)}"
             )
         if not all(is_number(point) and 0 < point < 1 for point in self.at):
             raise ValueError(f"at must be fractions of the fit, in (0, 1); got {self.at}")

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_count
+from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.distinct import distinct
 from mfrank.arrays.placement import beside, on_host
@@ -171,12 +171,19 @@ class _Tally:
 
 def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metric, ...]:
     several = [metrics] if isinstance(metrics, Metric | str) else metrics
-    read = [read_metric(m) if isinstance(m, str) else m for m in several]
-    if not read or not all(isinstance(m, Metric) for m in read):
-        raise ValueError(
-            f"metrics must be metrics such as mfrank.NDCG @ 10, or their names; got {metrics!r}"
-        )
-    return tuple(dict.fromkeys(read))
+    if not isinstance(several, Iterable):
+        raise TypeError(f"metrics must be metrics such as mfrank.NDCG @ 10, got {shown(metrics)}")
+    read: dict[Metric, None] = {}
+    for one in several:
+        metric = read_metric(one) if isinstance(one, str) else one
+        if not isinstance(metric, Metric):
+            raise ValueError(
+                f"metrics must be metrics such as mfrank.NDCG @ 10, or names; got {shown(one)}"
+            )
+        read[metric] = None
+    if not read:
+        raise ValueError("metrics must have at least one metric, such as mfrank.NDCG @ 10")
+    return tuple(read)
 
 
 def _excluded(

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.checks import shown
 from mfrank.evaluation.judgements import JudgedLists, Standings
 
 __all__ = ["CatalogMetric", "ListMetric", "Metric", "RankingMetric"]
@@ -46,7 +47,9 @@ class Metric:
         if self.cutoff_rule == "none":
             raise ValueError(f"{self.name} reads the whole ranking and takes no cutoff")
         if isinstance(cutoff, bool) or not isinstance(cutoff, int | np.integer):
-            raise TypeError(f"a cutoff must be an integer, as in {self.name} @ 10; got {cutoff!r}")
+            raise TypeError(
+                f"a cutoff must be an integer, as in {self.name} @ 10; got {shown(cutoff)}"
+            )
         if cutoff < 1:
             raise ValueError(f"a cutoff must be at least 1; got {self.name} @ {cutoff}")
         return replace(self, cutoff=int(cutoff))
@@ -59,7 +62,7 @@ class Metric:
             raise TypeError(f"{self.name} has no option {', '.join(sorted(unknown))}; {offer}")
         for option, value in options.items():
             if isinstance(getattr(self, option), bool) and not isinstance(value, bool):
-                raise TypeError(f"{self.name}'s {option} must be True or False; got {value!r}")
+                raise TypeError(f"{self.name}'s {option} must be True or False; got {shown(value)}")
         return replace(self, **options)  # type: ignore[arg-type]
 
     def __str__(self) -> str:

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.checks import shown
 from mfrank.evaluation.judgements import JudgedLists, Standings
 from mfrank.evaluation.kinds import CatalogMetric, Floats, ListMetric, Metric, RankingMetric
 
@@ -119,7 +120,7 @@ class _NDCG(ListMetric):
 
     def __post_init__(self) -> None:
         if self.gain not in ("binary", "linear", "exponential"):
-            raise ValueError(f"gain must be binary, linear or exponential; got {self.gain!r}")
+            raise ValueError(f"gain must be binary, linear or exponential; got {shown(self.gain)}")
 
     def per_user(self, lists: JudgedLists) -> Floats:
         highest = lists.ideal[:, :1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from mfrank.arrays.checks import shown
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.metrics import ALL, MAP, MRR, NDCG, HitRate, LimitedAUC, Precision, Recall
 
@@ -68,5 +69,5 @@ def definitions(name: str, cutoff: int | None = None) -> tuple[Metric, ...]:
         ),
     }  # fmt: skip
     if name not in sources:
-        raise ValueError(f"name must be one of {', '.join(sources)}; got {name!r}")
+        raise ValueError(f"name must be one of {', '.join(sources)}; got {shown(name)}")
     return sources[name]

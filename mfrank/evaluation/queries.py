@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import is_number
+from mfrank.arrays.checks import check_instance, floats_of, is_number, shown
 from mfrank.arrays.interop import to_host
 from mfrank.data.judged import Judged
 from mfrank.evaluation.judgements import JudgedLists
@@ -56,8 +56,11 @@ def evaluate_queries(
         Scores are not finite or not one per document, a metric is not of the top ranks, or
         ``empty`` is not a number.
     """
+    check_instance(
+        "judged", judged, Judged, "a Judged, such as Judged(features, relevance, queries)"
+    )
     wanted = _list_metrics(metrics)
-    found = np.asarray(to_host(scores, "scores"), dtype=np.float64)
+    found = floats_of("scores", to_host(scores, "scores"))
     if found.shape != (judged.n_documents,):
         raise ValueError(
             f"scores must have shape ({judged.n_documents},), one per document, got {found.shape}"
@@ -66,7 +69,7 @@ def evaluate_queries(
         row = int(np.argmin(np.isfinite(found)))
         raise ValueError(f"scores must be finite, got {found[row]} for document {row}")
     if not (empty is None or is_number(empty)):
-        raise ValueError(f"empty must be a number or None, got {empty!r}")
+        raise ValueError(f"empty must be a number or None, got {shown(empty)}")
     sizes = np.bincount(judged.query_rows, minlength=judged.n_queries)
     width = max(metric.depth(int(sizes.max())) for metric in wanted)
     lists, relevant = _judge(judged, found, sizes, width)
@@ -83,12 +86,14 @@ def evaluate_queries(
 
 def _list_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[ListMetric, ...]:
     several = [metrics] if isinstance(metrics, Metric | str) else metrics
+    if not isinstance(several, Iterable):
+        raise TypeError(f"metrics must be metrics such as mfrank.NDCG @ 10, got {shown(metrics)}")
     wanted: list[ListMetric] = []
     for given in several:
         metric = read_metric(given) if isinstance(given, str) else given
         if not isinstance(metric, ListMetric) or isinstance(metric, type(LimitedAUC)):
             raise TypeError(
-                f"metrics must be of the top ranks, such as mfrank.NDCG @ 10; got {metric!r}"
+                f"metrics must be of the top ranks, such as mfrank.NDCG @ 10; got {shown(metric)}"
             )
         wanted.append(metric)
     if not wanted:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import scipy.sparse as sp
 
-from mfrank.arrays.checks import check_count
+from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.csr_checks import checked_rows
 from mfrank.arrays.interop import sparse_to_host
 from mfrank.evaluation.evaluate import evaluate
@@ -53,7 +53,9 @@ class EarlyStopping:
         check_count("patience", self.patience, 1)
         metric = read_metric(self.metric) if isinstance(self.metric, str) else self.metric
         if not isinstance(metric, Metric) or isinstance(metric, CatalogMetric):
-            raise ValueError(f"metric must have per-user values, such as NDCG @ 10; got {metric!r}")
+            raise ValueError(
+                f"metric must have per-user values, such as NDCG @ 10; got {shown(metric)}"
+            )
         object.__setattr__(self, "metric", metric)
 
     def check(self, train: sp.csr_array) -> None:

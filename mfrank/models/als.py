@@ -11,7 +11,7 @@ from mfrank.als.engine import HalfSteps, als, refuse_dislikes
 from mfrank.als.objectives import RG2
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.als.starts import first_factors
-from mfrank.arrays.checks import check_count, share
+from mfrank.arrays.checks import check_count, share, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import choose
@@ -117,7 +117,7 @@ class ALS(FactorModel, ClosedForm):
         if not isinstance(self.objective, QuadraticObjective):
             raise TypeError(
                 "objective must be one of mfrank's, such as mfrank.RG2() or mfrank.WRMF(alpha=40); "
-                f"got {self.objective!r}"
+                f"got {shown(self.objective)}"
             )
         for name in ("factors", "iterations"):
             check_count(name, getattr(self, name), 1)
@@ -125,7 +125,7 @@ class ALS(FactorModel, ClosedForm):
         check_count("cg_steps", self.cg_steps, 1, _MOST_STEPS, remedy)
         check_threads(self.n_threads)
         if not (isinstance(self.solver, str) and self.solver in get_args(Solver)):
-            raise ValueError(f"solver must be auto, cholesky or cg; got {self.solver!r}")
+            raise ValueError(f"solver must be auto, cholesky or cg; got {shown(self.solver)}")
         if self.cg_tolerance is not None:
             share("cg_tolerance", self.cg_tolerance, "None or ")
         check_dtype(self.dtype)

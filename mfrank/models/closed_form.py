@@ -12,7 +12,7 @@ from mfrank.als.engine import refuse_dislikes
 from mfrank.als.explanation import Explanation, UserWeights
 from mfrank.als.fold_in import FoldIn
 from mfrank.als.quadratic import QuadraticObjective
-from mfrank.arrays.checks import check_count
+from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.csr import CSR
 from mfrank.backends import Factors, choose
 from mfrank.data.interactions import Interactions
@@ -193,7 +193,7 @@ class ClosedForm(Recommender):
         check_count("N", N, 1)
         for name, raw in (("userid", userid), ("itemid", itemid)):
             if not is_single(raw):
-                raise TypeError(f"{name} must be one id, got {raw!r}")
+                raise TypeError(f"{name} must be one id, got {shown(raw)}")
         users, items = sides(self.store, by_row=by_row)
         item = int(items.rows(itemid, "itemid")[0])
         if user_weights is None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als.objectives import WRMF
+from mfrank.arrays.checks import check_instance
 from mfrank.data.atomic_files import replacing
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
@@ -39,8 +40,11 @@ def to_safetensors(store: FactorStore, path: StrPath) -> Path:
         The package safetensors is not installed.
     ValueError
         Ids are neither integers nor strings.
+    OSError
+        Writing fails, such as on a full disk; an old file is still there.
     """
-    numpy_format = _safetensors().numpy
+    check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
+    safetensors = _safetensors()
     contents = store.to_contents()
     header = {
         "format": FORMAT.name,
@@ -48,7 +52,10 @@ def to_safetensors(store: FactorStore, path: StrPath) -> Path:
         "metadata": dump_json(contents.metadata),
     }
     with replacing(Path(path)) as draft:
-        numpy_format.save_file(dict(contents.arrays), draft, metadata=header)
+        try:
+            safetensors.numpy.save_file(dict(contents.arrays), draft, metadata=header)
+        except safetensors.SafetensorError as error:
+            raise OSError(f"{path} cannot be written: {error}") from error
     return Path(path)
 
 
@@ -125,6 +132,7 @@ def to_implicit(store: FactorStore, path: StrPath) -> Path:
     ValueError
         The store has an item prior, which implicit's files cannot contain.
     """
+    check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
     if store.item_prior is not None:
         raise ValueError("implicit's files cannot contain the item_prior of this store")
     users, items = _with_bias_columns(store.on_host())

@@ -10,6 +10,7 @@ from typing import Self
 
 import scipy.sparse as sp
 
+from mfrank.arrays.checks import shown
 from mfrank.data.interactions import Interactions
 from mfrank.models.option_checks import OPTION_KINDS, option_classes, runnable
 from mfrank.models.parameters import Parameters, describe, restore
@@ -52,7 +53,7 @@ class Watch:
         check_callback(callback)
         if stopping is not None:
             if not isinstance(stopping, Stopping):
-                raise TypeError(f"stopping must be an EarlyStopping or None, got {stopping!r}")
+                raise TypeError(f"stopping must be an EarlyStopping or None, got {shown(stopping)}")
             stopping.check(train)
         return cls(stopping, callback, show_progress)
 
@@ -60,7 +61,7 @@ class Watch:
 def check_callback(callback: Callback | None) -> None:
     """Raise TypeError unless it is a function or None."""
     if callback is not None and not callable(callback):
-        raise TypeError(f"callback must be a function or None, got {callback!r}")
+        raise TypeError(f"callback must be a function or None, got {shown(callback)}")
 
 
 def refuse_no_likes(data: Interactions) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_at_least_zero, check_count
+from mfrank.arrays.checks import check_at_least_zero, check_count, check_instance, floats_of, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.data.judged import Judged, feature_matrix
 from mfrank.data.scaling import Scaling
@@ -102,7 +102,7 @@ class LinearRanker(Parameters):
             check_count(name, getattr(self, name), 1)
         check_at_least_zero(weight_decay=self.weight_decay)
         if not isinstance(self.scale, bool):
-            raise TypeError(f"scale must be True or False, got {self.scale!r}")
+            raise TypeError(f"scale must be True or False, got {shown(self.scale)}")
         generator(self.random_state)
 
     def fit(
@@ -140,7 +140,7 @@ class LinearRanker(Parameters):
         """
         self.__post_init__()
         if callback is not None and not callable(callback):
-            raise TypeError(f"callback must be a function or None, got {callback!r}")
+            raise TypeError(f"callback must be a function or None, got {shown(callback)}")
         queries = _query_lists(judged, self.loss)
         warn_if_slow()
         scaling = Scaling.of(judged.features) if self.scale else Scaling.none(judged.n_features)
@@ -246,10 +246,9 @@ class LinearRanker(Parameters):
 
 def _query_lists(judged: Judged, loss: Loss) -> QueryLists:
     """The queries' lists; raise if a fit cannot learn from them."""
-    if not isinstance(judged, Judged):
-        raise TypeError(
-            f"judged must be a mfrank.Judged(features, relevance, queries), got {judged!r}"
-        )
+    check_instance(
+        "judged", judged, Judged, "a Judged, such as Judged(features, relevance, queries)"
+    )
     most = judged.relevance.max()
     if most == 0:
         raise ValueError("no document is relevant: relevance must be above 0 for some")
@@ -266,7 +265,7 @@ def _first_weights(start: ArrayLike | None, scaling: Scaling) -> Floats:
     n_features = len(scaling.factors)
     if start is None:
         return np.zeros((1, n_features))
-    given = np.asarray(start, dtype=np.float64)
+    given = floats_of("start", start)
     if given.shape != (n_features,) or not np.isfinite(given).all():
         raise ValueError(
             f"start must be {n_features} finite coefficients, such as another ranker's; got shape "

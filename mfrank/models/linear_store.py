@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data.scaling import Scaling
-from mfrank.store.checks import check_finite, fitter_of, history_record
+from mfrank.store.checks import check_finite, fitter_of, history_of
 from mfrank.store.folder import read, write
 from mfrank.store.manifest import Contents, Format, check_keys
 
@@ -60,7 +60,7 @@ class LinearStore:
             "factors": self.scaling.factors,
         }
         _check(arrays, "the ranker cannot be saved")
-        history = [history_record(record) for record in self.history]
+        history = list(history_of(self.history))
         metadata = {"fitter": fitter_of(self.fitter), "history": history}
         write(Path(folder), Contents(arrays, metadata), FORMAT)
         return Path(folder)
@@ -82,7 +82,7 @@ class LinearStore:
         scaling = Scaling(arrays["means"], arrays["factors"])
         try:
             fitter = fitter_of(metadata["fitter"])
-            history = [history_record(record) for record in metadata["history"]]
+            history = history_of(metadata["history"])
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{folder} is damaged: {error}") from error
         return cls(arrays["weights"], scaling, fitter, history)

@@ -15,6 +15,7 @@ from mfrank import losses
 from mfrank.als import objectives
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays import native
+from mfrank.arrays.checks import shown
 from mfrank.backends import Backend, choose
 from mfrank.backends.solve_options import GatherDtype
 from mfrank.descent import optimizers, schedules
@@ -44,8 +45,6 @@ _warned = False
 
 def check_backend(backend: Any) -> None:
     """Raise unless it is the name of a backend that can run."""
-    if not isinstance(backend, str):
-        raise TypeError(f"backend must be a name such as 'auto', got {backend!r}")
     choose(backend)
 
 
@@ -56,13 +55,13 @@ def check_dtype(dtype: Any) -> None:
     except (TypeError, ValueError, SyntaxError):  # numpy parses a str as Python code
         known = False
     if not known:
-        raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
+        raise ValueError(f"dtype must be float32 or float64, got {shown(dtype)}")
 
 
 def check_kind(name: str, value: object, kind: type, example: str) -> None:
     """Raise unless an option is a dataclass derived from ``kind``, mfrank's or the caller's."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be one of mfrank's, such as {example}; got {value!r}")
+        raise TypeError(f"{name} must be one of mfrank's, such as {example}; got {shown(value)}")
     if not is_dataclass(value):
         raise TypeError(
             f"{name} must be a dataclass of its options; put @dataclass(frozen=True) above "
@@ -77,7 +76,7 @@ def gather_dtype(given: Any) -> GatherDtype | None:
     except (TypeError, ValueError, SyntaxError):
         known = False
     if not known:
-        raise ValueError(f"gather_dtype must be None or float16, got {given!r}")
+        raise ValueError(f"gather_dtype must be None or float16, got {shown(given)}")
     return None if given is None else "float16"
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mfrank.arrays.checks import check_at_least_zero
+from mfrank.arrays.checks import check_at_least_zero, check_instance, shown
 from mfrank.store.factors import FactorStore
 
 __all__ = ["with_prior"]
@@ -52,12 +52,12 @@ def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = No
     """
     check_at_least_zero(weight=weight)
     source = store if prior is None else prior
-    if not isinstance(source, FactorStore):
-        raise TypeError(f"prior must be a FactorStore, such as model.store; got {source!r}")
+    for name, one in (("store", store), ("prior", source)):
+        check_instance(name, one, FactorStore, "a FactorStore, such as model.store")
     source, store = source.on_host(), store.on_host()
     if source.item_prior is None:
         raise ValueError(
-            f"there is no item_prior in {source!r}; a SupervisedPageRank's store has one"
+            f"there is no item_prior in {shown(source)}; a SupervisedPageRank's store has one"
         )
     if source.item_ids != store.item_ids:
         raise ValueError(

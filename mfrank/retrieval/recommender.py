@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.checks import check_instance
 from mfrank.arrays.notebook import paragraphs
 from mfrank.arrays.placement import beside
 from mfrank.arrays.row_lists import Listed, Picked
@@ -62,6 +63,7 @@ class Recommender:
     @classmethod
     def of(cls, store: FactorStore) -> Recommender:
         """Return a recommender over a store's factors, without fitting and fold-in."""
+        check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
         model = Recommender()
         model._adopt(store)
         return model

@@ -34,7 +34,12 @@ Matrix: TypeAlias = Interactions | sp.sparray | sp.spmatrix
 
 def is_single(raw: Raw) -> bool:
     """Whether ``raw`` is one id, not an array of ids."""
-    return isinstance(raw, str | bytes) or np.ndim(raw) == 0  # type: ignore[arg-type]
+    if isinstance(raw, str | bytes):
+        return True
+    try:
+        return np.ndim(raw) == 0  # type: ignore[arg-type]
+    except ValueError:  # lists of several lengths, refused by name where they are read
+        return False
 
 
 def given_ids(raw: Raw, argument: str) -> Raw:
@@ -226,6 +231,8 @@ def _is_nested(values: Any) -> bool:
     """Whether a filter has one list per query."""
     if isinstance(values, np.ndarray) or is_on_gpu(values):
         return bool(values.ndim > 1)
+    if isinstance(values, range):  # of numbers, however many
+        return False
     return isinstance(values, Sequence) and not all(map(is_single, values))
 
 

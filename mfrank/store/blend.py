@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_at_least_zero
+from mfrank.arrays.checks import check_at_least_zero, check_instance
 from mfrank.store.factors import FactorStore
 
 __all__ = ["blend"]
@@ -53,8 +53,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     """
     check_at_least_zero(weight=weight)
     for name, one in (("store", store), ("other", other)):
-        if not isinstance(one, FactorStore):
-            raise TypeError(f"{name} must be a FactorStore, such as model.store; got {one!r}")
+        check_instance(name, one, FactorStore, "a FactorStore, such as model.store")
     for name in ("user_ids", "item_ids"):
         if getattr(store, name) != getattr(other, name):
             raise ValueError(

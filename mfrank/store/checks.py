@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import mmap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.checks import check_instance, shown
 from mfrank.arrays.interop import as_array, to_host
 from mfrank.arrays.placement import beside
 from mfrank.arrays.read_only import read_only
@@ -23,10 +24,10 @@ __all__ = [
     "check_finite",
     "check_not_negative",
     "counts_of",
-    "extra_array",
+    "extras_of",
     "factor_matrix",
     "fitter_of",
-    "history_record",
+    "history_of",
     "ids_of",
     "is_mapped",
     "per_row",
@@ -75,6 +76,7 @@ def ids_of(side: str, given: Any, factors: Any) -> Ids:
 
 def counts_of(counts: Counts, users: int, items: int) -> Counts:
     """Check counts; return them read-only, in numpy."""
+    check_instance("counts", counts, Counts, "Counts, such as interactions.counts")
     here = Counts(to_host(counts.users, "counts.users"), to_host(counts.items, "counts.items"))
     sides = {"counts.users": (here.users, users), "counts.items": (here.items, items)}
     for name, (array, size) in sides.items():
@@ -94,6 +96,8 @@ def check_not_negative(name: str, counts: NDArray[np.int64]) -> None:
 
 def fitter_of(fitter: Mapping[str, Any]) -> dict[str, Any]:
     """Check a fitter's description; return a copy that consists of plain JSON types."""
+    if not isinstance(fitter, Mapping):
+        raise TypeError(f"fitter must be a dict, got {shown(fitter)}")
     is_described = set(fitter) == {"name", "options"} and isinstance(fitter["name"], str)
     if not (is_described and isinstance(fitter["options"], Mapping)):
         raise ValueError(
@@ -107,12 +111,21 @@ def fitter_of(fitter: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def history_record(record: Mapping[str, float | int | None]) -> dict[str, float | int | None]:
+def history_of(
+    history: Sequence[Mapping[str, float | int | None]],
+) -> tuple[dict[str, float | int | None], ...]:
+    """Check the records of all epochs."""
+    if not isinstance(history, Sequence) or not all(isinstance(one, Mapping) for one in history):
+        raise TypeError(f"history must be a list of dicts, one per epoch; got {shown(history)}")
+    return tuple(map(_history_record, history))
+
+
+def _history_record(record: Mapping[str, float | int | None]) -> dict[str, float | int | None]:
     """Check the record of an epoch; NaN and infinity, which JSON lacks, become None."""
     for name, value in record.items():
         if not (isinstance(name, str) and (value is None or isinstance(value, int | float))):
             raise TypeError(
-                f"history must hold Python numbers or None by name, got {name!r}: {value!r}"
+                f"history must hold Python numbers or None by name, got {shown(name)}: {value!r}"
             )
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -122,18 +135,28 @@ def history_record(record: Mapping[str, float | int | None]) -> dict[str, float 
 
 def versions_of(versions: Mapping[str, str]) -> dict[str, str]:
     """Check versions: strings by name."""
+    if not isinstance(versions, Mapping):
+        raise TypeError(f"versions must be a dict of strings by name, got {shown(versions)}")
     for name, version in versions.items():
         if not (isinstance(name, str) and isinstance(version, str)):
-            raise TypeError(f"versions must be strings by name, got {name!r}: {version!r}")
+            raise TypeError(f"versions must be strings by name, got {shown(name)}: {version!r}")
     return dict(versions)
 
 
-def extra_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """Check an array of ``extras``; return it C-contiguous, read-only, in numpy."""
-    kept = np.asarray(to_host(array, f"extras[{name!r}]"), order="C")
+def extras_of(extras: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Check the arrays of ``extras``; return them C-contiguous, read-only, in numpy."""
+    if not isinstance(extras, Mapping):
+        raise TypeError(f"extras must be a dict of arrays by name, got {shown(extras)}")
+    return {name: _extra_array(name, array) for name, array in extras.items()}
+
+
+def _extra_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    if not isinstance(name, str):
+        raise TypeError(f"names in extras must be strings, got {shown(name)}")
+    kept = np.asarray(to_host(array, f"extras[{shown(name)}]"), order="C")
     check_storable(name, kept)
     if "." in name:
-        raise ValueError(f"a name in extras must have no dot, got {name!r}")
+        raise ValueError(f"a name in extras must have no dot, got {shown(name)}")
     return read_only(kept)
 
 

@@ -131,9 +131,9 @@ class FactorStore(MadeOfFields):
         if self.counts is not None:
             put("counts", check.counts_of(self.counts, users, items))
         put("fitter", check.fitter_of(self.fitter))
-        put("history", tuple(check.history_record(record) for record in self.history))
+        put("history", check.history_of(self.history))
         put("versions", check.versions_of(self.versions))
-        put("extras", {name: check.extra_array(name, array) for name, array in self.extras.items()})
+        put("extras", check.extras_of(self.extras))
 
     @property
     def n_users(self) -> int:

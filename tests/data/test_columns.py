@@ -119,3 +119,11 @@ def test_time_zones_of_pandas_are_heeded():
     for dates in (zoned, zoned.tz_convert(None), zoned.strftime("%Y-%m-%dT%H:%M:%S%z")):
         frame = pandas.DataFrame({"user": [1], "item": [2], "date": dates})
         assert Interactions.of(frame).timestamps.tolist() == [SECOND]
+
+
+@pytest.mark.parametrize("frame", [None, 5, np.zeros((3, 2)), [[1, 2]], {"user": [1], "item": [2]}])
+def test_what_is_no_frame_is_refused(frame):
+    from mfrank.data.interactions import Interactions
+
+    with pytest.raises(TypeError, match="frame must be a pandas DataFrame, got"):
+        Interactions.from_pandas(frame)

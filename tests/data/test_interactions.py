@@ -188,6 +188,12 @@ def test_at_least_keeps_what_reaches_the_threshold(rows, threshold, binary):
     assert stored_cells(made) == before
 
 
+@pytest.mark.parametrize("threshold", ["4", None, np.nan, [1, 2], 10**400, np.timedelta64(1, "s")])
+def test_a_threshold_is_a_number(threshold):
+    with pytest.raises(ValueError, match="threshold must be a finite number, got"):
+        Interactions.from_arrays([0], [0]).at_least(threshold)
+
+
 def test_at_least_rounds_the_threshold_as_the_values():
     made = Interactions.from_arrays([0], [0], [0.7])
     assert made.at_least(np.float64(0.7)).nnz == 1
@@ -209,8 +215,25 @@ def test_raw_ids_are_numbered_and_found_again():
 
 
 def test_ids_must_be_as_many_as_rows():
-    with pytest.raises(ValueError, match="5 users and 4 items, but ids are given for 1 and 4"):
+    with pytest.raises(ValueError, match="user_ids must have an id for each of the 5 users, got 1"):
         Interactions.from_sparse(sp.csr_array(SHAPE), user_ids=["a"])
+    with pytest.raises(ValueError, match="item_ids must have an id for each of the 4 items, got 1"):
+        Interactions.from_arrays([0], [0], [np.inf], shape=SHAPE, item_ids=["a"])
+    with pytest.raises(ValueError, match="5 users and 4 items, but ids are given for 1 and 4"):
+        Interactions(sp.csr_array(SHAPE), Ids.numbered(1), Ids.numbered(4))
+
+
+@pytest.mark.parametrize("name", ["user_ids", "item_ids", "user_items"])
+def test_the_constructor_takes_what_the_others_make(name):
+    parts = {
+        "user_items": sp.csr_array(SHAPE),
+        "user_ids": Ids.numbered(SHAPE[0]),
+        "item_ids": Ids.numbered(SHAPE[1]),
+    }
+    Interactions(**parts)
+    for other in (None, 5, np.zeros(SHAPE)):
+        with pytest.raises(TypeError, match=f"{name} must be"):
+            Interactions(**parts | {name: other})
 
 
 def test_a_pair_given_often_counts_often():
@@ -350,14 +373,22 @@ def test_booleans_count_one_and_complex_numbers_nothing():
         ({"items": [0, 1], "shape": (9, 9)}, "3 users, but items"),
         ({"shape": (2, 9)}, r"users must lie in 0\.\.1, got 2 in row 2"),
         ({"items": [0, -1, 0], "shape": (9, 9)}, r"items must lie in 0\.\.8, got -1 in row 1"),
-        ({"duplicates": "first"}, "'sum', 'max' or 'last', got 'first'"),
+        ({"duplicates": "first"}, "duplicates must be one of sum, max, last; got 'first'"),
         ({"values": ["1", "x", "2"]}, "values must be numbers.*x"),
+        ({"values": [1, 10**400, 2]}, "values must be numbers.*too large"),
+        ({"timestamps": -np.inf}, r"timestamps must be in one dimension, got shape \(\)"),
         ({"timestamps": [1.0, np.nan, 2]}, "timestamps must be finite .*got nan in row 1"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         Interactions.from_arrays(**({"users": [0, 1, 2], "items": [0, 1, 2]} | arguments))
+
+
+@pytest.mark.parametrize("shape", [5, 0.5, "ab", (2,), (2, 2, 2), (2, 1.5), b"\xff"])
+def test_a_shape_is_two_counts(shape):
+    with pytest.raises(TypeError, match=r"shape must be \(n_users, n_items\), got"):
+        Interactions.from_arrays([0], [0], shape=shape)
 
 
 def test_raw_ids_are_no_row_numbers():

@@ -207,6 +207,9 @@ def test_graded_ndcg_agrees_with_scikit_learn() -> None:
         ([1, 2, 3], {"metrics": "auc"}, TypeError, "metrics must be of the top ranks"),
         ([1, 2, 3], {"metrics": LimitedAUC @ 3}, TypeError, "metrics must be of the top ranks"),
         ([1, 2, 3], {"metrics": []}, ValueError, "metrics must contain at least one"),
+        ([1, 2, 3], {"metrics": 3}, TypeError, "metrics must be metrics such as"),
+        (["a"] * 3, {}, TypeError, "scores must be numbers"),
+        ([10**400] * 3, {}, TypeError, "scores must be numbers"),
         ([1, 2, 3], {"empty": np.nan}, ValueError, "empty must be a number or None"),
     ],
 )
@@ -216,6 +219,12 @@ def test_bad_scores_are_refused(
     judged = Judged(FEATURES, [1, 0, 1], [1, 1, 1])
     with pytest.raises(error, match=message):
         evaluate_queries(judged, scores, **options)
+
+
+def test_only_judged_documents_are_evaluated():
+    for other in (None, 5, np.zeros((3, 2))):
+        with pytest.raises(TypeError, match=r"judged must be a Judged, such as Judged\("):
+            evaluate_queries(other, [0.0, 1.0, 2.0])
 
 
 @pytest.mark.parametrize(

@@ -310,6 +310,9 @@ NO_TIMES = Interactions.from_arrays([0, 0, 1], [0, 1, 1])
             "fractions must be >= 0",
         ),
         (lambda d: by_ratio(d, train=float("nan")), ValueError, "fractions must be >= 0"),
+        (lambda d: by_ratio(d, valid=10**400), ValueError, "fractions must be >= 0, got valid=1"),
+        (lambda d: by_ratio(d, test="some"), ValueError, "fractions must be >= 0, got test='some'"),
+        (lambda d: by_ratio(d, random_state=np.timedelta64(1)), TypeError, "random_state must be"),
         (lambda d: by_ratio(d, random_state=-1), ValueError, "random_state must be"),
         (lambda d: by_ratio(d, random_state=True), TypeError, "random_state must be"),
         (
@@ -322,6 +325,8 @@ NO_TIMES = Interactions.from_arrays([0, 0, 1], [0, 1, 1])
         (lambda d: leave_last(d, 0), ValueError, "k must be at least 1"),
         (lambda d: leave_k_out(d, valid_k=-1), ValueError, "valid_k must be at least 0"),
         (lambda d: leave_k_out(d, 0.5), TypeError, "k must be an int"),
+        (lambda d: leave_k_out(d, 10**30), ValueError, "k must be at most"),
+        (lambda d: leave_last(d, valid_k=10**400), ValueError, "valid_k must be at most"),
         (lambda d: by_time(d, test=1.6e9), ValueError, r"a timestamp \(int\) or a fraction"),
         (lambda d: by_time(d, test="2020"), TypeError, r"a timestamp \(int\) or a fraction"),
         (lambda d: by_time(d, test=True), TypeError, r"a timestamp \(int\) or a fraction"),
@@ -337,3 +342,10 @@ NO_TIMES = Interactions.from_arrays([0, 0, 1], [0, 1, 1])
 def test_what_is_refused(split, error, message):
     with pytest.raises(error, match=message):
         split(toy())
+
+
+@pytest.mark.parametrize("name", SPLITS.keys() - {"by_time at timestamps"})
+@pytest.mark.parametrize("data", [None, 5, sp.csr_array((3, 3)), "file.csv"])
+def test_only_interactions_are_split(name, data):
+    with pytest.raises(TypeError, match=r"interactions must be .*Interactions\.of\(matrix\); got"):
+        SPLITS[name](data, 0)

@@ -263,3 +263,11 @@ def test_a_prior_cannot_go_to_implicit(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="item_prior"):
         to_implicit(store(), tmp_path / "x.npz")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("write", [to_implicit, to_safetensors])
+def test_only_a_store_is_written(tmp_path: Path, write: Any) -> None:
+    for other in (None, 5, mfrank.ALS()):
+        with pytest.raises(TypeError, match=r"store must be a FactorStore, such as model\.store"):
+            write(other, tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []

@@ -278,10 +278,13 @@ def test_bad_data_are_refused_before_any_work() -> None:
         ranker.fit(nothing)
     with pytest.raises(ValueError, match="turn counts into grades"):
         ranker.fit(counts)
-    with pytest.raises(TypeError, match=r"judged must be a mfrank\.Judged"):
+    with pytest.raises(TypeError, match=r"judged must be a Judged, such as Judged\("):
         ranker.fit(good.features)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="start must be 4 finite coefficients"):
         ranker.fit(good, start=[1, 2])
+    for start in ([10**400] * 4, "four", [object()]):
+        with pytest.raises(TypeError, match="start must be numbers"):
+            ranker.fit(good, start=start)
     with pytest.raises(TypeError, match="callback must be a function"):
         ranker.fit(good, callback=3)  # type: ignore[arg-type]
     ranker.fit(good)

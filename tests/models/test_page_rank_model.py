@@ -519,6 +519,8 @@ def test_prior_is_blended_with_factors() -> None:
         with_prior(als.store, -1.0, walk.store)
     with pytest.raises(TypeError, match="prior must be a FactorStore"):
         with_prior(als.store, 1.0, walk)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="store must be a FactorStore"):
+        with_prior(als, 1.0, walk.store)  # type: ignore[arg-type]
 
 
 def test_evaluation_of_the_walk_is_full_ranking() -> None:

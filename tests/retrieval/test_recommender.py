@@ -164,3 +164,10 @@ def test_similar_rows_have_the_highest_cosines(side: str) -> None:
     assert set(only[:2]) == {3, 1}
     assert only[2:].tolist() == [-1, -1]
     assert np.isnan(padding[2:]).all()
+
+
+@pytest.mark.parametrize("kind", [mfrank.Recommender, mfrank.ALS, mfrank.Descent])
+def test_a_recommender_is_of_a_store(kind: type[mfrank.Recommender]) -> None:
+    for other in (None, 5, mfrank.ALS(), np.eye(3)):
+        with pytest.raises(TypeError, match=r"store must be a FactorStore, such as model\.store"):
+            kind.of(other)  # type: ignore[arg-type]

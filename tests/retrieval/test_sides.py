@@ -289,6 +289,23 @@ def test_unknown_names_are_named(arguments: dict[str, Any], message: str) -> Non
         als().fit(labeled()).recommend(**arguments)
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_lists_of_several_lengths_are_no_ids(named: bool) -> None:
+    model = als().fit(labeled() if named else toy())
+    with pytest.raises((ValueError, TypeError), match=r"userid\b"):
+        model.recommend([0, [1, 2]])
+    with pytest.raises((ValueError, TypeError), match=r"itemid\b"):
+        model.similar_items([[0], [1, 2]])
+
+
+def test_a_range_of_ids_is_not_looked_through() -> None:
+    model = als().fit(toy())
+    few, listed = (model.recommend(0, filter_items=ids) for ids in (range(3), [0, 1, 2]))
+    equal(few, listed)
+    with pytest.raises((MemoryError, ValueError)):
+        model.recommend(0, filter_items=range(10**18))
+
+
 def test_a_bare_store_is_served_but_cannot_fold_in() -> None:
     fitted = als().fit(labeled())
     model = mfrank.Recommender.of(fitted.store)

@@ -140,7 +140,13 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"versions": {"numpy": 2}}, "versions must be strings"),
     ({"extras": {"a.b": np.ones(2)}}, "no dot"),
     ({"extras": {"../a": np.ones(2)}}, "name"),
+    ({"extras": {1: np.ones(2)}}, "names in extras must be strings, got 1"),
     ({"extras": {"a": np.array([None])}}, "a must hold booleans or numbers"),
+    *(
+        ({name: other}, f"{name} must be")
+        for name in ("counts", "extras", "fitter", "history", "versions")
+        for other in (5, [5], "text")
+    ),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mfrank.arrays.checks import is_number
+from mfrank.arrays.checks import is_number, shown
 from mfrank.arrays.placement import Array
 
 __all__ = ["averaged", "check_decay"]
@@ -13,7 +13,7 @@ __all__ = ["averaged", "check_decay"]
 def check_decay(decay: float) -> None:
     """Raise ValueError unless the weight of a new estimate is in (0, 1]."""
     if not is_number(decay) or not 0 < decay <= 1:
-        raise ValueError(f"decay must be in (0, 1], got {decay!r}")
+        raise ValueError(f"decay must be in (0, 1], got {shown(decay)}")
 
 
 def averaged(

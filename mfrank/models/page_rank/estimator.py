@@ -9,7 +9,7 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_above_zero, check_choice, check_count, share
+from mfrank.arrays.checks import check_above_zero, check_choice, check_count, share, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.data.counts import Counts
@@ -119,10 +119,10 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         if not isinstance(self.method, GBN | GBP | GFN | None):
             raise TypeError(
                 "method must be one of mfrank.pagerank's, such as GBN(), or None; got "
-                f"{self.method!r}"
+                f"{shown(self.method)}"
             )
         if not isinstance(self.loss, SquareLoss):
-            raise TypeError(f"loss must be a mfrank.pagerank.SquareLoss, got {self.loss!r}")
+            raise TypeError(f"loss must be a mfrank.pagerank.SquareLoss, got {shown(self.loss)}")
         if not isinstance(self.loss.margin, int | float):
             raise ValueError(
                 "loss must have one margin, a number; for a margin per pair of labels, learn with "

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_count
+from mfrank.arrays.checks import check_count, shown
 from mfrank.backends import choose
 from mfrank.data.interactions import Interactions
 from mfrank.pagerank.item_walk import ItemWalk
@@ -94,7 +94,7 @@ class WalkRecommender(RowScorer):
         check_count("N", N, 1)
         for name, raw in (("userid", userid), ("itemid", itemid)):
             if not is_single(raw):
-                raise TypeError(f"{name} must be one id, got {raw!r}")
+                raise TypeError(f"{name} must be one id, got {shown(raw)}")
         both = sides(self.store, by_row=by_row)
         item = int(both[1].rows(itemid, "itemid")[0])
         _, start = self._queries(userid, user_items, user_items is not None, both)

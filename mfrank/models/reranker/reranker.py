@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_above_zero, check_count
+from mfrank.arrays.checks import check_above_zero, check_count, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.data.unknown_ids import OnUnknown
@@ -92,13 +92,13 @@ class Reranker(Parameters):
         if not isinstance(self.model, Recommender):
             raise TypeError(
                 "model must be a model of mfrank, such as mfrank.ALS, or Recommender.of(store); "
-                f"got {self.model!r}"
+                f"got {shown(self.model)}"
             )
         for name, least in (("candidates", 2), ("iterations", 1), ("depth", 1)):
             check_count(name, getattr(self, name), least)
         check_threads(self.n_threads)
         if not isinstance(self.loss, str):
-            raise TypeError(f"loss must be a str such as 'YetiRank', got {self.loss!r}")
+            raise TypeError(f"loss must be a str such as 'YetiRank', got {shown(self.loss)}")
         check_above_zero(learning_rate=self.learning_rate)
         generator(self.random_state)
 
