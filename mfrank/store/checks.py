@@ -180,7 +180,7 @@ def is_mapped(array: Any) -> bool:
 
 
 def _kept(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    # First, because an array that repeats one number has no end, and does not fit into memory.
+    # First: a view that repeats one number may be larger than memory, and its copy fails at once.
     kept = read_only(array)
     # A mapped array was checked when it was saved; a check here would read all of it.
     if not is_mapped(array):
