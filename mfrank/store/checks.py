@@ -180,10 +180,12 @@ def is_mapped(array: Any) -> bool:
 
 
 def _kept(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    # First: a view that repeats one number may be larger than memory, and its copy fails at once.
+    kept = read_only(array)
     # A mapped array was checked when it was saved; a check here would read all of it.
     if not is_mapped(array):
-        check_finite(name, array)
-    return read_only(array)
+        check_finite(name, kept)
+    return kept
 
 
 def check_finite(name: str, array: NDArray[Any]) -> None:

@@ -156,6 +156,12 @@ def test_what_does_not_fit_is_refused(changes: dict[str, Any], message: str) -> 
         store(**changes)
 
 
+def test_factors_that_repeat_one_number_do_not_fit_into_memory() -> None:
+    endless = np.broadcast_to(np.float32(1), (10**9, 10**6))
+    with pytest.raises(MemoryError):
+        FactorStore(endless, endless)
+
+
 def test_ids_that_only_pickle_could_hold_are_refused_before_anything_is_written(
     tmp_path: Path,
 ) -> None:
