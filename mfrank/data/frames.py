@@ -68,6 +68,11 @@ def _reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[Any]]]:
         return list(frame.columns), lambda name: _of_pandas(frame[name])
     if _is_of("polars", frame):
         return list(frame.columns), lambda name: np.asarray(frame[name].to_numpy())
+    if not hasattr(frame, "__arrow_c_stream__"):
+        raise TypeError(
+            f"frame must be a table with named columns, got {type(frame).__name__}; arrays are "
+            "taken by Interactions.from_arrays"
+        )
     try:
         import pyarrow
     except ModuleNotFoundError as error:
