@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -28,6 +27,7 @@ from mfrank.als.momentum import Momentum
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.counted import counted
 from mfrank.arrays.csr import CSR
+from mfrank.arrays.lazy import lazy
 from mfrank.arrays.placement import beside, empty_beside
 from mfrank.arrays.read_only import read_only
 from mfrank.backends import Backend, Factors
@@ -149,11 +149,11 @@ class HalfSteps:
 
     # Read-only, which lets a GPU keep its copies.
 
-    @cached_property
+    @lazy
     def _item_weights(self) -> Vector:
         return read_only(self.objective.item_weights(self.counts.items, self.counts))
 
-    @cached_property
+    @lazy
     def _user_weights(self) -> Vector:
         return read_only(self.objective.user_weights(self.counts.users, len(self.counts.items)))
 

@@ -13,7 +13,8 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+
+from mfrank.arrays.lazy import lazy
 
 __all__ = ["Wording"]
 
@@ -82,7 +83,7 @@ class Wording:
         bare = value.strip("'\"")
         return f"{self._flag(name)} {shlex.quote(bare) if bare else action.metavar}"
 
-    @cached_property
+    @lazy
     def _actions(self) -> Mapping[str, argparse.Action]:
         """The command's flags by the names of their arguments."""
         flags = [action for action in self.parser._actions if action.option_strings]
