@@ -24,7 +24,6 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ from pagerank.contenders import MRR, NDCG
 from pagerank.contest import Contest, Setting
 from scipy.stats import ttest_rel
 
+from mfrank.arrays.lazy import lazy
 from mfrank.evaluation.report import Evaluation
 from mfrank.pagerank import Problem
 from mfrank.pagerank.stationary import power
@@ -68,12 +68,12 @@ class Rows:
         self.losses: dict[str, Floats] = {}
         self.ranks: dict[str, Evaluation] = {}
 
-    @cached_property
+    @lazy
     def learn(self) -> Problem:
         """What weights are learned on."""
         return self._problem("learn")
 
-    @cached_property
+    @lazy
     def test(self) -> Problem:
         """What their loss is judged on."""
         return self._problem("test")

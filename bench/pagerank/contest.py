@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -12,6 +11,7 @@ from pagerank import contenders as contenders
 from pagerank import subjects as subjects
 from pagerank.contenders import NDCG
 
+from mfrank.arrays.lazy import lazy
 from mfrank.backends import choose
 from mfrank.evaluation.report import Evaluation
 from mfrank.pagerank import GBN, Graphs, Problem, SquareLoss, Walker
@@ -61,12 +61,12 @@ class Contest:
         at = self.stages[stage]
         return contenders.judged(contenders.walk(at, weights, self.walker(alpha)), at)
 
-    @cached_property
+    @lazy
     def ones(self) -> Floats:
         """Untuned weights."""
         return np.ones(sum(self.stages["learn"].graph.n_features))
 
-    @cached_property
+    @lazy
     def counts(self) -> Floats:
         """Edges by the times they were taken, their first feature, and hardly anything else."""
         of_nodes = self.stages["learn"].graph.n_features[0]

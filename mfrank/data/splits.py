@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_count, check_fractions, check_length, is_count, share
+from mfrank.arrays.checks import (
+    check_count,
+    check_fractions,
+    check_length,
+    is_count,
+    is_number,
+    share,
+)
 from mfrank.arrays.counted import counted
 from mfrank.arrays.notebook import table
 from mfrank.arrays.random import Seed, generator
@@ -95,7 +102,8 @@ def by_ratio(
         If a fraction is negative, ``train`` is 0, or they do not sum to 1.
     """
     if valid is None:
-        valid = max(round(1 - train - test, 10), 0.0)
+        known = is_number(train) and is_number(test)  # what is none is refused below
+        valid = max(round(1 - train - test, 10), 0.0) if known else 0.0
     check_fractions(train=train, valid=valid, test=test)
     interactions = Interactions.of(interactions)
     rng = generator(random_state)

@@ -125,5 +125,5 @@ def test_time_zones_of_pandas_are_heeded():
 def test_what_is_no_frame_is_refused(frame):
     from mfrank.data.interactions import Interactions
 
-    with pytest.raises(TypeError, match="frame must be a pandas DataFrame, got"):
+    with pytest.raises(TypeError, match="frame must be a table with named columns, got"):
         Interactions.from_pandas(frame)

@@ -345,7 +345,7 @@ def test_what_is_refused(split, error, message):
 
 
 @pytest.mark.parametrize("name", SPLITS.keys() - {"by_time at timestamps"})
-@pytest.mark.parametrize("data", [None, 5, sp.csr_array((3, 3)), "file.csv"])
+@pytest.mark.parametrize("data", [None, 5, "file.csv"])
 def test_only_interactions_are_split(name, data):
-    with pytest.raises(TypeError, match=r"interactions must be .*Interactions\.of\(matrix\); got"):
+    with pytest.raises(TypeError, match="expected Interactions, a scipy sparse matrix"):
         SPLITS[name](data, 0)
