@@ -77,7 +77,8 @@ if TYPE_CHECKING:
     from mfrank.models.popularity import Popularity
     from mfrank.models.reranker.reranker import Reranker
     from mfrank.pagerank.prior import with_prior
-    from mfrank.retrieval.recommender import NotFittedError, Recommender
+    from mfrank.retrieval.fitted import NotFittedError
+    from mfrank.retrieval.recommender import Recommender
     from mfrank.store.blend import blend
     from mfrank.store.factors import FactorStore
 
@@ -259,10 +260,8 @@ _HOMES = {
     "models.popularity": ("Popularity",),
     "models.reranker.reranker": ("Reranker",),
     "pagerank.prior": ("with_prior",),
-    "retrieval.recommender": (
-        "NotFittedError",
-        "Recommender",
-    ),
+    "retrieval.fitted": ("NotFittedError",),
+    "retrieval.recommender": ("Recommender",),
     "store.blend": ("blend",),
     "store.factors": ("FactorStore",),
 }
@@ -275,6 +274,7 @@ _FOLDERS = (
     "data",
     "descent",
     "evaluation",
+    "files",
     "losses",
     "models",
     "pagerank",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mfrank.files.folder import metadata_of
+from mfrank.files.manifest import MANIFEST
 from mfrank.models.loading import load
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FORMAT
-from mfrank.store.folder import metadata_of
-from mfrank.store.manifest import MANIFEST
 
 __all__ = ["check_holds_model", "check_takes_model", "check_writable", "read_model"]
 

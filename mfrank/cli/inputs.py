@@ -18,16 +18,25 @@ from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.labels import objects
+from mfrank.files.manifest import MANIFEST
 
-__all__ = ["add_table_flags", "as_ids", "ids_in", "known_only", "read_like", "read_table"]
+__all__ = [
+    "add_table_flags",
+    "as_ids",
+    "columns_of",
+    "ids_in",
+    "known_only",
+    "read_like",
+    "read_table",
+]
 
 
-def add_table_flags(parser: argparse.ArgumentParser) -> None:
+def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -> None:
     """Add the flags for reading a file of interactions."""
     group = parser.add_argument_group(
         "reading interactions",
         "One interaction per row; .csv, .tsv, .txt, .dat or .data (also with .gz), or .parquet; - "
-        "is text on the standard input.",
+        "is text on the standard input. A folder of mfrank ingest is taken as it is.",
     )
     for role in ROLES:
         group.add_argument(
@@ -55,23 +64,31 @@ def add_table_flags(parser: argparse.ArgumentParser) -> None:
         default="sum",
         help="how to merge repeated pairs of user and item (default: sum)",
     )
-    group.add_argument(
-        "--at-least",
-        type=float,
-        metavar="VALUE",
-        help="keep only interactions with at least this value, such as ratings from 4 on",
-    )
+    if at_least:
+        group.add_argument(
+            "--at-least",
+            type=float,
+            metavar="VALUE",
+            help="keep only interactions with at least this value, such as ratings from 4 on",
+        )
 
 
 def read_table(args: argparse.Namespace, path: str) -> Interactions:
     """Read the interactions of a file according to the flags."""
-    columns: dict[str, Any] = {
+    if Path(path, MANIFEST).is_file():
+        data = Interactions.open(path)
+    else:
+        data = Interactions.from_file(
+            path, **columns_of(args), sep=args.sep, ids=args.ids, duplicates=args.duplicates
+        )
+    return data if args.at_least is None else data.at_least(args.at_least)
+
+
+def columns_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Which columns are chosen or ignored, as arguments of ``Interactions.from_file``."""
+    return {
         role: False if getattr(args, f"no_{role}", False) else getattr(args, role) for role in ROLES
     }
-    data = Interactions.from_file(
-        path, **columns, sep=args.sep, ids=args.ids, duplicates=args.duplicates
-    )
-    return data if args.at_least is None else data.at_least(args.at_least)
 
 
 def read_like(

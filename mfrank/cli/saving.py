@@ -8,7 +8,7 @@ from mfrank.arrays.counted import counted
 from mfrank.data.interactions import Interactions
 from mfrank.models.factor_model import FactorModel
 from mfrank.models.page_rank.estimator import SupervisedPageRank
-from mfrank.retrieval.recommender import NotFittedError
+from mfrank.retrieval.fitted import NotFittedError
 from mfrank.store.history import seconds_of
 
 __all__ = ["save_what_there_is", "told"]

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
 
+from mfrank.arrays.checks import check_choice
 from mfrank.arrays.interop import sparse_to_host
+from mfrank.data import folders
 from mfrank.data.cells import Duplicates
 from mfrank.data.concat import joined
+from mfrank.data.fields import IdsAs
 from mfrank.data.frames import is_frame
+from mfrank.data.ingest import ingest
 from mfrank.data.sources import Sourced
 
 __all__ = ["Interactions"]
@@ -76,6 +82,102 @@ class Interactions(Sourced):
             "expected Interactions, a scipy sparse matrix (users x items) or a DataFrame of pandas "
             f"or polars, got {type(data).__name__}{remedy}"
         )
+
+    def to_folder(self, folder: str | os.PathLike[str]) -> Path:
+        """Save as a folder of arrays, which :meth:`open` maps instead of reading them.
+
+        The matrix is stored by users and by items: about 16 bytes an entry, 24 with timestamps.
+        As with a model's folder, it holds the old data or the new, whatever happens.
+
+        Returns
+        -------
+        Path of the folder
+
+        Raises
+        ------
+        ValueError
+            If the folder contains anything but interactions, or ids are neither integers nor
+            strings.
+        OSError
+            If writing fails; what was saved in the folder before is still there.
+        """
+        path = Path(folder)
+        folders.write(self, path)
+        return path
+
+    @classmethod
+    def ingest(
+        cls,
+        files: Sequence[str | os.PathLike[str]],
+        folder: str | os.PathLike[str],
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        value: str | Literal[False] | None = None,
+        timestamp: str | Literal[False] | None = None,
+        sep: str | None = None,
+        ids: IdsAs = "auto",
+        duplicates: Duplicates = "sum",
+    ) -> Interactions:
+        """Read many files into a folder, one at a time, and :meth:`open` it.
+
+        Memory holds one file, the ids, and some eight million entries at a time, however many there
+        are. The result is that of :meth:`from_file` for one file with all rows, those of the files
+        in the order of their names. While it works, it takes up to 64 bytes an entry on the disk
+        beside the folder.
+
+        Parameters
+        ----------
+        files : sequence of path
+            Text or parquet, as in :meth:`from_file`; either all have timestamps or none.
+        folder : path
+            What it held is replaced when everything is read.
+        user, item, value, timestamp, sep, ids, duplicates
+            As in :meth:`from_file`. Where one file has whole numbers as ids and another has text,
+            all are text.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in :meth:`from_file`; the message names the file.
+        OSError
+            If the disk is full or a file cannot be read; the folder is unchanged.
+        """
+        chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
+        if isinstance(files, str | os.PathLike):
+            raise TypeError(f"files must be a list of files, got one: [{str(files)!r}]")
+        check_choice("duplicates", duplicates, get_args(Duplicates))
+        path = Path(folder)
+        ingest(files, path, chosen, ids=ids, sep=sep, duplicates=duplicates)
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str], *, verify: bool = False) -> Interactions:
+        """Map the interactions that :meth:`to_folder` saved: they may be larger than memory.
+
+        A fit of ALS to them has the same bits as to interactions in memory, and reads each entry
+        from the disk, or from the part of the file that the system still has in memory, once a
+        half-step. Opening reads the columns and values once, to check them. Columns of 2^31 entries
+        or more are copied to memory, because scipy has 64 bits for them.
+
+        Parameters
+        ----------
+        folder : path
+        verify : bool, default False
+            Compare every file with its SHA-256, too.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such folder.
+        ValueError
+            If it does not hold interactions, has another format version, or is damaged; the
+            message says how.
+        """
+        mapped = folders.read(Path(folder), verify=verify)
+        opened = cls(*mapped.fields)
+        opened.__dict__.update(mapped.known)
+        return opened
 
     @classmethod
     def concat(

@@ -22,12 +22,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import shown
 from mfrank.data import delimited
-from mfrank.data.atomic_files import replacing
 from mfrank.data.columns import Chosen, assign
 from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.frames import frame_columns
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import check_separator
+from mfrank.files.atomic import replacing
 
 __all__ = ["check_table_file", "is_text", "read_columns", "write_table"]
 

@@ -14,9 +14,9 @@ import numpy as np
 from mfrank.arrays.placement import Array, beside, on_host
 from mfrank.data.interactions import Interactions
 from mfrank.descent.factor_tables import Tables
+from mfrank.files.folder import metadata_of
 from mfrank.losses import Memory
 from mfrank.store.factors import FORMAT, FactorStore
-from mfrank.store.folder import metadata_of
 
 __all__ = ["Checkpoint", "State", "fingerprint"]
 

@@ -19,8 +19,8 @@ from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.liked_items import LikedItems
 from mfrank.models.partial_fit import grown, refit
-from mfrank.retrieval.answers import Answer, Asking, Wanted, best
-from mfrank.retrieval.queries import Asked, Rows
+from mfrank.retrieval.answers import Answer, ListOptions, QueryFactors, best
+from mfrank.retrieval.queries import Queries, Rows
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import check_seen
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
@@ -115,14 +115,14 @@ class ClosedForm(Recommender):
         ValueError, TypeError
             ``values`` are not one number per item.
         """
-        wanted = Wanted(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
+        options = ListOptions(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
         side = sides(self.store, by_row=by_row)[1]
         missing = None if on_unknown == "error" else -1
         columns = side.rows(itemids, "itemids", missing=missing)
         own = LikedItems.of(columns, values, len(side.ids), self.store.dtype)
         refuse_dislikes(self.objective, own.values)
-        asking = Asking(Asked.new(1), self._folding.users(own.likes), None)
-        ids, scores = best(asking, side, wanted, own.items)
+        query_factors = QueryFactors(Queries.new(1), self._folding.users(own.likes), None)
+        ids, scores = best(query_factors, side, options, own.items)
         return Answer(side.answer(ids[0]), scores[0])
 
     def partial_fit_users(self, userids: Raw, user_items: Matrix, *, by_row: bool = False) -> Self:

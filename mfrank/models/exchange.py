@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from mfrank.als.objectives import WRMF
 from mfrank.arrays.checks import check_instance
-from mfrank.data.atomic_files import replacing
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
+from mfrank.files.atomic import replacing
+from mfrank.files.manifest import Contents, check_keys, check_storable, dump_json, parse_json
 from mfrank.models.parameters import describe
 from mfrank.store.factors import FORMAT, FactorStore
-from mfrank.store.manifest import Contents, check_keys, check_storable, dump_json, parse_json
 
 __all__ = ["from_implicit", "from_safetensors", "to_implicit", "to_safetensors"]
 

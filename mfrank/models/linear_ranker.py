@@ -25,7 +25,7 @@ from mfrank.models.option_checks import OPTION_KINDS, check_kind, option_classes
 from mfrank.models.parameters import Parameters, describe, restore
 from mfrank.models.progress import follow
 from mfrank.models.shown import Fit
-from mfrank.retrieval.recommender import NotFittedError
+from mfrank.retrieval.fitted import NotFittedError
 
 __all__ = ["LinearRanker"]
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data.scaling import Scaling
+from mfrank.files.folder import read, write
+from mfrank.files.manifest import Contents, Format, check_keys
 from mfrank.store.checks import check_finite, fitter_of, history_of
-from mfrank.store.folder import read, write
-from mfrank.store.manifest import Contents, Format, check_keys
 
 __all__ = ["FORMAT", "LinearStore"]
 

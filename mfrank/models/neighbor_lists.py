@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.csr_checks import check_csr
 from mfrank.data.interactions import Interactions
+from mfrank.retrieval.fitted import NotFittedError
 from mfrank.retrieval.queries import Rows
-from mfrank.retrieval.recommender import NotFittedError
 from mfrank.retrieval.row_scorer import RowScorer
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows
 from mfrank.store import extra_rows

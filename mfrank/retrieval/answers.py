@@ -18,11 +18,11 @@ from mfrank.backends import Backend, Factors
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.known import Known
-from mfrank.retrieval.queries import Asked
+from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.sides import Raw, Side, is_single
 from mfrank.retrieval.top_k import Lists, look_up, nearest, recommend, similar
 
-__all__ = ["Answer", "Asking", "Wanted", "answer", "around", "best", "closest"]
+__all__ = ["Answer", "ListOptions", "QueryFactors", "answer", "around", "best", "closest"]
 
 
 class Answer(NamedTuple):
@@ -65,7 +65,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
+class ListOptions:
     """The options of a call that all its lists share.
 
     Attributes
@@ -99,31 +99,31 @@ class Wanted:
         check_on_unknown(self.on_unknown)
 
     def candidates(
-        self, asked: Asked, answering: Side, seen: sp.csr_array | Listed | None = None
+        self, queries: Queries, answering: Side, seen: sp.csr_array | Listed | None = None
     ) -> Candidates:
         """The filters as rows of ``answering``; ``seen`` has one row per query."""
         name, on_unknown = f"{answering.name}s", self.on_unknown
         return Candidates.of(
-            Asked.new(asked.n_queries),  # Side.filter has already picked one row per query
+            Queries.new(queries.n_queries),  # Side.filter has already picked one row per query
             len(answering.ids),
             user_items=seen,
-            filter_items=answering.filter(self.blocked, asked, f"filter_{name}", on_unknown),
-            items=answering.filter(self.only, asked, name, on_unknown),
+            filter_items=answering.filter(self.blocked, queries, f"filter_{name}", on_unknown),
+            items=answering.filter(self.only, queries, name, on_unknown),
         )
 
 
-class Asking(NamedTuple):
+class QueryFactors(NamedTuple):
     """The queries of a call with their factors (U, K) and biases (U,), next to the query ids.
 
     Query ids on a GPU have their factors and biases there too.
     """
 
-    asked: Asked
+    queries: Queries
     factors: Factors
     biases: NDArray[Any] | None
 
     @classmethod
-    def known(cls, known: Known, backend: Backend) -> Asking:
+    def known(cls, known: Known, backend: Backend) -> QueryFactors:
         """Queries that are rows of the model; UnknownIdError if an id is unknown."""
         side, raw, _ = known
         rows = side.rows_there(raw, f"{side.name}id")
@@ -131,55 +131,58 @@ class Asking(NamedTuple):
         biases = side.biases
         if biases is not None:
             biases = beside(look_up(rows, biases, backend), rows)
-        return cls(Asked.known(rows, len(side.ids)), factors, biases)
+        return cls(Queries.known(rows, len(side.ids)), factors, biases)
 
 
 def best(
-    asking: Asking, answering: Side, wanted: Wanted, seen: sp.csr_array | Listed | None
+    query_factors: QueryFactors,
+    answering: Side,
+    options: ListOptions,
+    seen: sp.csr_array | Listed | None,
 ) -> Lists:
     """Rows of the answering side with the highest scores."""
     ids, scores = recommend(
-        asking.factors,
+        query_factors.factors,
         answering.factors,
-        n=wanted.n,
-        candidates=wanted.candidates(asking.asked, answering, seen),
+        n=options.n,
+        candidates=options.candidates(query_factors.queries, answering, seen),
         item_bias=answering.biases,
-        backend=wanted.backend,
-        n_threads=wanted.n_threads,
+        backend=options.backend,
+        n_threads=options.n_threads,
     )
-    if asking.biases is not None:
-        scores = scores + beside(asking.biases, scores)[:, None]
+    if query_factors.biases is not None:
+        scores = scores + beside(query_factors.biases, scores)[:, None]
     return ids, scores
 
 
-def closest(side: Side, raw: Raw, wanted: Wanted) -> Answer:
+def closest(side: Side, raw: Raw, options: ListOptions) -> Answer:
     """Rows of a side with the highest cosine to its rows of the ids ``raw``."""
-    known = Known.of(side, raw, wanted.on_unknown)
+    known = Known.of(side, raw, options.on_unknown)
     if known.nobody:
-        return answer(known.padding(wanted.n), side, raw)
+        return answer(known.padding(options.n), side, raw)
     rows = known.side.rows_there(known.ids, f"{side.name}id")
     lists = similar(
         rows,
         side.factors,
-        n=wanted.n,
+        n=options.n,
         directions=side.directions(),
-        candidates=wanted.candidates(Asked.known(rows, len(side.ids)), side),
-        backend=wanted.backend,
-        n_threads=wanted.n_threads,
+        candidates=options.candidates(Queries.known(rows, len(side.ids)), side),
+        backend=options.backend,
+        n_threads=options.n_threads,
     )
     return answer(known.blank(lists), side, raw)
 
 
-def around(side: Side, raw: Raw, vectors: Factors, wanted: Wanted) -> Answer:
+def around(side: Side, raw: Raw, vectors: Factors, options: ListOptions) -> Answer:
     """Rows of a side with the highest cosine to ``vectors``, shape (U, K), those of ids ``raw``."""
     lists = nearest(
         vectors,
         side.factors,
-        n=wanted.n,
+        n=options.n,
         directions=side.directions(),
-        candidates=wanted.candidates(side.asked(raw), side),
-        backend=wanted.backend,
-        n_threads=wanted.n_threads,
+        candidates=options.candidates(side.queries(raw), side),
+        backend=options.backend,
+        n_threads=options.n_threads,
     )
     return answer(lists, side, raw)
 

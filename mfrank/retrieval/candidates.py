@@ -17,7 +17,7 @@ from mfrank.arrays.interop import is_on_gpu, is_sparse_on_gpu, take
 from mfrank.arrays.placement import beside
 from mfrank.arrays.row_lists import Listed, Picked, holds
 from mfrank.retrieval import gpu_filters
-from mfrank.retrieval.queries import Asked, Rows, check_rows, check_rows_there
+from mfrank.retrieval.queries import Queries, Rows, check_rows, check_rows_there
 
 __all__ = ["Candidates", "HasUserItems", "ItemFilter"]
 
@@ -58,7 +58,7 @@ class Candidates:
     @classmethod
     def of(
         cls,
-        asked: Asked,
+        queries: Queries,
         n_items: int,
         *,
         user_items: HasUserItems | sp.sparray | sp.spmatrix | Listed | None = None,
@@ -69,17 +69,17 @@ class Candidates:
 
         Parameters
         ----------
-        asked : Asked
+        queries : Queries
             The queries.
         n_items : int
             Number of items of the model.
         user_items : Interactions, scipy or CuPy sparse matrix, or Listed, optional
             Items that each query has seen and must not get. Every stored entry counts, including
             explicit zeros. Interactions must have all rows of the model; a sparse matrix has a row
-            per query or is the whole matrix (:meth:`Asked.pick`); a Listed has a row per query.
+            per query or is the whole matrix (:meth:`Queries.pick`); a Listed has a row per query.
         filter_items : optional
             Items to exclude: one list for all queries, or one per query as a sparse matrix, list of
-            lists or 2-D array (:meth:`Asked.pick`).
+            lists or 2-D array (:meth:`Queries.pick`).
         items : optional
             The only items to return, in the same forms. An empty list allows none.
 
@@ -90,14 +90,14 @@ class Candidates:
             item rows.
         """
         filter_items, items = take(filter_items, "filter_items"), take(items, "items")
-        exclude, exclude_all = [_seen(user_items, asked, n_items)], None
+        exclude, exclude_all = [_seen(user_items, queries, n_items)], None
         if _per_query(filter_items):
-            exclude.append(_lists(filter_items, asked, n_items, "filter_items"))
+            exclude.append(_lists(filter_items, queries, n_items, "filter_items"))
         elif filter_items is not None:
             exclude_all = _one_list(filter_items, n_items, "filter_items")
         only: Listed | None = None
         if _per_query(items):
-            only = _lists(items, asked, n_items, "items")
+            only = _lists(items, queries, n_items, "items")
         elif items is not None:
             allowed = _one_list(items, n_items, "items")
             only = CSR(beside(np.array([0, len(allowed)]), allowed), allowed, None, n_items)
@@ -131,17 +131,17 @@ class Candidates:
         return Candidates((*self.exclude, single), self.exclude_all, self.only)
 
 
-def _seen(user_items: Any, asked: Asked, n_items: int) -> Listed | None:
+def _seen(user_items: Any, queries: Queries, n_items: int) -> Listed | None:
     if user_items is None or isinstance(user_items, CSR | Picked):
         return user_items
     seen = user_items
     if isinstance(user_items, HasUserItems):
-        seen = asked.own(user_items.user_items, "user_items")
+        seen = queries.own(user_items.user_items, "user_items")
     if not (sp.issparse(seen) or is_sparse_on_gpu(seen)):
         raise TypeError(
             f"user_items must be Interactions or a scipy sparse matrix, got {type(seen).__name__}"
         )
-    return _lists(seen, asked, n_items, "user_items")
+    return _lists(seen, queries, n_items, "user_items")
 
 
 def _per_query(values: Any) -> bool:
@@ -158,25 +158,25 @@ def _one_list(values: Any, n_items: int, name: str) -> NDArray[np.int32]:
     return distinct(check_rows_there(values, n_items, name)).astype(np.int32)
 
 
-def _lists(values: Any, asked: Asked, n_items: int, name: str) -> Listed:
+def _lists(values: Any, queries: Queries, n_items: int, name: str) -> Listed:
     """A row of ascending, distinct items for each query."""
     if isinstance(values, CSR | Picked):
         return values
     if is_sparse_on_gpu(values):
-        return asked.pick_lists(gpu_filters.of_sparse(values, n_items, name), name)
+        return queries.pick_lists(gpu_filters.of_sparse(values, n_items, name), name)
     if is_on_gpu(values):
-        return asked.pick_lists(gpu_filters.of_table(values, n_items, name), name)
-    return CSR.from_scipy(_pattern(values, asked, n_items, name), dtype=None)
+        return queries.pick_lists(gpu_filters.of_table(values, n_items, name), name)
+    return CSR.from_scipy(_pattern(values, queries, n_items, name), dtype=None)
 
 
-def _pattern(values: Any, asked: Asked, n_items: int, name: str) -> sp.csr_array:
+def _pattern(values: Any, queries: Queries, n_items: int, name: str) -> sp.csr_array:
     """Each query's stored columns, sorted and distinct, with value True."""
     matrix: Any = values if sp.issparse(values) else _from_lists(values, n_items, name)
     if matrix.ndim != 2 or matrix.shape[1] != n_items:
         raise ValueError(
             f"{name} must have a column for each of the {n_items} items, got shape {matrix.shape}"
         )
-    picked = asked.pick(matrix, name)
+    picked = queries.pick(matrix, name)
     marks = np.ones(len(picked.indices), dtype=bool)
     rows = (marks, picked.indices, picked.indptr)
     # sum_duplicates sorts in place, so copy what may be the caller's arrays.

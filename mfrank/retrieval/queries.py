@@ -16,7 +16,7 @@ from mfrank.arrays.placement import beside, on_host
 from mfrank.arrays.row_lists import Listed, Picked
 from mfrank.data.unknown_ids import UnknownIdError
 
-__all__ = ["Asked", "Rows", "check_rows", "check_rows_there"]
+__all__ = ["Queries", "Rows", "check_rows", "check_rows_there"]
 
 Rows: TypeAlias = NDArray[np.int64]
 
@@ -62,7 +62,7 @@ def check_rows_there(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class Queries:
     """The queries of a call, and their rows in the model.
 
     Attributes
@@ -81,13 +81,13 @@ class Asked:
     n_rows: int
 
     @classmethod
-    def known(cls, rows: ArrayLike, n_rows: int, name: str = "users") -> Asked:
+    def known(cls, rows: ArrayLike, n_rows: int, name: str = "users") -> Queries:
         """Queries that are rows of the model; errors as in :func:`check_rows`."""
         checked = check_rows_there(rows, n_rows, name)
         return cls(checked, len(checked), n_rows)
 
     @classmethod
-    def new(cls, n_queries: int) -> Asked:
+    def new(cls, n_queries: int) -> Queries:
         """Queries without a row in the model."""
         return cls(None, n_queries, 0)
 

@@ -1,38 +1,37 @@
-"""The recommender: top-K lists, scores, saving and loading of any fitted factors."""
+"""The recommender: top-K lists and scores of any fitted factors."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import IO, Any, Self, overload
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_instance
-from mfrank.arrays.notebook import paragraphs
 from mfrank.arrays.placement import beside
 from mfrank.arrays.row_lists import Listed, Picked
 from mfrank.backends import Factors, choose
-from mfrank.data.ids import Ids
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
-from mfrank.retrieval.answers import Answer, Asking, Wanted, answer, around, best, closest
+from mfrank.retrieval.answers import (
+    Answer,
+    ListOptions,
+    QueryFactors,
+    answer,
+    around,
+    best,
+    closest,
+)
+from mfrank.retrieval.fitted import Fitted
 from mfrank.retrieval.known import Known
-from mfrank.retrieval.seen import Seen, pack, unpack
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_lists, sides
 from mfrank.retrieval.top_k import score
-from mfrank.store.archive import Place, name_of
 from mfrank.store.factors import FactorStore
 
-__all__ = ["NotFittedError", "Recommender"]
+__all__ = ["Recommender"]
 
 
-class NotFittedError(ValueError, AttributeError):
-    """The model has no factors yet: call ``fit`` first."""
-
-
-class Recommender:
+class Recommender(Fitted):
     """A model over a :class:`mfrank.FactorStore`.
 
     Ids are those of the training data: a DataFrame's own, or row numbers after a fit to a matrix.
@@ -55,11 +54,6 @@ class Recommender:
     the host.
     """
 
-    backend: str = "auto"
-    _store: FactorStore | None = None
-    _seen: sp.csr_array | None = None
-    _seen_rows: Seen | None = None
-
     @classmethod
     def of(cls, store: FactorStore) -> Recommender:
         """Return a recommender over a store's factors, without fitting and fold-in."""
@@ -67,56 +61,6 @@ class Recommender:
         model = Recommender()
         model._adopt(store)
         return model
-
-    def __repr__(self) -> str:
-        state = "not fitted" if self._store is None else f"of {self._store!r}"
-        return f"{type(self).__name__}({state})"
-
-    def _repr_html_(self) -> str:
-        if self._store is None:
-            return paragraphs([repr(self)])
-        return paragraphs([f"{type(self).__name__} of"]) + self._store._repr_html_()
-
-    @property
-    def placed(self) -> FactorStore:
-        """The store with the factors where the fit left them, possibly on a GPU."""
-        if self._store is None:
-            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
-        return self._store
-
-    @property
-    def store(self) -> FactorStore:
-        """The fitted factors with their ids and history."""
-        return self.placed
-
-    @property
-    def user_factors(self) -> Factors:
-        """User factors, shape (n_users, factors)."""
-        return self.store.user_factors
-
-    @property
-    def item_factors(self) -> Factors:
-        """Item factors, shape (n_items, factors)."""
-        return self.store.item_factors
-
-    @property
-    def user_ids(self) -> Ids:
-        """Id of each user row."""
-        return self.placed.user_ids
-
-    @property
-    def item_ids(self) -> Ids:
-        """Id of each item row."""
-        return self.placed.item_ids
-
-    @property
-    def seen(self) -> Seen | None:
-        """The items each user has in the training data; None if the model does not have them."""
-        if self._seen is None:
-            return None
-        if self._seen_rows is None or self._seen_rows.matrix is not self._seen:
-            self._seen_rows = Seen(self._seen)
-        return self._seen_rows
 
     def recommend(
         self,
@@ -176,23 +120,23 @@ class Recommender:
             the argument.
         """
         userid = given_ids(userid, "userid")
-        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
+        options = self._options(N, filter_items, items, n_threads, on_unknown)
         users, item_side = sides(self.placed, by_row=by_row)
         if recalculate_user:
             if user_items is None:
                 raise ValueError("recalculate_user=True needs the users' rows in user_items")
             known = Known(users, userid, None)
             factors = np.atleast_2d(self.recalculate_user(userid, user_items, by_row=by_row))
-            asking = Asking(users.asked(userid), factors, None)
+            query_factors = QueryFactors(users.queries(userid), factors, None)
         else:
             known = Known.of(users, userid, on_unknown)
             if known.nobody:
                 return answer(known.padding(N), item_side, userid)
-            asking = Asking.known(known, wanted.backend)
+            query_factors = QueryFactors.known(known, options.backend)
         seen = None
         if filter_already_liked_items:
             seen = self._seen_by(known, user_items, item_side)
-        return answer(known.blank(best(asking, item_side, wanted, seen)), item_side, userid)
+        return answer(known.blank(best(query_factors, item_side, options, seen)), item_side, userid)
 
     def recommend_users(
         self,
@@ -213,16 +157,16 @@ class Recommender:
         sparse matrix with one row per item id.
         """
         itemid = given_ids(itemid, "itemid")
-        wanted = self._wanted(N, filter_users, users, n_threads, on_unknown)
+        options = self._options(N, filter_users, users, n_threads, on_unknown)
         user_side, items = sides(self.placed, by_row=by_row)
         known = Known.of(items, itemid, on_unknown)
         if known.nobody:
             return answer(known.padding(N), user_side, itemid)
-        asking = Asking.known(known, wanted.backend)
+        query_factors = QueryFactors.known(known, options.backend)
         seen = None
         if filter_already_liked_users:
             seen = self._seen_by(known, item_users, user_side)
-        return answer(known.blank(best(asking, user_side, wanted, seen)), user_side, itemid)
+        return answer(known.blank(best(query_factors, user_side, options, seen)), user_side, itemid)
 
     def similar_items(
         self,
@@ -248,13 +192,13 @@ class Recommender:
         cosine of its old factors to the new, like any other.
         """
         side, itemid = sides(self.placed, by_row=by_row)[1], given_ids(itemid, "itemid")
-        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
+        options = self._options(N, filter_items, items, n_threads, on_unknown)
         if not recalculate_item:
-            return closest(side, itemid, wanted)
+            return closest(side, itemid, options)
         if item_users is None:
             raise ValueError("recalculate_item=True needs the items' rows in item_users")
         factors = self.recalculate_item(itemid, item_users, by_row=by_row)
-        return around(side, itemid, np.atleast_2d(factors), wanted)
+        return around(side, itemid, np.atleast_2d(factors), options)
 
     def similar_users(
         self,
@@ -271,13 +215,13 @@ class Recommender:
     ) -> Answer:
         """Users with the highest cosine to one or many users, like :meth:`similar_items`."""
         side, userid = sides(self.placed, by_row=by_row)[0], given_ids(userid, "userid")
-        wanted = self._wanted(N, filter_users, users, n_threads, on_unknown)
+        options = self._options(N, filter_users, users, n_threads, on_unknown)
         if not recalculate_user:
-            return closest(side, userid, wanted)
+            return closest(side, userid, options)
         if user_items is None:
             raise ValueError("recalculate_user=True needs the users' rows in user_items")
         factors = self.recalculate_user(userid, user_items, by_row=by_row)
-        return around(side, userid, np.atleast_2d(factors), wanted)
+        return around(side, userid, np.atleast_2d(factors), options)
 
     def score(
         self,
@@ -321,86 +265,24 @@ class Recommender:
             "solution. Use recalculate_item=False"
         )
 
-    @overload
-    def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path: ...
-
-    @overload
-    def save(self, folder: IO[bytes], *, with_seen: bool = True) -> None: ...
-
-    def save(self, folder: Place, *, with_seen: bool = True) -> Path | None:
-        """Save as a folder, atomically, or to a file object; see :meth:`mfrank.FactorStore.save`.
-
-        ``with_seen`` also saves which items each user has (not the values), so that a loaded model
-        filters them as this one does.
-
-        Raises
-        ------
-        ValueError
-            Before anything is written: :meth:`load` would refuse the model (an option's class
-            cannot be imported, or the interactions' arrays were changed since the fit), or the
-            folder contains anything but a model.
-        OSError
-            Writing fails; a model saved before is still there.
-        """
-        store = self.store
-        try:
-            self._from_store(store)
-        except ValueError as error:
-            raise ValueError(
-                f"the model cannot be saved, because it could not be loaded ({error}); store.save "
-                "saves its factors"
-            ) from error
-        seen = self._seen if with_seen else None
-        return (store if seen is None else pack(store, seen)).save(folder)
-
-    @classmethod
-    def load(cls, folder: Place, *, mmap: bool = False, verify: bool = False) -> Self:
-        """Load a saved model; see :meth:`mfrank.FactorStore.load`.
-
-        Raises
-        ------
-        ValueError
-            The folder has no model, a damaged one, or one of another class (``mfrank.load`` loads
-            any model).
-        """
-        return cls._from_place(folder, FactorStore.load(folder, mmap=mmap, verify=verify))
-
-    @classmethod
-    def _from_place(cls, place: Place, store: FactorStore) -> Self:
-        """Like :meth:`_from_store`, but errors name the folder or file."""
-        try:
-            return cls._from_store(store)
-        except ValueError as error:
-            raise ValueError(f"{name_of(place)}: {error}") from error
-
-    @classmethod
-    def _from_store(cls, store: FactorStore) -> Self:
-        model = cls()
-        model._adopt(store)
-        return model
-
-    def _adopt(self, store: FactorStore) -> None:
-        """Set the store and the seen items saved in it."""
-        self._store, self._seen = unpack(store)
-
-    def _wanted(
+    def _options(
         self, n: int, blocked: Any, only: Any, n_threads: int, on_unknown: OnUnknown
-    ) -> Wanted:
-        return Wanted(n, blocked, only, n_threads, choose(self.backend), on_unknown)
+    ) -> ListOptions:
+        return ListOptions(n, blocked, only, n_threads, choose(self.backend), on_unknown)
 
     def _seen_by(
         self, known: Known, matrix: Matrix | None, answering: Side
     ) -> sp.csr_array | Listed:
         """The seen entries to filter, one row per query id."""
-        asking, raw, _ = known
-        argument = f"{asking.name}_{answering.name}s"
+        query_side, raw, _ = known
+        argument = f"{query_side.name}_{answering.name}s"
         if matrix is not None:
-            return given_lists(matrix, raw, asking, answering, argument)
+            return given_lists(matrix, raw, query_side, answering, argument)
         seen = self.seen
         if seen is None:
             raise ValueError(
                 f"{argument} is needed to filter seen {answering.name}s, because this model has no "
                 f"interactions: pass it, or filter_already_liked_{answering.name}s=False"
             )
-        rows = asking.rows_there(raw, f"{asking.name}id")
-        return Picked(seen.rows_of(asking.name), rows)
+        rows = query_side.rows_there(raw, f"{query_side.name}id")
+        return Picked(seen.rows_of(query_side.name), rows)

@@ -12,7 +12,7 @@ from mfrank.arrays.counted import counted
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
 from mfrank.retrieval.answers import Answer, answer
 from mfrank.retrieval.known import Known
-from mfrank.retrieval.queries import Asked, Rows
+from mfrank.retrieval.queries import Queries, Rows
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.scored_lists import best_lists, blocks
 from mfrank.retrieval.sides import Matrix, Raw, Side, sides
@@ -49,20 +49,20 @@ class RowScorer(Recommender):
         Scores follow from the users' rows of the fit or, with ``recalculate_user``, from those of
         ``user_items``. A user's list does not depend on the other users of the call.
         """
-        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
+        options = self._options(N, filter_items, items, n_threads, on_unknown)
         users, item_side = sides(self.store, by_row=by_row)
         known = Known.of(users, userid, "error" if recalculate_user else on_unknown)
         if known.nobody:
             return answer(known.padding(N), item_side, userid)
         both = known.side, item_side
-        asked, rows = self._queries(known.ids, user_items, recalculate_user, both)
+        queries, rows = self._queries(known.ids, user_items, recalculate_user, both)
         seen = None
         if filter_already_liked_items:
             seen = self._seen_by(known, user_items, item_side)
         lists = best_lists(
             lambda block: self._scores_of(rows[block], n_threads),
             *rows.shape,
-            wanted.candidates(asked, item_side, seen),
+            options.candidates(queries, item_side, seen),
             N,
         )
         return answer(known.blank(lists), item_side, userid)
@@ -90,7 +90,7 @@ class RowScorer(Recommender):
                 f"{type(self).__name__} has no item factors to recalculate; use "
                 "recalculate_item=False"
             )
-        wanted = self._wanted(N, filter_items, items, n_threads, on_unknown)
+        options = self._options(N, filter_items, items, n_threads, on_unknown)
         side = sides(self.store, by_row=by_row)[1]
         known = Known.of(side, itemid, on_unknown)
         if known.nobody:
@@ -100,7 +100,7 @@ class RowScorer(Recommender):
             lambda block: self._scores_near(rows[block], n_threads),
             len(rows),
             n_items,
-            wanted.candidates(Asked.known(rows, n_items), side),
+            options.candidates(Queries.known(rows, n_items), side),
             N,
             first=rows,
         )
@@ -168,13 +168,13 @@ class RowScorer(Recommender):
 
     def _queries(
         self, userid: Raw, user_items: Matrix | None, recalculate: bool, both: tuple[Side, Side]
-    ) -> tuple[Asked, sp.csr_array]:
+    ) -> tuple[Queries, sp.csr_array]:
         """The users as queries, and their rows."""
         users, items = both
         if not recalculate:
             rows = users.rows(userid, "userid")
-            return Asked.known(rows, len(users.ids)), self._rows_of(rows)
+            return Queries.known(rows, len(users.ids)), self._rows_of(rows)
         if user_items is None:
             raise ValueError("recalculate_user=True needs the users' rows in user_items")
         given = self._rows_given(userid, user_items, users, items)
-        return users.asked(userid), given
+        return users.queries(userid), given

@@ -20,7 +20,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown, UnknownIdError
 from mfrank.retrieval import gpu_filters
 from mfrank.retrieval.candidates import ItemFilter
-from mfrank.retrieval.queries import Asked, Rows, check_rows_there
+from mfrank.retrieval.queries import Queries, Rows, check_rows_there
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Matrix", "Raw", "Side", "given_ids", "given_lists", "given_rows", "is_single", "sides"]
@@ -98,7 +98,7 @@ class Side:
         except (TypeError, ValueError) as error:
             raise type(error)(f"{argument}: {error}") from None
 
-    def asked(self, raw: Raw) -> Asked:
+    def queries(self, raw: Raw) -> Queries:
         """The ids as queries; all of them are new to the model if any id is unknown."""
         many = [raw] if is_single(raw) else raw
         rows: Rows
@@ -108,10 +108,10 @@ class Side:
         else:
             rows = self.find(many, f"{self.name}id", missing=-1)
             known = bool((rows >= 0).all())
-        return Asked.known(rows, len(self.ids)) if known else Asked.new(len(rows))
+        return Queries.known(rows, len(self.ids)) if known else Queries.new(len(rows))
 
     def filter(
-        self, values: Any, asked: Asked, argument: str, on_unknown: OnUnknown
+        self, values: Any, queries: Queries, argument: str, on_unknown: OnUnknown
     ) -> ItemFilter | Listed:
         """Convert a filter argument to row numbers: one list, or one per query.
 
@@ -122,20 +122,20 @@ class Side:
         if values is None:
             return None
         if is_sparse_on_gpu(values):
-            return asked.pick_lists(
+            return queries.pick_lists(
                 gpu_filters.of_sparse(values, len(self.ids), argument), argument
             )
         if not self.speaks_rows:
             values = to_host(values, argument)
         if sp.issparse(values):
             _check_columns(values, self, argument)
-            return asked.pick(values, argument)
+            return queries.pick(values, argument)
         if not _is_nested(values):
             return self._of_list(values, argument, on_unknown)
-        if len(values) != asked.n_queries:
+        if len(values) != queries.n_queries:
             raise ValueError(
-                f"{argument} must have a list for each of the {asked.n_queries} queries, or be one "
-                f"list for all; got {len(values)} lists"
+                f"{argument} must have a list for each of the {queries.n_queries} queries, or be "
+                f"one list for all; got {len(values)} lists"
             )
         if is_on_gpu(values):
             if on_unknown == "error":
@@ -171,7 +171,7 @@ def sides(store: FactorStore, *, by_row: bool = False) -> tuple[Side, Side]:
 
 
 def given_rows(
-    matrix: Matrix, raw: Raw, asking: Side, answering: Side, argument: str
+    matrix: Matrix, raw: Raw, query_side: Side, answering: Side, argument: str
 ) -> sp.csr_array:
     """One row of interactions for each id of ``raw``, shape (len(raw), rows of ``answering``).
 
@@ -179,41 +179,41 @@ def given_rows(
     ----------
     matrix : Interactions or sparse matrix
         Interactions are matched by id. A sparse matrix has one row per id or is the whole matrix
-        (:meth:`Asked.pick`); its columns are the rows of ``answering``.
+        (:meth:`Queries.pick`); its columns are the rows of ``answering``.
     raw : id or ids
-        Ids of the side ``asking``; they may be new to the model.
-    asking, answering : Side
+        Ids of the side ``query_side``; they may be new to the model.
+    query_side, answering : Side
     argument : str
         Name of the matrix, for error messages.
     """
     matrix = sparse_to_host(matrix)
     if isinstance(matrix, Interactions):
-        return _by_ids(matrix, raw, asking, answering, argument)
+        return _by_ids(matrix, raw, query_side, answering, argument)
     if not sp.issparse(matrix):
         raise TypeError(
             f"{argument} must be Interactions or a scipy sparse matrix, got {type(matrix).__name__}"
         )
     _check_columns(matrix, answering, argument)
-    return asking.asked(raw).pick(matrix, argument)
+    return query_side.queries(raw).pick(matrix, argument)
 
 
 def given_lists(
-    matrix: Matrix, raw: Raw, asking: Side, answering: Side, argument: str
+    matrix: Matrix, raw: Raw, query_side: Side, answering: Side, argument: str
 ) -> sp.csr_array | Listed:
     """Like :func:`given_rows`, without values; a matrix on a GPU stays there."""
     if not is_sparse_on_gpu(matrix):
-        return given_rows(matrix, raw, asking, answering, argument)
+        return given_rows(matrix, raw, query_side, answering, argument)
     lists = gpu_filters.of_sparse(matrix, len(answering.ids), argument)
-    return asking.asked(raw).pick_lists(lists, argument)
+    return query_side.queries(raw).pick_lists(lists, argument)
 
 
 def _by_ids(
-    matrix: Interactions, raw: Raw, asking: Side, answering: Side, argument: str
+    matrix: Interactions, raw: Raw, query_side: Side, answering: Side, argument: str
 ) -> sp.csr_array:
     table, rows, columns = matrix.user_items, matrix.user_ids, matrix.item_ids
-    if asking.name == "item":
+    if query_side.name == "item":
         table, rows, columns = matrix.item_users, columns, rows
-    labels = asking.ids.raw(asking.rows(raw, argument)) if asking.by_row else raw
+    labels = query_side.ids.raw(query_side.rows(raw, argument)) if query_side.by_row else raw
     try:
         picked = table[rows.rows([labels] if is_single(labels) else labels)]  # type: ignore[arg-type]
         if columns == answering.ids:

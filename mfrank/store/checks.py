@@ -18,7 +18,7 @@ from mfrank.arrays.read_only import read_only
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.data.validation import known
-from mfrank.store.manifest import check_storable
+from mfrank.files.manifest import check_storable
 
 __all__ = [
     "check_finite",
@@ -31,11 +31,8 @@ __all__ = [
     "ids_of",
     "is_mapped",
     "per_row",
-    "stored_ids",
     "versions_of",
 ]
-
-_STORED_IDS = ({"labels": "int64"}, {"utf8": "uint8", "offsets": "int64"})
 
 
 def factor_matrix(side: str, array: Any, rows: int) -> NDArray[Any]:
@@ -158,18 +155,6 @@ def _extra_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if "." in name:
         raise ValueError(f"a name in extras must have no dot, got {shown(name)}")
     return read_only(kept)
-
-
-def stored_ids(arrays: Mapping[str, NDArray[Any]], rows: int) -> Ids:
-    """Ids from the arrays of a file; without arrays, the row numbers."""
-    if not arrays:
-        return Ids.numbered(rows)
-    found = {name: array.dtype.name for name, array in arrays.items() if array.ndim == 1}
-    if found not in _STORED_IDS:
-        raise ValueError(f"ids cannot be stored as {', '.join(sorted(arrays))} with these dtypes")
-    if "offsets" in arrays and len(arrays["offsets"]) != rows + 1:
-        raise ValueError(f"there are {len(arrays['offsets']) - 1} ids stored for {rows} rows")
-    return Ids.from_arrays(arrays)
 
 
 def is_mapped(array: Any) -> bool:

@@ -24,11 +24,12 @@ from mfrank.arrays.unit_rows import directions_of
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.data.pickling import MadeOfFields
+from mfrank.data.stored_ids import stored_ids
+from mfrank.files.archive import Place, name_of, place_of, read_from, write_to
+from mfrank.files.folder import read, write
+from mfrank.files.manifest import Contents, Format, check_keys
 from mfrank.store import checks as check
-from mfrank.store.archive import Place, name_of, place_of, read_from, write_to
-from mfrank.store.folder import read, write
 from mfrank.store.history import summary
-from mfrank.store.manifest import Contents, Format, check_keys
 
 __all__ = ["FORMAT", "FactorStore"]
 
@@ -216,7 +217,7 @@ class FactorStore(MadeOfFields):
         """Save as a folder of ``.npy`` arrays with a manifest, replacing a store saved there.
 
         Whatever happens (a crash, a full disk, another saver), the folder contains the old store
-        or the new one; see :mod:`mfrank.store.folder`. Nothing is pickled.
+        or the new one; see :mod:`mfrank.files.folder`. Nothing is pickled.
 
         Parameters
         ----------
@@ -305,8 +306,8 @@ class FactorStore(MadeOfFields):
         try:
             fields: dict[str, Any] = {
                 **plain,
-                "user_ids": check.stored_ids(groups["user_ids"], len(plain["user_factors"])),
-                "item_ids": check.stored_ids(groups["item_ids"], len(plain["item_factors"])),
+                "user_ids": stored_ids(groups["user_ids"], len(plain["user_factors"])),
+                "item_ids": stored_ids(groups["item_ids"], len(plain["item_factors"])),
                 "counts": Counts(**groups["counts"]) if groups["counts"] else None,
                 "extras": groups["extras"],
                 **contents.metadata,

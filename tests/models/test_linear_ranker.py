@@ -16,6 +16,7 @@ from mfrank.descent.langevin import Langevin
 from mfrank.descent.optimizers import SGD, Adagrad, Adam, Optimizer
 from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.queries import evaluate_queries
+from mfrank.files.folder import read, write
 from mfrank.losses import Loss
 from mfrank.losses.approx_ndcg import ApproxNDCG
 from mfrank.losses.ksong import KSONG
@@ -30,8 +31,7 @@ from mfrank.losses.song import SONG
 from mfrank.losses.stochastic_rank import StochasticRank
 from mfrank.models.linear_ranker import LinearRanker
 from mfrank.models.linear_store import FORMAT, LinearStore
-from mfrank.retrieval.recommender import NotFittedError
-from mfrank.store.folder import read, write
+from mfrank.retrieval.fitted import NotFittedError
 
 GRADED = NDCG(gain="exponential") @ 10
 LOSSES: tuple[Loss, ...] = (

@@ -28,7 +28,7 @@ from rerankers import CATBOOST, N_ITEMS, N_USERS, fitted, random_split, small, s
 import mfrank
 from mfrank.models.reranker import pairs
 from mfrank.models.reranker import reranker as reranker_module
-from mfrank.models.reranker.features import FEATURES, Askers, FirstLists, pair_features
+from mfrank.models.reranker.features import FEATURES, FirstLists, ListedUsers, pair_features
 from mfrank.models.reranker.held_out import HeldOut, in_rows_of
 from mfrank.models.reranker.reranker import Reranker
 from mfrank.retrieval.recommender import Recommender
@@ -48,7 +48,7 @@ def test_features_are_what_they_say_pair_by_pair(has_prior: bool) -> None:
     store = store_of(rng, 4, 6, **more)
     rows = np.array([[5, 0, 2], [1, 4, -1], [3, -1, -1], [-1, -1, -1]])
     scores = np.where(rows >= 0, -np.sort(rng.normal(size=(4, 3))), np.nan)
-    asking = Askers(store.user_factors, store.counts.users)
+    asking = ListedUsers(store.user_factors, store.counts.users)
     features = pair_features(store, asking, FirstLists(rows, scores))
     assert features.dtype == np.float32
     expected = []
@@ -89,7 +89,8 @@ def test_features_do_not_see_a_rotation_of_the_factors() -> None:
     rows = np.argsort(rng.random((5, 8)))[:, :4]
     lists = FirstLists(rows, rng.normal(size=(5, 4)))
     seen = [
-        pair_features(s, Askers(s.user_factors, s.counts.users), lists) for s in (store, turned)
+        pair_features(s, ListedUsers(s.user_factors, s.counts.users), lists)
+        for s in (store, turned)
     ]
     np.testing.assert_allclose(*seen, rtol=1e-5, atol=1e-6)
 

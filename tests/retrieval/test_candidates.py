@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mfrank.arrays.row_lists import union
 from mfrank.retrieval.candidates import Candidates
-from mfrank.retrieval.queries import Asked, check_rows
+from mfrank.retrieval.queries import Queries, check_rows
 
 N_USERS, N_ITEMS = 12, 30
 ROWS = np.array([7, 2, 2, 11])
@@ -41,7 +41,7 @@ FORMS_OF_SEEN = {
 
 @pytest.mark.parametrize("form", FORMS_OF_SEEN)
 def test_seen_items_in_every_form(form: str, seen: sp.csr_array) -> None:
-    asked = Asked.known(ROWS, N_USERS)
+    asked = Queries.known(ROWS, N_USERS)
     candidates = Candidates.of(asked, N_ITEMS, user_items=FORMS_OF_SEEN[form](seen))
     had = [set(seen[[u]].indices.tolist()) for u in ROWS]
     assert allowed(candidates, 4) == [set(range(N_ITEMS)) - row for row in had]
@@ -50,7 +50,7 @@ def test_seen_items_in_every_form(form: str, seen: sp.csr_array) -> None:
 @pytest.mark.parametrize("form", ["Interactions", "one row per query"])
 def test_all_users_in_another_order_get_their_own_rows(form: str, seen: sp.csr_array) -> None:
     backwards = np.arange(N_USERS)[::-1]
-    asked = Asked.known(backwards, N_USERS)
+    asked = Queries.known(backwards, N_USERS)
     given = seen[backwards] if form == "one row per query" else SimpleNamespace(user_items=seen)
     exclude = union(Candidates.of(asked, N_ITEMS, user_items=given).exclude)
     assert exclude is not None
@@ -59,11 +59,11 @@ def test_all_users_in_another_order_get_their_own_rows(form: str, seen: sp.csr_a
 
 
 def test_new_users_bring_a_row_each(seen: sp.csr_array) -> None:
-    exclude = union(Candidates.of(Asked.new(3), N_ITEMS, user_items=seen[:3]).exclude)
+    exclude = union(Candidates.of(Queries.new(3), N_ITEMS, user_items=seen[:3]).exclude)
     assert exclude is not None
     assert exclude.indices.tolist() == seen[:3].indices.tolist()
     with pytest.raises(ValueError, match=r"user_items must have as many rows .* 3, .* got 12"):
-        Candidates.of(Asked.new(3), N_ITEMS, user_items=seen)
+        Candidates.of(Queries.new(3), N_ITEMS, user_items=seen)
 
 
 def test_explicit_zeros_are_seen_and_the_matrix_is_left_alone() -> None:
@@ -71,7 +71,7 @@ def test_explicit_zeros_are_seen_and_the_matrix_is_left_alone() -> None:
         (np.array([0.0, 1.0, 2.0]), np.array([4, 1, 4]), np.array([0, 3])), shape=(1, 6)
     )
     before = matrix.indices.copy()
-    exclude = union(Candidates.of(Asked.new(1), 6, user_items=matrix).exclude)
+    exclude = union(Candidates.of(Queries.new(1), 6, user_items=matrix).exclude)
     assert exclude is not None
     assert exclude.indices.tolist() == [1, 4]
     assert np.array_equal(matrix.indices, before)
@@ -98,7 +98,7 @@ FORMS_OF_ONE_LIST = {
 
 @pytest.mark.parametrize("form", FORMS_OF_LISTS)
 def test_lists_per_query(form: str, seen: sp.csr_array) -> None:
-    asked, lists = Asked.known(ROWS, N_USERS), FORMS_OF_LISTS[form]
+    asked, lists = Queries.known(ROWS, N_USERS), FORMS_OF_LISTS[form]
     without = Candidates.of(asked, N_ITEMS, user_items=seen, filter_items=lists)
     had = [set(seen[[u]].indices.tolist()) for u in ROWS]
     assert allowed(without, 4) == [
@@ -110,7 +110,7 @@ def test_lists_per_query(form: str, seen: sp.csr_array) -> None:
 
 @pytest.mark.parametrize("form", FORMS_OF_ONE_LIST)
 def test_one_list_for_all(form: str) -> None:
-    asked, lists = Asked.known(range(N_USERS), N_USERS), FORMS_OF_ONE_LIST[form]
+    asked, lists = Queries.known(range(N_USERS), N_USERS), FORMS_OF_ONE_LIST[form]
     without = Candidates.of(asked, N_ITEMS, filter_items=lists)
     assert allowed(without, N_USERS) == [set(range(N_ITEMS)) - {2, 4}] * N_USERS
     only = Candidates.of(asked, N_ITEMS, items=lists, filter_items=[2])
@@ -118,7 +118,7 @@ def test_one_list_for_all(form: str) -> None:
 
 
 def test_an_empty_list_is_a_list() -> None:
-    asked = Asked.known([0, 1], N_USERS)
+    asked = Queries.known([0, 1], N_USERS)
     assert allowed(Candidates.of(asked, N_ITEMS, items=[]), 2) == [set(), set()]
     everything = set(range(N_ITEMS))
     assert allowed(Candidates.of(asked, N_ITEMS, filter_items=[]), 2) == [everything] * 2
@@ -153,7 +153,7 @@ def test_filters_of_another_shape_or_content(
     filters: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        Candidates.of(Asked.known(ROWS, N_USERS), N_ITEMS, **filters)
+        Candidates.of(Queries.known(ROWS, N_USERS), N_ITEMS, **filters)
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ def test_filters_of_another_shape_or_content(
 )
 def test_rows_are_checked_by_name(rows: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="users must"):
-        Asked.known(rows, N_USERS)
+        Queries.known(rows, N_USERS)
 
 
 @pytest.mark.parametrize("rows", [[], (), range(0), np.empty(0), np.empty(0, np.int32)])
 def test_no_rows_are_fine(rows: Any) -> None:
-    asked = Asked.known(rows, N_USERS)
+    asked = Queries.known(rows, N_USERS)
     nothing = sp.csr_array((N_USERS, N_ITEMS))
     exclude = union(Candidates.of(asked, N_ITEMS, user_items=nothing).exclude)
     assert exclude is not None
@@ -189,6 +189,6 @@ def test_rows_survive_every_integer_type() -> None:
 
 def test_one_more_exclusion_each(seen: sp.csr_array) -> None:
     own = np.array([0, 5, 5, 29])
-    for before in (Candidates(), Candidates.of(Asked.new(4), N_ITEMS, user_items=seen[ROWS])):
+    for before in (Candidates(), Candidates.of(Queries.new(4), N_ITEMS, user_items=seen[ROWS])):
         after = allowed(before.without(own, N_ITEMS), 4)
         assert after == [a - {i} for a, i in zip(allowed(before, 4), own, strict=True)]

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.retrieval.candidates import Candidates
-from mfrank.retrieval.queries import Asked
+from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.top_k import Lists, nearest, recommend, score, similar
 
 N_USERS, N_ITEMS, K = 12, 30, 5
@@ -53,7 +53,7 @@ def expected(scores: NDArray[Any], allowed: list[set[int]], n: int) -> list[list
 def test_lists_hold_the_best_of_what_they_may(
     users: NDArray[Any], items: NDArray[Any], seen: sp.csr_array
 ) -> None:
-    asked, unwanted = Asked.known(ROWS, N_USERS), [[3, 1], [], [29, 29, 0], [5]]
+    asked, unwanted = Queries.known(ROWS, N_USERS), [[3, 1], [], [29, 29, 0], [5]]
     candidates = Candidates.of(asked, N_ITEMS, user_items=seen, filter_items=unwanted)
     allowed = [
         set(range(N_ITEMS)) - set(seen[[u]].indices.tolist()) - set(row)
@@ -66,12 +66,12 @@ def test_lists_hold_the_best_of_what_they_may(
 
 def test_lists_from_allowed_items_only(users: NDArray[Any], items: NDArray[Any]) -> None:
     only = [[7, 3, 1], [], [0], [5, 6]]
-    candidates = Candidates.of(Asked.new(4), N_ITEMS, items=only, filter_items=[6])
+    candidates = Candidates.of(Queries.new(4), N_ITEMS, items=only, filter_items=[6])
     allowed = [set(row) - {6} for row in only]
     ids, scores = recommend(users[:4], items, n=2, candidates=candidates)
     assert listed((ids, scores)) == expected(users[:4] @ items.T, allowed, 2)
     assert np.array_equal(np.isnan(scores), ids == -1)
-    candidates = Candidates.of(Asked.new(4), N_ITEMS, items=[2, 4], filter_items=[2])
+    candidates = Candidates.of(Queries.new(4), N_ITEMS, items=[2, 4], filter_items=[2])
     assert listed(recommend(users[:4], items, n=3, candidates=candidates)) == [[4]] * 4
 
 
@@ -88,7 +88,7 @@ def test_users_for_an_item_are_the_same_with_sides_swapped(
     users: NDArray[Any], items: NDArray[Any], seen: sp.csr_array
 ) -> None:
     candidates = Candidates.of(
-        Asked.known([3], N_ITEMS, "items"), N_USERS, user_items=sp.csr_array(seen.T)
+        Queries.known([3], N_ITEMS, "items"), N_USERS, user_items=sp.csr_array(seen.T)
     )
     had = set(seen.tocsc()[:, [3]].indices.tolist())
     scores = items[[3]] @ users.T
@@ -115,7 +115,7 @@ def test_shapes_are_checked(users: NDArray[Any], items: NDArray[Any]) -> None:
         recommend(users[0], items)
     with pytest.raises(ValueError, match="item_bias must have 30"):
         recommend(users, items, item_bias=np.zeros(29))
-    made_for_four = Candidates.of(Asked.new(4), N_ITEMS, user_items=sp.csr_array((4, N_ITEMS)))
+    made_for_four = Candidates.of(Queries.new(4), N_ITEMS, user_items=sp.csr_array((4, N_ITEMS)))
     with pytest.raises(ValueError, match="candidates must be for 12 queries and 30 items, got 4"):
         recommend(users, items, candidates=made_for_four)
     with pytest.raises(ValueError, match="vectors must be finite"):
@@ -155,7 +155,7 @@ def test_a_row_leads_its_list_though_others_equal_it(items: NDArray[Any]) -> Non
 
 def test_filtered_rows_do_not_lead(items: NDArray[Any]) -> None:
     rows = [3, 8, 9]
-    asked = Asked.new(3)
+    asked = Queries.new(3)
     for filters in (
         {"filter_items": [3]},
         {"filter_items": [[3], [], [1]]},

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mfrank.store import npy
+from mfrank.files import npy
 
 
 class Fault:

@@ -13,8 +13,8 @@ from pathlib import Path
 from mfrank.arrays.counted import counted
 from mfrank.cli.folders import check_writable, read_model
 from mfrank.cli.inputs import add_table_flags, read_like
-from mfrank.data.atomic_files import replacing
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
+from mfrank.files.atomic import replacing
 
 EXAMPLES = """\
   mfrank evaluate --model model --test test.csv

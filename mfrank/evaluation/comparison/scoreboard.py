@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from mfrank.arrays.notebook import paragraphs, table
-from mfrank.data.atomic_files import replacing
 from mfrank.data.table_files import write_table
 from mfrank.evaluation.report import Evaluation
+from mfrank.files.atomic import replacing
 
 __all__ = ["Comparison", "Row"]
 

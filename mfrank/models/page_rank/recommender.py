@@ -16,8 +16,8 @@ from mfrank.pagerank.item_walk import ItemWalk
 from mfrank.pagerank.next_clicks import recencies
 from mfrank.pagerank.paths import Path, heaviest_paths
 from mfrank.pagerank.stationary import Walker
+from mfrank.retrieval.fitted import NotFittedError
 from mfrank.retrieval.queries import Rows
-from mfrank.retrieval.recommender import NotFittedError
 from mfrank.retrieval.row_scorer import RowScorer
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
 from mfrank.store import extra_rows

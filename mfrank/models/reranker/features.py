@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mfrank.retrieval.top_k import score
 from mfrank.store.factors import FactorStore
 
-__all__ = ["FEATURES", "Askers", "FirstLists", "pair_features"]
+__all__ = ["FEATURES", "FirstLists", "ListedUsers", "pair_features"]
 
 FEATURES = (
     "score",
@@ -30,7 +30,7 @@ FEATURES = (
 """Columns of :func:`pair_features`, in their order."""
 
 
-class Askers(NamedTuple):
+class ListedUsers(NamedTuple):
     """The U users of a call.
 
     Attributes
@@ -65,7 +65,9 @@ class FirstLists(NamedTuple):
         return users, places
 
 
-def pair_features(store: FactorStore, askers: Askers, lists: FirstLists) -> NDArray[np.float32]:
+def pair_features(
+    store: FactorStore, listed_users: ListedUsers, lists: FirstLists
+) -> NDArray[np.float32]:
     """Features of every (user, listed item) pair, float32, shape (pairs, 9), list by list.
 
     =============  ===============================================================================
@@ -87,15 +89,15 @@ def pair_features(store: FactorStore, askers: Askers, lists: FirstLists) -> NDAr
     """
     users, places = lists.pairs
     items = lists.rows[users, places]
-    user_norms = np.linalg.norm(askers.factors, axis=1)[users]
+    user_norms = np.linalg.norm(listed_users.factors, axis=1)[users]
     item_norms = np.linalg.norm(store.item_factors, axis=1)[items]
-    products = score(askers.factors, store.item_factors, users, items)
+    products = score(listed_users.factors, store.item_factors, users, items)
     lengths = user_norms * item_norms
     columns = {
         "score": lists.scores[users, places],
         "rank": places,
         "score_in_list": _in_list(lists.scores)[users, places],
-        "user_count": np.log1p(askers.counts)[users],
+        "user_count": np.log1p(listed_users.counts)[users],
         "item_count": np.log1p(store.known_counts.items)[items],
         "prior": _prior(store)[items],
         "cosine": np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0),

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays.distinct import distinct
-from mfrank.models.reranker.features import Askers, FirstLists, pair_features
+from mfrank.models.reranker.features import FirstLists, ListedUsers, pair_features
 from mfrank.models.reranker.given_features import GivenFeatures
 from mfrank.models.reranker.held_out import Found, HeldOut
 from mfrank.retrieval.recommender import Recommender
@@ -79,8 +79,8 @@ def training_pairs(
         relevant, pair_users = held_out.labels(block, lists), lists.pairs[0]
         items_found += int(relevant.sum())
         mixed = _are_mixed(pair_users, relevant)
-        askers = Askers(store.user_factors[users], store.known_counts.users[users])
-        features.append(described(store, askers, lists, users, given)[mixed])
+        listed_users = ListedUsers(store.user_factors[users], store.known_counts.users[users])
+        features.append(described(store, listed_users, lists, users, given)[mixed])
         labels.append(relevant[mixed])
         groups.append(users[pair_users[mixed]])
     group = np.concatenate(groups)
@@ -96,7 +96,7 @@ def training_pairs(
 
 def described(
     store: FactorStore,
-    askers: Askers,
+    listed_users: ListedUsers,
     lists: FirstLists,
     rows: NDArray[np.int64] | None,
     given: GivenFeatures,
@@ -108,7 +108,7 @@ def described(
     users, places = lists.pairs
     own = None if rows is None else rows[users]
     extra = given.of_pairs(own, lists.rows[users, places])
-    return np.hstack([pair_features(store, askers, lists), *extra])
+    return np.hstack([pair_features(store, listed_users, lists), *extra])
 
 
 def _are_mixed(users: NDArray[np.int64], relevant: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -17,13 +17,14 @@ from mfrank.arrays.threads import check_threads
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.parameters import Parameters, describe
 from mfrank.models.reranker import saving, trees
-from mfrank.models.reranker.features import FEATURES, Askers, FirstLists
+from mfrank.models.reranker.features import FEATURES, FirstLists, ListedUsers
 from mfrank.models.reranker.given_features import GivenFeatures
 from mfrank.models.reranker.held_out import Found, HeldOut, in_rows_of
 from mfrank.models.reranker.pairs import blocks, described, training_pairs
 from mfrank.models.shown import Fit
 from mfrank.retrieval.answers import Answer
-from mfrank.retrieval.recommender import NotFittedError, Recommender
+from mfrank.retrieval.fitted import NotFittedError
+from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import Seen
 from mfrank.retrieval.sides import Matrix, Raw, given_rows, is_single, sides
 
@@ -237,10 +238,13 @@ class Reranker(Parameters):
         many = np.atleast_2d(ids)
         lists = self._by_row(many, np.atleast_2d(scores), by_row)
         folded = user_items if recalculate_user else None
-        askers, rows = self._askers(userid, folded, by_row, fitted.given)
+        listed_users, rows = self._listed_users(userid, folded, by_row, fitted.given)
         new = np.full(lists.scores.shape, np.nan)
         for block in blocks(len(many), self.candidates):
-            part, some = FirstLists(*(x[block] for x in lists)), Askers(*(x[block] for x in askers))
+            part, some = (
+                FirstLists(*(x[block] for x in lists)),
+                ListedUsers(*(x[block] for x in listed_users)),
+            )
             own = None if rows is None else rows[block]
             features = described(store, some, part, own, fitted.given)
             if len(features):
@@ -316,9 +320,9 @@ class Reranker(Parameters):
             rows[listed] = sides(self.model.store, by_row=by_row)[1].rows(ids[listed], "items")
         return FirstLists(rows, scores)
 
-    def _askers(
+    def _listed_users(
         self, userid: Raw, folded: Matrix | None, by_row: bool, given: GivenFeatures
-    ) -> tuple[Askers, NDArray[np.int64] | None]:
+    ) -> tuple[ListedUsers, NDArray[np.int64] | None]:
         """The users' factors and counts, and their rows in the model if they are needed.
 
         Without ``folded`` these are the model's; with it, they come from the users' rows of it.
@@ -327,8 +331,8 @@ class Reranker(Parameters):
         users, items = sides(store, by_row=by_row)
         if folded is None:
             rows = users.rows(userid, "userid", missing=0)  # unknown ones have no candidates
-            return Askers(store.user_factors[rows], store.known_counts.users[rows]), rows
+            return ListedUsers(store.user_factors[rows], store.known_counts.users[rows]), rows
         factors = np.atleast_2d(self.model.recalculate_user(userid, folded, by_row=by_row))
         rated = given_rows(folded, userid, users, items, "user_items")
         own = None if given.users is None else users.rows(userid, "userid")
-        return Askers(factors, np.diff(rated.indptr).astype(np.int64)), own
+        return ListedUsers(factors, np.diff(rated.indptr).astype(np.int64)), own

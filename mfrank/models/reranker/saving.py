@@ -1,11 +1,11 @@
 """A folder with both stages of a Reranker, replaced atomically.
 
-    <folder>/second/            trees, features and options, written by mfrank.store.folder
+    <folder>/second/            trees, features and options, written by mfrank.files.folder
     <folder>/first-<16 hex digits>/   the first stage, written by its own ``save``, and a mark
 
 The second stage names the folder of its first. A save writes a new first stage, then the second,
 which atomically replaces the old one. An interrupted save leaves the old pair and an unreferenced
-first stage. The next save removes this if it has the mark of a save (mfrank.store.marks); folders
+first stage. The next save removes this if it has the mark of a save (mfrank.files.marks); folders
 without the mark are never removed. A lock on ``<folder>/.lock`` serializes concurrent saves.
 """
 
@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank import load as load_model
+from mfrank.files import marks
+from mfrank.files.folder import metadata_of, read, write
+from mfrank.files.locks import LOCK, locked
+from mfrank.files.manifest import MANIFEST, Contents, Format, check_keys
+from mfrank.files.regular import is_folder
 from mfrank.models.reranker.given_features import GivenFeatures
 from mfrank.models.reranker.held_out import Found
 from mfrank.retrieval.recommender import Recommender
-from mfrank.store import marks
-from mfrank.store.folder import metadata_of, read, write
-from mfrank.store.locks import LOCK, locked
-from mfrank.store.manifest import MANIFEST, Contents, Format, check_keys
-from mfrank.store.regular import is_folder
 
 __all__ = ["FORMAT", "SecondStage", "load", "save"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mfrank.store.regular import is_file
+from mfrank.files.regular import is_file
 
 if sys.platform != "win32":
     import fcntl

@@ -19,10 +19,10 @@ from collections.abc import Container, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from mfrank.store.durable import flush, sync
-from mfrank.store.locks import LOCK
-from mfrank.store.manifest import GENERATION, MANIFEST, is_name
-from mfrank.store.regular import is_file, is_folder
+from mfrank.files.durable import flush, sync
+from mfrank.files.locks import LOCK
+from mfrank.files.manifest import GENERATION, MANIFEST, is_name
+from mfrank.files.regular import is_file, is_folder
 
 __all__ = ["MARK", "is_own", "make", "remove"]
 

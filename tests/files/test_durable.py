@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mfrank.data.atomic_files import replacing
-from mfrank.store import folder as folders
-from mfrank.store.manifest import Contents, Format
+from mfrank.files import folder as folders
+from mfrank.files.atomic import replacing
+from mfrank.files.manifest import Contents, Format
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="names of open files are read from /proc"

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from children import PATHS
 
-from mfrank.data import atomic_files
-from mfrank.data.atomic_files import replacing
+from mfrank.files import atomic
+from mfrank.files.atomic import replacing
 
 OLD = ".0123456789abcdef."
 
@@ -61,7 +61,7 @@ def test_the_draft_of_a_killed_writer_goes_with_the_next(tmp_path: Path, stage: 
 import os, sys, time
 sys.path[:0] = {PATHS!r}
 from pathlib import Path
-from mfrank.data.atomic_files import replacing
+from mfrank.files.atomic import replacing
 def wait(*_):
     print(flush=True)
     time.sleep(600)
@@ -143,14 +143,14 @@ def test_writers_at_once_leave_each_other_s_drafts_alone(tmp_path: Path) -> None
 def test_a_draft_that_was_taken_before_it_was_locked_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock, calls = atomic_files.fcntl.flock, itertools.count()
+    lock, calls = atomic.fcntl.flock, itertools.count()
 
     def slow(descriptor: int, how: int) -> None:
-        if how == atomic_files.fcntl.LOCK_EX and next(calls) < 2:
-            atomic_files._sweep(tmp_path / "x")  # another writer comes first
+        if how == atomic.fcntl.LOCK_EX and next(calls) < 2:
+            atomic._sweep(tmp_path / "x")  # another writer comes first
         lock(descriptor, how)
 
-    monkeypatch.setattr(atomic_files.fcntl, "flock", slow)
+    monkeypatch.setattr(atomic.fcntl, "flock", slow)
     write(tmp_path / "x", "new")
     assert next(calls) == 3
     assert names(tmp_path) == {"x"}
@@ -160,7 +160,7 @@ def test_without_locks_drafts_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def none(*_: Any) -> None:
         raise OSError("no locks available")
 
-    monkeypatch.setattr(atomic_files.fcntl, "flock", none)
+    monkeypatch.setattr(atomic.fcntl, "flock", none)
     left(tmp_path, f"{OLD}x", "perhaps being written")
     write(tmp_path / "x", "new")
     assert names(tmp_path) == {f"{OLD}x", "x"}

@@ -14,8 +14,8 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from mfrank.store.manifest import MANIFEST, Contents, Format, Manifest
-from mfrank.store.npy import read_array_from, write_array_to
+from mfrank.files.manifest import MANIFEST, Contents, Format, Manifest
+from mfrank.files.npy import read_array_from, write_array_to
 
 __all__ = ["Place", "name_of", "place_of", "read_from", "write_to"]
 
@@ -66,7 +66,7 @@ def write_to(file: IO[bytes], contents: Contents, format: Format) -> None:
 
 
 def read_from(file: IO[bytes], format: Format) -> Contents:
-    """Read contents written by :func:`write_to`; errors as in :func:`mfrank.store.folder.read`."""
+    """Read contents written by :func:`write_to`; errors as in :func:`mfrank.files.folder.read`."""
     where = name_of(file)
     if not (hasattr(file, "seekable") and file.seekable()):
         raise ValueError("a file object must be seekable: read it into an io.BytesIO first")

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from folders import FORMAT, contents, is_clean, value_of
 
-from mfrank.store import marks
-from mfrank.store.folder import read, write
-from mfrank.store.locks import LOCK
+from mfrank.files import marks
+from mfrank.files.folder import read, write
+from mfrank.files.locks import LOCK
 
 OTHER = f"data-{7:016}"
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from problems import toy
 
 import mfrank
-from mfrank.store.archive import read_from, write_to
-from mfrank.store.manifest import Format
+from mfrank.files.archive import read_from, write_to
+from mfrank.files.manifest import Format
 
 MODEL = als().fit(labeled())
 

@@ -11,7 +11,7 @@ the next save removes. A lock on ``<folder>/.lock`` serializes saves, so the las
 need no lock. Memory maps of a superseded generation stay valid on POSIX, where an open file
 outlives its name.
 
-Only files that a save is known to have written are removed (:mod:`mfrank.store.marks`). All other
+Only files that a save is known to have written are removed (:mod:`mfrank.files.marks`). All other
 files stay, and a folder that contains other files and no manifest is not saved to. Only regular
 files, or links to them, are read; nothing is written, locked or removed through a link.
 """
@@ -24,12 +24,12 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from mfrank.store import marks
-from mfrank.store.durable import flush, sync
-from mfrank.store.locks import LOCK, locked
-from mfrank.store.manifest import GENERATION, MANIFEST, Contents, Format, Manifest
-from mfrank.store.npy import read_array, write_array
-from mfrank.store.regular import open_regular
+from mfrank.files import marks
+from mfrank.files.durable import flush, sync
+from mfrank.files.locks import LOCK, locked
+from mfrank.files.manifest import GENERATION, MANIFEST, Contents, Format, Manifest
+from mfrank.files.npy import read_array, write_array
+from mfrank.files.regular import open_regular
 
 __all__ = ["metadata_of", "read", "write"]
 

@@ -19,10 +19,10 @@ from children import PATHS
 from faults import Fault
 from folders import FORMAT, contents, is_clean, value_of
 
-from mfrank.store import folder as module
-from mfrank.store import marks, npy
-from mfrank.store.folder import read, write
-from mfrank.store.manifest import Contents
+from mfrank.files import folder as module
+from mfrank.files import marks, npy
+from mfrank.files.folder import read, write
+from mfrank.files.manifest import Contents
 
 
 @pytest.mark.parametrize("forever", [False, True], ids=["one call fails", "dead from there on"])

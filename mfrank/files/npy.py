@@ -12,9 +12,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.store.durable import flush
-from mfrank.store.manifest import ArrayEntry
-from mfrank.store.regular import open_regular
+from mfrank.files.durable import flush
+from mfrank.files.manifest import ArrayEntry
+from mfrank.files.regular import open_regular
 
 __all__ = ["read_array", "read_array_from", "write_array", "write_array_to"]
 
@@ -54,7 +54,7 @@ def write_array_to(file: IO[bytes], array: NDArray[Any]) -> ArrayEntry:
 
 
 def read_array(path: Path, entry: ArrayEntry, *, mmap: bool, verify: bool) -> NDArray[Any]:
-    """Read the array of a manifest entry; options as in :func:`mfrank.store.folder.read`.
+    """Read the array of a manifest entry; options as in :func:`mfrank.files.folder.read`.
 
     Raises
     ------

@@ -1,0 +1,45 @@
+"""Write many files of interactions to a folder that other commands take in place of a file.
+
+Files are read one at a time, and the folder is mapped, not read: interactions may be larger than
+memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from mfrank.arrays.counted import counted
+from mfrank.cli.inputs import add_table_flags, columns_of
+from mfrank.data.interactions import Interactions
+
+EXAMPLES = """\
+  mfrank ingest plays-*.parquet --folder plays
+  mfrank fit plays --model model --objective ials
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``mfrank ingest``."""
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="files that each fit in memory, of one layout"
+    )
+    parser.add_argument(
+        "--folder", required=True, metavar="FOLDER", help="where to write the interactions"
+    )
+    add_table_flags(parser, at_least=False)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read, merge and write."""
+    data = Interactions.ingest(
+        args.files,
+        args.folder,
+        **columns_of(args),
+        sep=args.sep,
+        ids=args.ids,
+        duplicates=args.duplicates,
+    )
+    print(
+        f"{args.folder}: {counted(data.n_users, 'user')} x {counted(data.n_items, 'item')}, "
+        f"{counted(data.nnz, 'entry')} of {counted(len(args.files), 'file')}"
+    )

@@ -1,0 +1,138 @@
+"""Interactions as a folder of arrays that are mapped, not read: data larger than memory.
+
+The matrix is stored by users and by items, as a fit reads it, so that nothing is transposed again.
+Mapped arrays are read where they are used, and what was read may leave memory again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr_checks import check_indptr
+from mfrank.arrays.read_only import read_only, read_only_rows
+from mfrank.data.counts import Counts
+from mfrank.data.ids import Ids
+from mfrank.data.observed import Observed
+from mfrank.data.stored_ids import stored_ids
+from mfrank.files import folder as folders
+from mfrank.files.manifest import Contents, Format, check_keys
+
+__all__ = ["HasIds", "Mapped", "read", "write", "write_arrays"]
+
+FORMAT = Format("mfrank interactions", 1)
+
+_MATRICES = ("user_items", "item_users")
+_ARRAYS = ("indptr", "indices", "values")
+_ENTRIES_AT_ONCE = 1 << 20
+
+
+class HasIds(Protocol):
+    """What has the ids of users and items."""
+
+    @property
+    def user_ids(self) -> Ids:
+        """Ids of users."""
+
+    @property
+    def item_ids(self) -> Ids:
+        """Ids of items."""
+
+
+class Mapped(NamedTuple):
+    """Interactions of a folder.
+
+    Attributes
+    ----------
+    fields : tuple
+        The matrix, the ids of users and items, and the timestamps or None.
+    known : dict
+        What would else take a pass over the entries: ``item_users`` and ``counts``.
+    """
+
+    fields: tuple[Any, ...]
+    known: dict[str, Any]
+
+
+def write(data: Observed, path: Path) -> None:
+    """Replace a folder's contents by the interactions; see :func:`mfrank.files.folder.write`."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name in _MATRICES:
+        rows: sp.csr_array = getattr(data, name)
+        arrays[f"{name}.indptr"] = rows.indptr.astype(np.int64)
+        arrays[f"{name}.indices"] = rows.indices.astype(np.int32, copy=False)
+        arrays[f"{name}.values"] = rows.data
+    if data.timestamps is not None:
+        arrays["timestamps"] = data.timestamps
+    write_arrays(arrays, data, path)
+
+
+def write_arrays(arrays: Mapping[str, NDArray[Any]], of: HasIds, path: Path) -> None:
+    """Write the arrays of matrices and timestamps with the ids ``of`` something."""
+    named = dict(arrays)
+    for name in ("user_ids", "item_ids"):
+        ids: Ids = getattr(of, name)
+        if ids.table is not None:  # row numbers need no array
+            named |= {f"{name}.{part}": array for part, array in ids.to_arrays().items()}
+    folders.write(path, Contents(named, {}), FORMAT)
+
+
+def read(path: Path, *, verify: bool) -> Mapped:
+    """Map the arrays of a folder.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As :func:`mfrank.files.folder.read`; or the arrays are not interactions.
+    """
+    contents = folders.read(path, FORMAT, mmap=True, verify=verify)
+    groups: dict[str, dict[str, NDArray[Any]]] = {
+        name: {} for name in (*_MATRICES, "user_ids", "item_ids")
+    }
+    plain: dict[str, NDArray[Any]] = {}
+    for name, array in contents.arrays.items():
+        group, _, member = name.partition(".")
+        groups.get(group, plain)[member if group in groups else name] = array
+    try:
+        check_keys(path, plain, set(), {"timestamps"})
+        users, items = (_rows_of(name, groups[name]) for name in _MATRICES)
+        shape = users - 1, items - 1
+        user_items = _matrix("user_items", groups["user_items"], shape)
+        item_users = _matrix("item_users", groups["item_users"], shape[::-1])
+        if user_items.nnz != item_users.nnz:
+            raise ValueError("there are not as many entries by users as by items")
+        user_ids = stored_ids(groups["user_ids"], shape[0])
+        item_ids = stored_ids(groups["item_ids"], shape[1])
+        times = plain.get("timestamps")
+        if times is not None and (times.dtype != np.int64 or times.shape != user_items.data.shape):
+            raise ValueError("timestamps must be int64, one for each entry")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    numbers = (np.diff(matrix.indptr).astype(np.int64) for matrix in (user_items, item_users))
+    known = {"item_users": item_users, "counts": Counts(*map(read_only, numbers))}
+    return Mapped((user_items, user_ids, item_ids, times), known)
+
+
+def _rows_of(name: str, arrays: dict[str, NDArray[Any]]) -> int:
+    check_keys(name, arrays, set(_ARRAYS))
+    return len(arrays["indptr"])
+
+
+def _matrix(name: str, arrays: dict[str, NDArray[Any]], shape: tuple[int, int]) -> sp.csr_array:
+    """A checked matrix on mapped arrays: kernels trust their columns, and values must be finite."""
+    indptr, indices, values = (arrays[part] for part in _ARRAYS)
+    dtypes = indptr.dtype == np.int64, indices.dtype == np.int32, values.dtype in ("f4", "f8")
+    if not all(dtypes) or min(shape) < 0:
+        raise ValueError(f"{name} must be stored as int64, int32 and floating-point numbers")
+    for begin in range(0, len(values), _ENTRIES_AT_ONCE):
+        if not np.isfinite(values[begin : begin + _ENTRIES_AT_ONCE]).all():
+            raise ValueError(f"{name} has values that are not finite")
+    check_indptr(indptr, len(indices), shape[0], name)
+    # scipy has one type for both, and copies the columns where the offsets are wider.
+    offsets = indptr.astype(np.int32) if len(indices) < 2**31 else indptr
+    return read_only_rows(sp.csr_array((values, indices, offsets), shape), name)

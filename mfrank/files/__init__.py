@@ -1,0 +1,1 @@
+"""Files that are whole or not there: durable, replaced at once, read without trust."""

@@ -1,0 +1,131 @@
+"""Files read one at a time into a folder are what one file with all their rows would be."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_interaction_folders import same
+
+import mfrank
+from mfrank.data import ingest as module
+from mfrank.data import on_disk
+from mfrank.data.table_files import write_table
+
+Columns = dict[str, Any]
+
+
+def columns(n: int, seed: int, *, text: bool = False, timestamps: bool = True) -> Columns:
+    rng = np.random.default_rng(seed)
+    users: Any = rng.integers(0, 25, n)
+    made: Columns = {
+        "user": [f"u{u}" for u in users] if text else users,
+        "item": rng.zipf(1.6, n) % 17,
+        "value": rng.integers(-2, 5, n) / 2,
+    }
+    return made | ({"timestamp": rng.integers(0, 50, n)} if timestamps else {})
+
+
+def written(folder: Path, parts: list[Columns], suffix: str = ".csv") -> list[Path]:
+    paths = [folder / f"part-{number}{suffix}" for number in range(len(parts))]
+    for path, part in zip(paths, parts, strict=True):
+        write_table(path, part)
+    return paths
+
+
+def whole(parts: list[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 50, 1 << 20])
+@pytest.mark.parametrize("duplicates", ["sum", "max", "last"])
+@pytest.mark.parametrize("timestamps", [True, False])
+def test_it_is_what_one_file_would_be(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: int,
+    duplicates: Any,
+    timestamps: bool,
+) -> None:
+    monkeypatch.setattr(module, "_ENTRIES_AT_ONCE", at_once)
+    parts = [columns(40, seed, timestamps=timestamps) for seed in range(3)]
+    files = written(tmp_path, parts)
+    one = mfrank.Interactions.from_file(
+        *written(tmp_path, [whole(parts)], ".txt"), duplicates=duplicates
+    )
+    got = mfrank.Interactions.ingest(files, tmp_path / "data", duplicates=duplicates)
+    same(got, one)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".parquet"])
+def test_every_format_and_any_order_of_files(tmp_path: Path, suffix: str) -> None:
+    parts = [columns(30, seed, text=True) for seed in range(3)]
+    files = written(tmp_path, parts, suffix)
+    one = mfrank.Interactions.from_arrays(*whole(parts).values())
+    for number, order in enumerate(itertools.permutations(files)):
+        same(mfrank.Interactions.ingest(order, tmp_path / f"data-{number}"), one)
+
+
+def test_ids_are_text_where_those_of_one_file_are(tmp_path: Path) -> None:
+    parts = [columns(30, 0), columns(30, 1, text=True)]
+    got = mfrank.Interactions.ingest(written(tmp_path, parts), tmp_path / "data")
+    same(got, mfrank.Interactions.from_file(*written(tmp_path, [whole(parts)], ".tsv")))
+    assert got.item_ids.labels.dtype == np.int64
+
+
+def test_nothing_is_left_beside_the_folder(tmp_path: Path) -> None:
+    files = written(tmp_path, [columns(30, 0)])
+    mfrank.Interactions.ingest(files, tmp_path / "made" / "data")
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"value": [float("inf"), 1.0]}, r"part-1\.csv"),
+        ({"user": ["", "b"]}, r"part-1\.csv"),
+        ({}, r"part-0\.csv has timestamps and .*part-1\.csv has none"),
+    ],
+)
+def test_errors_name_the_file_and_change_nothing(
+    tmp_path: Path, change: Columns, message: str
+) -> None:
+    folder = tmp_path / "data"
+    before = mfrank.Interactions.ingest(written(tmp_path, [columns(9, 0)]), folder)
+    bad = {"user": ["a", "b"], "item": [1, 2], "value": [1.0, 1.0]} | change
+    good = columns(9, 0, timestamps=not change)
+    with pytest.raises(ValueError, match=message):
+        mfrank.Interactions.ingest(written(tmp_path, [good, bad]), folder)
+    same(mfrank.Interactions.open(folder), before)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, files = tmp_path / "data", written(tmp_path, [columns(30, 0), columns(30, 1)])
+    before = mfrank.Interactions.ingest(files[:1], folder)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    for owner, name in ((on_disk.Spill, "add"), (on_disk.Column, "add")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, full)
+            with pytest.raises(OSError, match="no space left"):
+                mfrank.Interactions.ingest(files, folder)
+        same(mfrank.Interactions.open(folder), before)
+        assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_what_is_no_list_of_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="files must be a list of files"):
+        mfrank.Interactions.ingest("ratings.csv", tmp_path / "data")
+    with pytest.raises(ValueError, match="files must have at least one file"):
+        mfrank.Interactions.ingest([], tmp_path / "data")
+    with pytest.raises(FileNotFoundError, match=r"nothing\.csv"):
+        mfrank.Interactions.ingest([tmp_path / "nothing.csv"], tmp_path / "data")
+    with pytest.raises(ValueError, match="duplicates must be one of sum, max, last"):
+        mfrank.Interactions.ingest([], tmp_path / "data", duplicates="mean")  # type: ignore[arg-type]
