@@ -312,7 +312,11 @@ NO_TIMES = Interactions.from_arrays([0, 0, 1], [0, 1, 1])
         (lambda d: by_ratio(d, train=float("nan")), ValueError, "fractions must be >= 0"),
         (lambda d: by_ratio(d, valid=10**400), ValueError, "fractions must be >= 0, got valid=1"),
         (lambda d: by_ratio(d, test="some"), ValueError, "fractions must be >= 0, got test='some'"),
-        (lambda d: by_ratio(d, random_state=np.timedelta64(1)), TypeError, "random_state must be"),
+        (
+            lambda d: by_ratio(d, random_state=np.timedelta64(1, "s")),
+            TypeError,
+            "random_state must be",
+        ),
         (lambda d: by_ratio(d, random_state=-1), ValueError, "random_state must be"),
         (lambda d: by_ratio(d, random_state=True), TypeError, "random_state must be"),
         (

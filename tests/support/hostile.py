@@ -83,7 +83,7 @@ NUMBERS: list[Any] = [
     *(10**400, 0.0, -0.0, 0.5, 1.0, 1.5, -0.1, 1e-320, 1e-30, 1e30, 1e308),
     *(math.nan, math.inf, -math.inf, 1j, True, False, Decimal("NaN"), Fraction(1, 3)),
     *(np.int8(-1), np.uint64(2**63), np.float16("nan"), np.float32(0.5), np.bool_(True)),
-    *(np.longdouble("1e4000"), np.complex64(1), np.datetime64("NaT"), np.timedelta64(1, "s")),
+    *(np.longdouble("1e4000"), np.complex64(1), np.datetime64("NaT", "s"), np.timedelta64(1, "s")),
 ]
 TEXTS: list[Any] = [
     *("", " ", "x", "nan", "1", "auto", "\0", "\ud800", "é", "😀" * 100, "x" * 5000, "a/b", "../"),
