@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.data import cells, folders
+from mfrank.data import cells, interaction_folder
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import Chosen
 from mfrank.data.fields import IdsAs, as_text, spelled_like
@@ -58,7 +59,7 @@ def ingest(
     sep: str | None = None,
     duplicates: Duplicates = "sum",
 ) -> None:
-    """Write the interactions of all files to a folder (:mod:`mfrank.data.folders`).
+    """Write the interactions of all files to a folder (:mod:`mfrank.data.interaction_folder`).
 
     Parameters
     ----------
@@ -85,24 +86,25 @@ def ingest(
     known = _numbered(source)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.ingest.") as place:
-        folders.write_arrays(_arrays(source, known, duplicates, Path(place)), known, folder)
+        arrays = _arrays(source, known, duplicates, Path(place))
+        interaction_folder.write_arrays(arrays, known.user_ids, known.item_ids, folder)
 
 
 @dataclass(frozen=True)
 class _Known:
-    """What the first pass tells: the ids, whether there are timestamps, how many entries."""
+    """What the first pass tells: the ids, their numbers of entries, and if there are timestamps."""
 
     user_ids: Ids
     item_ids: Ids
+    of_users: NDArray[np.int64]
+    of_items: NDArray[np.int64]
     timestamps: bool
-    n_entries: int
 
 
 def _numbered(source: _Files) -> _Known:
     """Number the ids of all files."""
     users, items = _Labels(), _Labels()
     timed: dict[bool, Path] = {}
-    n_entries = 0
     for path, columns in source.columns():
         timed.setdefault("timestamp" in columns, path)
         if len(timed) > 1:
@@ -110,33 +112,42 @@ def _numbered(source: _Files) -> _Known:
                 f"{timed[True]} has timestamps and {timed[False]} has none; read all without "
                 "them: timestamp=False"
             )
-        n_entries += len(columns["user"])
         for labels, role in ((users, "user"), (items, "item")):
             try:
                 labels.add(columns[role])
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{path}: {error}") from None
-    return _Known(users.ids(), items.ids(), True in timed, n_entries)
+    (user_ids, of_users), (item_ids, of_items) = users.numbered(), items.numbered()
+    return _Known(user_ids, item_ids, of_users, of_items, True in timed)
 
 
 class _Labels:
-    """Distinct ids so far; whole numbers become text where one file has text."""
+    """How often each id occurs; whole numbers become text where one file has text."""
 
     def __init__(self) -> None:
         self._numbers = np.empty(0, np.int64)
-        self._text: set[Any] = set()
+        self._occurrences = np.empty(0, np.int64)
+        self._text = Counter[Any]()
 
     def add(self, raw: NDArray[Any]) -> None:
         labels = canonical(raw)
-        if labels.dtype == np.int64:
-            self._numbers = np.union1d(self._numbers, labels)
-        else:
+        if labels.dtype != np.int64:
             self._text.update(labels.tolist())
+            return
+        new, occurrences = np.unique(labels, return_counts=True)
+        both = np.concatenate([self._numbers, new])
+        self._numbers, place = np.unique(both, return_inverse=True)
+        before, self._occurrences = self._occurrences, np.zeros(len(self._numbers), np.int64)
+        np.add.at(self._occurrences, place, np.concatenate([before, occurrences]))
 
-    def ids(self) -> Ids:
+    def numbered(self) -> tuple[Ids, NDArray[np.int64]]:
+        """The ids in the order of their rows, and how often each occurs."""
         if not self._text:
-            return Ids.factorize(self._numbers)[0]
-        return Ids.factorize(objects(self._text.union(as_text(self._numbers))))[0]
+            return Ids.factorize(self._numbers)[0], self._occurrences
+        text = Counter(dict(zip(as_text(self._numbers), self._occurrences.tolist(), strict=True)))
+        text.update(self._text)
+        ids = Ids.factorize(objects(text))[0]
+        return ids, np.array([text[label] for label in ids.labels], np.int64)
 
 
 def _arrays(
@@ -144,16 +155,12 @@ def _arrays(
 ) -> dict[str, NDArray[Any]]:
     """The folder's arrays, mapped from files in ``place``."""
     n_users, n_items = len(known.user_ids), len(known.item_ids)
-    n_blocks = max(1, -(-known.n_entries // _ENTRIES_AT_ONCE))
-    user_bounds = np.linspace(0, n_users, n_blocks + 1).astype(np.int64)
-    of_items = np.zeros(n_items, dtype=np.int64)
+    user_bounds, item_bounds = map(_even_bounds, (known.of_users, known.of_items))
     by_user = Spill(place, "entries", user_bounds, _entry_type(known.timestamps))
     with by_user:
         for path, columns in source.columns():
             entries = _entries(path, columns, known, by_user.dtype)
-            of_items += np.bincount(entries["item"], minlength=n_items)
             by_user.add(entries, entries["user"])
-    item_bounds = _even_bounds(of_items, _ENTRIES_AT_ONCE)
     transposed = np.dtype([("row", np.int32), ("column", np.int32), ("value", np.float32)])
     by_item = Spill(place, "transposed", item_bounds, transposed)
     users = RowsOnDisk(place, "user_items", n_users)
@@ -207,9 +214,9 @@ def _entries(path: Path, columns: Columns, known: _Known, dtype: np.dtype[Any]) 
     return entries
 
 
-def _even_bounds(counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Bounds of blocks of rows with about ``most`` entries or a single row."""
+def _even_bounds(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bounds of blocks of rows with about as many entries as are merged at once, or of one row."""
     ends = np.cumsum(counts)
-    n_blocks = max(1, -(-int(ends[-1] if len(ends) else 0) // most))
-    cuts = np.searchsorted(ends, most * np.arange(1, n_blocks), side="left") + 1
+    n_blocks = -(-int(ends[-1]) // _ENTRIES_AT_ONCE)
+    cuts = np.searchsorted(ends, _ENTRIES_AT_ONCE * np.arange(1, n_blocks), side="left") + 1
     return np.unique(np.concatenate([[0], cuts, [len(counts)]]))

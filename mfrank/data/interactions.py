@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from mfrank.arrays.checks import check_choice
 from mfrank.arrays.interop import sparse_to_host
-from mfrank.data import folders
+from mfrank.data import interaction_folder
 from mfrank.data.cells import Duplicates
 from mfrank.data.concat import joined
 from mfrank.data.fields import IdsAs
@@ -102,7 +102,7 @@ class Interactions(Sourced):
             If writing fails; what was saved in the folder before is still there.
         """
         path = Path(folder)
-        folders.write(self, path)
+        interaction_folder.write(self, path)
         return path
 
     @classmethod
@@ -174,7 +174,7 @@ class Interactions(Sourced):
             If it does not hold interactions, has another format version, or is damaged; the
             message says how.
         """
-        mapped = folders.read(Path(folder), verify=verify)
+        mapped = interaction_folder.read(Path(folder), verify=verify)
         opened = cls(*mapped.fields)
         opened.__dict__.update(mapped.known)
         return opened

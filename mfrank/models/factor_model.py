@@ -66,7 +66,7 @@ def check_callback(callback: Callback | None) -> None:
 
 def refuse_no_likes(data: Interactions) -> None:
     """Raise ValueError if no entry is positive, because there is nothing to learn from."""
-    if not (data.user_items.data > 0).any():
+    if not data.user_items.data.max(initial=0) > 0:  # no array as long as the data
         raise ValueError(
             f"user_items has no positive entries, so there is nothing to fit to: {data}; check "
             "how it was created and filtered"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_interaction_folders import same
+from test_interaction_folder import same
 
 import mfrank
 from mfrank.data import ingest as module

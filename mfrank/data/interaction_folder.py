@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,25 +23,13 @@ from mfrank.data.stored_ids import stored_ids
 from mfrank.files import folder as folders
 from mfrank.files.manifest import Contents, Format, check_keys
 
-__all__ = ["HasIds", "Mapped", "read", "write", "write_arrays"]
+__all__ = ["Mapped", "read", "write", "write_arrays"]
 
 FORMAT = Format("mfrank interactions", 1)
 
 _MATRICES = ("user_items", "item_users")
 _ARRAYS = ("indptr", "indices", "values")
 _ENTRIES_AT_ONCE = 1 << 20
-
-
-class HasIds(Protocol):
-    """What has the ids of users and items."""
-
-    @property
-    def user_ids(self) -> Ids:
-        """Ids of users."""
-
-    @property
-    def item_ids(self) -> Ids:
-        """Ids of items."""
 
 
 class Mapped(NamedTuple):
@@ -69,14 +57,15 @@ def write(data: Observed, path: Path) -> None:
         arrays[f"{name}.values"] = rows.data
     if data.timestamps is not None:
         arrays["timestamps"] = data.timestamps
-    write_arrays(arrays, data, path)
+    write_arrays(arrays, data.user_ids, data.item_ids, path)
 
 
-def write_arrays(arrays: Mapping[str, NDArray[Any]], of: HasIds, path: Path) -> None:
-    """Write the arrays of matrices and timestamps with the ids ``of`` something."""
+def write_arrays(
+    arrays: Mapping[str, NDArray[Any]], user_ids: Ids, item_ids: Ids, path: Path
+) -> None:
+    """Write the arrays of the matrices and the timestamps, with the ids."""
     named = dict(arrays)
-    for name in ("user_ids", "item_ids"):
-        ids: Ids = getattr(of, name)
+    for name, ids in (("user_ids", user_ids), ("item_ids", item_ids)):
         if ids.table is not None:  # row numbers need no array
             named |= {f"{name}.{part}": array for part, array in ids.to_arrays().items()}
     folders.write(path, Contents(named, {}), FORMAT)
