@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
-from time import perf_counter
-from typing import Any, Self
 
 from mfrank.arrays.checks import check_count
 from mfrank.data.interactions import Interactions
-from mfrank.models.factor_model import Callback, FactorModel, check_callback, refuse_no_likes
+from mfrank.models.baseline import Baseline
 from mfrank.models.neighbor_lists import NeighborRecommender, neighbor_arrays
 from mfrank.models.neighbors import nearest_items
 from mfrank.models.parameters import describe
 from mfrank.models.popularity import popularity_store
+from mfrank.store.factors import FactorStore
 
 __all__ = ["ItemKNN"]
 
 
 @dataclass(eq=False, repr=False)
-class ItemKNN(NeighborRecommender, FactorModel):
+class ItemKNN(NeighborRecommender, Baseline):
     """Recommend the neighbors of a user's items; a baseline that is often hard to beat.
 
     The score of item j for a user is the sum over the user's items i of their value times the
@@ -61,40 +59,6 @@ class ItemKNN(NeighborRecommender, FactorModel):
     def __post_init__(self) -> None:
         check_count("neighbors", self.neighbors, 1)
 
-    def fit(
-        self,
-        user_items: Any,
-        *,
-        callback: Callback | None = None,
-        show_progress: bool = False,
-    ) -> Self:
-        """Find the neighbors of every item.
-
-        Parameters
-        ----------
-        user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
-        callback : function, optional
-            Called once, at the end, with 0, the seconds of the fit, and None.
-        show_progress : bool, default False
-            As in other models; there is nothing to show.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            The data have no positive entry, or cannot be read as interactions.
-        """
-        self.__post_init__()
-        check_callback(callback)
-        began = perf_counter()
-        data = Interactions.of(user_items)
-        refuse_no_likes(data)
+    def _store_of(self, data: Interactions) -> FactorStore:
         arrays = neighbor_arrays(nearest_items(data.user_items, self.neighbors), data.user_items)
-        self._adopt(popularity_store(data, describe(self), **arrays))
-        self._seen = copy(data.user_items)  # shallow: the arrays are read-only
-        if callback:
-            callback(0, perf_counter() - began, None)
-        return self
+        return popularity_store(data, describe(self), **arrays)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
-from time import perf_counter
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from mfrank.backends import Factors
 from mfrank.data.interactions import Interactions
-from mfrank.models.factor_model import Callback, FactorModel, check_callback, refuse_no_likes
+from mfrank.models.baseline import Baseline
 from mfrank.models.option_checks import check_backend
 from mfrank.models.parameters import describe
 from mfrank.retrieval.sides import Matrix, Raw, given_rows, is_single, sides
@@ -21,7 +19,7 @@ __all__ = ["Popularity", "popularity_store"]
 
 
 @dataclass(eq=False, repr=False)
-class Popularity(FactorModel):
+class Popularity(Baseline):
     """Recommend the items that most users have; the least that a model has to beat.
 
     An item's score is the number of users with a value above 0 for it, the same for every user.
@@ -51,41 +49,8 @@ class Popularity(FactorModel):
     def __post_init__(self) -> None:
         check_backend(self.backend)
 
-    def fit(
-        self,
-        user_items: Any,
-        *,
-        callback: Callback | None = None,
-        show_progress: bool = False,
-    ) -> Self:
-        """Count the users of each item.
-
-        Parameters
-        ----------
-        user_items : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
-        callback : function, optional
-            Called once, at the end, with 0, the seconds of the fit, and None.
-        show_progress : bool, default False
-            As in other models; there is nothing to show.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            The data have no positive entry, or cannot be read as interactions.
-        """
-        self.__post_init__()
-        check_callback(callback)
-        began = perf_counter()
-        data = Interactions.of(user_items)
-        refuse_no_likes(data)
-        self._store, self._seen = popularity_store(data, describe(self)), copy(data.user_items)
-        if callback:
-            callback(0, perf_counter() - began, None)
-        return self
+    def _store_of(self, data: Interactions) -> FactorStore:
+        return popularity_store(data, describe(self))
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
         """The factor of any user, 1: shape (1,) for one user, (len(userid), 1) for many."""
