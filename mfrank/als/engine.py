@@ -28,8 +28,9 @@ from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.counted import counted
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.lazy import lazy
-from mfrank.arrays.placement import beside, empty_beside
+from mfrank.arrays.placement import beside
 from mfrank.arrays.read_only import read_only
+from mfrank.arrays.recycled import Recycled
 from mfrank.backends import Backend, Factors
 from mfrank.backends.row_problem import Gram, RowProblem, Vector
 from mfrank.backends.solve_options import SolveOptions
@@ -110,14 +111,22 @@ class HalfSteps:
         return gain, at.basis
 
     def solve_items(
-        self, problem: RowProblem, user_factors: Factors, item_factors: Factors
+        self,
+        problem: RowProblem,
+        user_factors: Factors,
+        item_factors: Factors,
+        memory: Recycled | None = None,
     ) -> tuple[Factors, Factors, Vector]:
-        """Return rotated user factors and solved item factors, as new arrays, and the basis."""
+        """Return rotated user factors and solved item factors, as new arrays, and the basis.
+
+        The arrays are made in ``memory``, if it is given.
+        """
+        memory = memory or Recycled()
         at = self.items_basis(user_factors)
-        turned = empty_beside(user_factors, user_factors.shape)
+        turned = memory.empty_beside(user_factors, user_factors.shape)
         at.turn(self.backend, user_factors, turned, self.options.n_threads)
         shared, start = at.shared, item_factors
-        solved = empty_beside(item_factors, item_factors.shape)
+        solved = memory.empty_beside(item_factors, item_factors.shape)
         if self._kappa:
             ItemCoupling(
                 problem, turned, shared, self._kappa, start, at.basis, self.backend, self.options
@@ -200,13 +209,15 @@ def als(
     constant = _constant(half_steps.objective, users, items) if track_objective else 0.0
     user_factors, item_factors = map(half_steps.backend.place, (user_factors, item_factors))
     momentum = Momentum(half_steps.backend, half_steps.options.n_threads)
-    ridge = beside(items.ridge, item_factors)
+    ridge, memory = beside(items.ridge, item_factors), Recycled()
     half_steps.solve_users(users, item_factors, user_factors)
     if new:
         threads = half_steps.options.n_threads
         balance(users, items, user_factors, item_factors, half_steps.backend, threads)
     for epoch in range(1, iterations + 1):
-        user_factors, solved, basis = half_steps.solve_items(items, user_factors, item_factors)
+        user_factors, solved, basis = half_steps.solve_items(
+            items, user_factors, item_factors, memory
+        )
         momentum.turned(basis)
         item_factors = momentum.next(solved)
         while True:

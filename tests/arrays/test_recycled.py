@@ -1,0 +1,62 @@
+"""Memory is lent again once nobody holds it, and never before."""
+
+import weakref
+
+import numpy as np
+import pytest
+
+from mfrank.arrays import recycled
+from mfrank.arrays.recycled import Recycled
+
+LIKE = np.empty(0, np.float32)
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_memory_is_used_again_once_the_last_view_is_gone():
+    lender = Recycled()
+    first = lender.empty_beside(LIKE, (6, 4))
+    view, where = first[2:, ::2], address(first)
+    del first
+    other = lender.empty_beside(LIKE, (6, 4))
+    assert address(other) != where  # a view is still held
+    view[:] = 1
+    del view
+    assert address(lender.empty_beside(LIKE, (6, 4))) == where
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((4, 6), np.float32), ((6, 4), np.float64)])
+def test_another_shape_or_dtype_gets_its_own_memory(shape, dtype):
+    lender = Recycled()
+    where = address(lender.empty_beside(LIKE, (6, 4)))
+    other = lender.empty_beside(np.empty(0, dtype), shape)
+    assert (other.shape, other.dtype, other.flags.c_contiguous) == (shape, dtype, True)
+    assert address(lender.empty_beside(LIKE, (6, 4))) == where
+
+
+def test_arrays_are_writable_and_aligned():
+    array = Recycled().empty_beside(LIKE, (5, 3))
+    array[:] = 7
+    assert address(array) % 64 == 0
+    assert (array == 7).all()
+
+
+def test_what_is_not_lent_goes_with_the_lender_and_loans_outlive_it(monkeypatch):
+    made, empty = [], recycled.empty_aligned
+
+    def noted(shape, dtype):
+        made.append(weakref.ref(memory := empty(shape, dtype)))
+        return memory
+
+    monkeypatch.setattr(recycled, "empty_aligned", noted)
+    lender = Recycled()
+    held, _spare = lender.empty_beside(LIKE, (6, 4)), lender.empty_beside(LIKE, (6, 4))
+    del _spare
+    held[:] = 3
+    del lender
+    assert [memory() is None for memory in made] == [False, True]
+    assert (held == 3).all()
+    del held
+    assert made[0]() is None
