@@ -53,12 +53,13 @@ static void add_gram_part(const GramPart<T>& part, Buffer<T> (&scratch)[3], Bloc
     }
 }
 
-// F' diag(w) F and F' w. Each group of rows has a partial sum; these are added in order.
+// F' diag(w) F and F' w. Each group of rows has a partial sum; these are added in order. More groups
+// keep more threads busy, but their sums must stay small beside the factors.
 template <class T>
 static void gram(const GramTask<T>& task) {
     const int64_t k = task.k, partial = k * k + k;
     if (k == 0) return;
-    const int64_t most = std::max<int64_t>(1, (int64_t{1} << 22) / partial);
+    const int64_t most = std::max<int64_t>(3, (int64_t{1} << 20) / partial);
     const int64_t groups = std::clamp<int64_t>(task.n_rows / 1024, 1, std::min<int64_t>(most, 32));
     const int64_t stripes = (k + GRAM_STRIPE - 1) / GRAM_STRIPE;
     std::vector<double> sums(groups * partial);
