@@ -4,7 +4,9 @@ A half-step over rows of one length n against random fixed factors, solved exact
 steps of conjugate gradients, alternating; seconds are the best of the rounds. ``slowness`` is how
 much slower a multiply-add of conjugate gradients came out than one of the exact solution
 (``CG_SLOWNESS`` in cext/kernels/rows/row_solver.h is 4), and ``auto_loss`` what the way that
-``auto`` picks takes over the faster of the two. Run it on a new class of machine to see whether it
+``auto`` picks takes over the faster of the two. ``waits`` is the share of auto's seconds that goes
+away where all rows draw from NEAR columns, which stay in the caches: more than any faster gathers,
+such as of half the bytes, could save. Run it on a new class of machine to see whether it
 holds.
 
     python bench/row_cost.py
@@ -26,28 +28,30 @@ from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared
 from mfrank.backends.solve_options import SolveOptions
 
 COLUMNS = 40_000
+NEAR = 256
 ENTRIES = 1_000_000
 STEPS = 3
-WAYS = "cholesky", "cg", "auto"
+WAYS = "cholesky", "cg", "auto", "near"
 
 
-def rows_of(length: int, random: np.random.Generator) -> CSR:
-    """Rows of so many entries each, about ENTRIES in all."""
+def problem_of(length: int, n_columns: int, random: np.random.Generator) -> RowProblem:
+    """Rows of so many entries each, about ENTRIES in all, mostly of the first n_columns."""
     n_rows = ENTRIES // length
-    columns = np.sort(random.integers(COLUMNS, size=(n_rows, length)), axis=1)
+    columns = np.sort(random.integers(n_columns, size=(n_rows, length)), axis=1)
     columns += np.arange(length)  # none twice
     indptr = np.arange(n_rows + 1) * length
     shape = n_rows, COLUMNS + length
-    return CSR.from_scipy(sp.csr_array((np.ones(columns.size), columns.ravel(), indptr), shape))
+    rows = CSR.from_scipy(sp.csr_array((np.ones(columns.size), columns.ravel(), indptr), shape))
+    ones, tens = CellTerm(np.ones(n_rows)), CellTerm(np.full(n_rows, 10.0))
+    return RowProblem(rows, ones.offset, ones.offset, Observed(tens, tens, ones), True)
 
 
 def measured(length: int, factors: int, repeats: int, threads: int) -> dict[str, Any]:
     """Seconds of a half-step on each way, and what follows."""
     random = np.random.default_rng(0)
-    rows = rows_of(length, random)
+    far, near = (problem_of(length, n_columns, random) for n_columns in (COLUMNS, NEAR))
+    rows = far.rows
     fixed = random.normal(size=(rows.n_columns, factors), scale=0.1).astype(np.float32)
-    ones, tens = CellTerm(np.ones(rows.n_rows)), CellTerm(np.full(rows.n_rows, 10.0))
-    problem = RowProblem(rows, ones.offset, ones.offset, Observed(tens, tens, ones), True)
     shared = Shared(np.sort(random.uniform(1, 100, factors)), np.zeros(factors))
     out = np.empty((rows.n_rows, factors), np.float32)
     best = dict.fromkeys(WAYS, float("inf"))
@@ -55,7 +59,9 @@ def measured(length: int, factors: int, repeats: int, threads: int) -> dict[str,
         for way in WAYS:
             out[:] = 0
             began = perf_counter()
-            options = SolveOptions(way, STEPS, n_threads=threads)  # type: ignore[arg-type]
+            solver = "auto" if way == "near" else way
+            options = SolveOptions(solver, STEPS, n_threads=threads)  # type: ignore[arg-type]
+            problem = near if way == "near" else far
             choose("cpu").solve_rows(problem, fixed, shared, out, options)
             best[way] = min(best[way], perf_counter() - began)
     dual = length**2 * (factors / 2 + length / 6)
@@ -64,9 +70,10 @@ def measured(length: int, factors: int, repeats: int, threads: int) -> dict[str,
     return {
         "factors": factors,
         "length": length,
-        **{f"{way}_microseconds": 1e6 * best[way] / rows.n_rows for way in WAYS},
+        **{f"{way}_microseconds": 1e6 * best[way] / rows.n_rows for way in WAYS[:3]},
         "slowness": best["cg"] / best["cholesky"] * min(dual, primal) / iterated,
         "auto_loss": best["auto"] / min(best["cholesky"], best["cg"]),
+        "waits": 1 - best["near"] / best["auto"],
     }
 
 

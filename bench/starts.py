@@ -6,8 +6,10 @@ The same objective, data and epochs for all; only the first item factors differ:
     normal 0.1    normal numbers, row norms near 0.1 (Rendle et al. 2022)
     normal 1      the same, row norms near 1
     common 0.1    0.1/sqrt(K) times normal numbers of mean 1 and deviation 0.1
+    counts        normal 0.1, each row times the root of its item's count
 
-Prints the objective and test NDCG@20 after some epochs.
+All are then balanced (mfrank/als/balance.py), as a new fit's are. Prints the objective and test
+NDCG@20 after some epochs; ``epoch_seconds`` beside ``start_seconds`` tells what a start costs.
 
     python bench/starts.py gowalla --factors 64 --objective wrmf:alpha=10,regularization=1
     python bench/starts.py ml-1m --factors 256 --objective rg2:alpha=0.08,regularization=0.07
@@ -24,9 +26,12 @@ from harness.subjects import load
 from harness.tuning import judge
 
 import mfrank
+from mfrank.als.balance import balance
+from mfrank.als.engine import HalfSteps
 from mfrank.als.spectral import random_factors
 from mfrank.als.starts import first_factors
 from mfrank.backends import choose
+from mfrank.backends.solve_options import SolveOptions
 from mfrank.cli.flags import objective
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.metrics import NDCG
@@ -35,7 +40,7 @@ EPOCHS = (1, 2, 3, 5, 10, 15)
 
 
 def item_factors(kind: str, data: Interactions, width: int, threads: int) -> Any:
-    """First item factors of that kind."""
+    """First item factors of that kind, not balanced."""
     if kind == "spectral":
         return first_factors(data, width, np.float32, 0, None, choose(), threads)[1]
     drawn = random_factors((data.n_items, width), np.random.default_rng(0), np.float32)
@@ -44,8 +49,22 @@ def item_factors(kind: str, data: Interactions, width: int, threads: int) -> Any
             return drawn
         case "normal 1":
             return 10 * drawn
+        case "counts":
+            return drawn * np.sqrt(data.counts.items).astype(np.float32)[:, None]
         case _:
             return 0.1 * drawn + np.float32(0.1 / np.sqrt(width))
+
+
+def balanced(items: Any, data: Interactions, args: Any) -> tuple[Any, Any]:
+    """Users solved for the items, and both sides balanced, as at the begin of a new fit."""
+    options = SolveOptions(n_threads=args.threads)
+    steps = HalfSteps(args.objective, data.counts, choose(), options)
+    by_users = args.objective.user_problem(data.user_rows(np.float32), data.counts)
+    by_items = args.objective.item_problem(data.item_rows(np.float32), data.counts)
+    users = np.zeros((data.n_users, args.factors), np.float32)
+    steps.solve_users(by_users, items, users)
+    balance(by_users, by_items, users, items, choose(), args.threads)
+    return users, items
 
 
 def course(kind: str, args: Any, split: Any) -> dict[str, Any]:
@@ -54,7 +73,7 @@ def course(kind: str, args: Any, split: Any) -> dict[str, Any]:
     began = perf_counter()
     items = item_factors(kind, data, args.factors, args.threads)
     seconds = perf_counter() - began
-    users = np.zeros((data.n_users, args.factors), np.float32)
+    users, items = balanced(items, data, args)
     start = mfrank.FactorStore(users, items, data.user_ids, data.item_ids, counts=data.counts)
     row: dict[str, Any] = {"start": kind, "start_seconds": seconds}
     took = []
@@ -86,7 +105,7 @@ def main() -> None:
 
     split = load(args.data)
     rows = []
-    for kind in ("spectral", "normal 0.1", "normal 1", "common 0.1"):
+    for kind in ("spectral", "normal 0.1", "normal 1", "common 0.1", "counts"):
         rows.append(course(kind, args, split))
         print(line(rows[-1]), flush=True)
     name = type(args.objective).__name__.lower()
