@@ -200,7 +200,7 @@ class ClosedForm(Recommender):
             user_weights = self._weigh(userid, user_items, users, items)
         elif not isinstance(user_weights, UserWeights):
             raise TypeError(
-                f"user_weights must be an explanation's user_weights, got {user_weights!r}"
+                f"user_weights must be an explanation's user_weights, got {shown(user_weights)}"
             )
         factors = self.store.item_factors[item].astype(np.float64)
         if user_weights.background.shape != factors.shape:
