@@ -50,7 +50,9 @@ def test_models_that_do_not_score_by_factors_are_refused(tmp_path: Path, folder:
         (mfrank.ItemKNN().fit(DATA).store, "store is of ItemKNN, .*such as ALS and Descent$"),
         (walk, "store is of SupervisedPageRank, .*add its prior with mfrank.with_prior"),
     ):
-        store = FactorStore.load(refused.save(tmp_path / refused.fitter["name"])) if folder else refused
+        store = (
+            FactorStore.load(refused.save(tmp_path / refused.fitter["name"])) if folder else refused
+        )
         with pytest.raises(ValueError, match=remedy):
             mfrank.blend(store, ALS.store, 0.5)
         with pytest.raises(ValueError, match="other is of"):
