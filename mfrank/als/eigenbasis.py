@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.lazy import lazy
 from mfrank.arrays.read_only import read_only
 from mfrank.arrays.threads import single_threaded
 from mfrank.backends import Backend, Factors
@@ -23,7 +24,7 @@ from mfrank.backends.symmetric import eigh
 __all__ = ["Eigenbasis", "solve_in_own_basis"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Eigenbasis:
     """Eigendecomposition U diag(values) U' of a Gram matrix, and its vector in that basis.
 
@@ -53,10 +54,15 @@ class Eigenbasis:
         vector[(values == 0) & (np.abs(vector) <= 1e-8 * np.linalg.norm(vector))] = 0.0
         return cls(read_only(basis), Shared(values, vector))  # which lets a GPU keep its copy
 
-    @property
+    @lazy
     def n_null(self) -> int:
         """Number of eigenvalues that are 0; they come first."""
         return int(np.count_nonzero(self.shared.values == 0))
+
+    @lazy
+    def back(self) -> NDArray[np.float64]:
+        """The rotation out of this basis, U', C-contiguous."""
+        return read_only(np.ascontiguousarray(self.basis.T))
 
     def turn(self, backend: Backend, factors: Factors, out: Factors, n_threads: int = 0) -> None:
         """Rotate factors into this basis, into ``out``, which may be ``factors``."""
@@ -86,14 +92,13 @@ def solve_in_own_basis(
     numpy array, shape (R, K)
         Solutions in the basis of ``fixed``, of its dtype.
     """
-    every = np.arange(problem.rows.n_rows)
     if 2 * len(problem.rows.indices) < len(fixed):  # rotate only the columns that are used
-        problem, columns = problem.part(every)
+        problem, columns = problem.on_used_columns()
         fixed = fixed[columns]
     fixed = backend.place(fixed)
     turned = np.empty_like(fixed)
     at.turn(backend, fixed, turned, options.n_threads)
-    solved = np.zeros((len(every), fixed.shape[1]), dtype=fixed.dtype)
+    solved = np.zeros((problem.rows.n_rows, fixed.shape[1]), dtype=fixed.dtype)
     backend.solve_rows(problem, turned, at.shared, solved, options)
-    backend.rotate(solved, np.ascontiguousarray(at.basis.T), 0, solved, options.n_threads)
+    backend.rotate(solved, at.back, 0, solved, options.n_threads)
     return solved

@@ -182,7 +182,8 @@ class RG2(QuadraticObjective):
         return n / (2.0 * max(n_items, 1))
 
     def observed(self, n: NDArray[Any], n_items: int) -> Observed:
-        return Observed(_same(n, self.alpha), _same(n, 0.5 + self.alpha), _same(n, self.alpha))
+        extra = _same(n, self.alpha)
+        return Observed(extra, _same(n, 0.5 + self.alpha), extra)
 
     def _mass(self, problem: RowProblem, total: float) -> Vector:
         if self.ridge == "own":

@@ -108,9 +108,9 @@ class QuadraticObjective(ABC):
     ) -> RowProblem:
         if not self.uses_values and not self.accepts_dislikes:
             rows = rows.pattern()
-        without_ridge = RowProblem(rows, weight, np.empty(0), observed, users_are_rows)
-        ridge = self.regularization * self._mass(without_ridge, total) ** self.nu
-        return RowProblem(rows, weight, ridge, observed, users_are_rows)
+        problem = RowProblem(rows, weight, np.empty(rows.n_rows), observed, users_are_rows)
+        np.multiply(self._mass(problem, total) ** self.nu, self.regularization, out=problem.ridge)
+        return problem
 
     def _mass(self, problem: RowProblem, total: float) -> Vector:
         """Sum the weights of each row's cells; ``total`` is the other side's background weight."""

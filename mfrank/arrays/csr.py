@@ -71,7 +71,7 @@ class CSR:
     @property
     def counts(self) -> NDArray[np.int64]:
         """Entries of each row, int64, shape (n_rows,)."""
-        return np.diff(self.indptr)
+        return self.indptr[1:] - self.indptr[:-1]  # np.diff takes several times as long for few
 
     def pattern(self) -> CSR:
         """The same rows without values."""

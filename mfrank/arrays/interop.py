@@ -43,8 +43,11 @@ def take(given: Any, name: str) -> Any:
     TypeError
         The library does not export the array, such as a torch tensor that requires a gradient.
     ValueError
-        It lies on a device other than a CUDA GPU, or CuPy cannot use the GPU.
+        It lies on a device other than a CUDA GPU, CuPy cannot use the GPU, or it is a numpy array
+        with masked values.
     """
+    if isinstance(given, np.ma.MaskedArray):
+        return _unmasked(given, name)
     if isinstance(given, np.ndarray | np.generic):
         return given
     kind = _memory(given)
@@ -104,6 +107,16 @@ def sparse_to_host(matrix: Any) -> Any:
             freeze(copy)  # so that no owner copies it, which would lose the registration
             device_copies.note(copy, getattr(matrix, name))
     return here
+
+
+def _unmasked(given: np.ma.MaskedArray[Any, Any], name: str) -> Any:
+    """The values of a masked array, of which none may be masked: comparisons would skip them."""
+    if np.ma.is_masked(given):
+        raise ValueError(
+            f"{name} has masked values; drop them with {name}.compressed(), or give them a value "
+            f"with {name}.filled(value)"
+        )
+    return given.data
 
 
 def _memory(given: Any) -> int | None:

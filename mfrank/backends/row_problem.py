@@ -95,6 +95,17 @@ class RowProblem:
         weight, ridge = self.weight[rows], self.ridge[rows]
         return RowProblem(csr, weight, ridge, observed, self.users_are_rows), columns
 
+    def on_used_columns(self) -> tuple[RowProblem, NDArray[np.int32]]:
+        """The problem restricted to the columns that its rows use, and those columns."""
+        whole = self.rows
+        if whole.n_rows == 1:  # its columns are distinct already
+            columns, indices = whole.indices, np.arange(len(whole.indices))
+        else:
+            columns, indices = np.unique(whole.indices, return_inverse=True)
+        rows = CSR(whole.indptr, indices.astype(np.int32), whole.data, len(columns))
+        observed = self.observed if self.users_are_rows else self.observed.of_users(columns)
+        return RowProblem(rows, self.weight, self.ridge, observed, self.users_are_rows), columns
+
     def curvature(self) -> Vector:
         """Coefficients c of the entries, float64, shape (nnz,)."""
         return self._coefficients(self.observed.curvature)
@@ -115,14 +126,18 @@ class RowProblem:
 
     def row_sums(self, term: CellTerm, *, likes_only: bool = False) -> Vector:
         """Sum of a cell term over each row's entries (or the positive ones), float64, (R,)."""
+        if self.users_are_rows and term.slope == 0 and not likes_only:
+            return term.offset * self.rows.counts
         sums = np.empty(self.rows.n_rows)
         for first, last in self.rows.blocks(_ENTRIES_AT_ONCE):
             cells = self._coefficients(term, first, last)
             begins = self.rows.indptr[first : last + 1]
             if likes_only and self.rows.data is not None:
                 cells *= self.rows.data[begins[0] : begins[-1]] > 0
-            running = np.concatenate([[0.0], np.cumsum(cells)])
-            sums[first:last] = np.diff(running[begins - begins[0]])
+            running = np.zeros(len(cells) + 1)
+            cells.cumsum(out=running[1:])
+            ends = running[begins - begins[0]]
+            sums[first:last] = ends[1:] - ends[:-1]
         return sums
 
     def _coefficients(self, term: CellTerm, first: int = 0, last: int | None = None) -> Vector:
@@ -130,7 +145,7 @@ class RowProblem:
         begins = self.rows.indptr[first : None if last is None else last + 1]
         entries = slice(begins[0], begins[-1])
         if self.users_are_rows:
-            offsets = np.repeat(term.offset[first:last], np.diff(begins))
+            offsets = term.offset[first:last].repeat(begins[1:] - begins[:-1])
         else:
             offsets = term.offset[self.rows.indices[entries]]
         if term.slope != 0:

@@ -40,7 +40,9 @@ def run(arguments: list[str]) -> int:
     """
     debug = "--debug" in arguments
     try:
-        args = _parser().parse_args(arguments)
+        args, unknown = _parser().parse_known_args(arguments)
+        if unknown:  # argparse would refer to the help of mfrank, not of the command
+            args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as done:  # --help and --version
         return int(done.code or 0)
     except ValueError as error:

@@ -121,7 +121,7 @@ def read_like(
 
 
 def ids_in(path: str) -> list[str]:
-    """Ids of a text file, one per line; empty lines are skipped.
+    """Ids of the text file of ``--users``, one per line; empty lines are skipped.
 
     Raises
     ------
@@ -133,7 +133,10 @@ def ids_in(path: str) -> list[str]:
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file {path} of ids, one per line") from None
+        raise FileNotFoundError(
+            f"--users takes a text file of user ids, one per line, and there is no file {path}; "
+            f"for the user {path}, pass --user {path}"
+        ) from None
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not text in UTF-8: write one id per line") from None
     return [line.strip() for line in lines if line.strip()]

@@ -41,9 +41,8 @@ _NAMES: Mapping[str, str] = {
 _REMEDIES: Mapping[str, str] = {
     "user": "give it an id, or drop the row",
     "item": "give it an id, or drop the row",
-    "value": "write a number, or ignore the column with value=False (--no-value)",
-    "timestamp": "write dates as 2024-12-31, or ignore the column with timestamp=False "
-    "(--no-timestamp)",
+    "value": "write a number, or ignore the column with value=False",
+    "timestamp": "write dates as 2024-12-31, or ignore the column with timestamp=False",
 }
 
 
@@ -94,7 +93,7 @@ def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:
     for column in taken:
         if columns.count(column) != 1 or taken.count(column) != 1:
             raise ValueError(
-                f"column {column!r} must exist once, and have one role; {_listing(columns)}"
+                f"column {shown(column)} must exist once, and have one role; {_listing(columns)}"
             )
     free = [column for column in columns if column not in taken]
     roles: dict[str, Hashable] = {}

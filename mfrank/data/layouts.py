@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
+from mfrank.arrays.checks import shown
 from mfrank.arrays.counted import counted
 from mfrank.data.columns import ROLES, Chosen, assign, guess, ignored_roles
 
@@ -100,7 +101,7 @@ def check_separator(separator: str | None) -> None:
     one = isinstance(separator, str) and len(separator) == 1 and separator not in '"\r\n\0'
     if not (separator is None or one or separator == DOUBLE_COLON):
         raise ValueError(
-            f"sep must be one character, such as ';' or '\\t', or '::', got {separator!r}"
+            f"sep must be one character, such as ';' or '\\t', or '::', got {shown(separator)}"
         )
 
 

@@ -103,7 +103,7 @@ def by_ratio(
     """
     if valid is None:
         known = is_number(train) and is_number(test)  # what is none is refused below
-        valid = max(round(1 - train - test, 10), 0.0) if known else 0.0
+        valid = max(round(1 - float(train) - float(test), 10), 0.0) if known else 0.0
     check_fractions(train=train, valid=valid, test=test)
     interactions = Interactions.of(interactions)
     rng = generator(random_state)

@@ -41,6 +41,7 @@ def from_arrays(
     _check_duplicates(duplicates)
     users, items = to_host(users, "users"), to_host(items, "items")
     values, timestamps = to_host(values, "values"), to_host(timestamps, "timestamps")
+    _refuse_unequal(users, items=items, values=values, timestamps=timestamps)
     if shape is None:
         known_users, user_rows = _look_up("users", users, user_ids)
         known_items, item_rows = _look_up("items", items, item_ids)
@@ -54,9 +55,7 @@ def from_arrays(
     cells.check_shape(shape)
     numbers = np.ones(len(user_rows), np.float32) if values is None else as_numbers(values)
     times = None if timestamps is None else epoch_seconds(timestamps)
-    for name, column in {"items": item_rows, "values": numbers, "timestamps": times}.items():
-        if column is not None and column.shape != user_rows.shape:
-            raise ValueError(f"{len(user_rows)} users, but {name} have shape {column.shape}")
+    _refuse_unequal(user_rows, items=item_rows, values=numbers, timestamps=times)
     _refuse_infinite(numbers, user_rows, item_rows, known_users, known_items)
     user_items, times = cells.from_triples(
         user_rows, item_rows, numbers, times, shape=shape, duplicates=duplicates
@@ -112,6 +111,21 @@ def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[
         raise error.given_as(name) from error
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from error
+
+
+def _refuse_unequal(users: Any, **columns: Any) -> None:
+    """Raise if a column has another shape than the users; what has no shape is not looked at."""
+    shape = _shape(users)
+    for name, column in columns.items():
+        if len(shape) == 1 and _shape(column) not in ((), shape):
+            raise ValueError(f"{shape[0]} users, but {name} have shape {_shape(column)}")
+
+
+def _shape(column: Any) -> tuple[int, ...]:
+    if isinstance(column, list | tuple | range):
+        return (len(column),)
+    shape = getattr(column, "shape", ())
+    return shape if isinstance(shape, tuple) else ()
 
 
 def _row_numbers(name: str, raw: RawIds, n: int) -> NDArray[Any]:

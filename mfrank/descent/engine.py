@@ -9,7 +9,7 @@ there, and numpy's functions dispatch to CuPy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Literal, NamedTuple
@@ -84,6 +84,7 @@ def descend(
     tables: Tables,
     memory: Memory,
     done: int = 0,
+    watch: Callable[[int, int, float], object] | None = None,
 ) -> Iterator[Step]:
     """Run gradient descent on the tables in place; yield copies of them after every epoch.
 
@@ -100,6 +101,9 @@ def descend(
         The loss's memory, updated in place.
     done : int, default 0
         Epochs already completed, when a fit continues from their tables and memory.
+    watch : function, optional
+        Called after every batch with the lists of the epoch that are done, their number in the
+        epoch, and the seconds since it began.
 
     Raises
     ------
@@ -121,6 +125,8 @@ def descend(
             total += _batch(plan, rule, tables, memory, drawn)
             if not np.isfinite(total):
                 raise FloatingPointError(_diverged(plan, epoch))
+            if watch:
+                watch(begin + len(part), len(order), perf_counter() - began)
         with np.errstate(over="ignore", invalid="ignore"):  # the check below raises
             tables.catch_up(rule)
         if not all(np.isfinite(table).all() for table in tables.by_name().values()):

@@ -116,10 +116,11 @@ class ClosedForm(Recommender):
             ``values`` are not one number per item.
         """
         options = ListOptions(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
-        side = sides(self.store, by_row=by_row)[1]
+        store = self.store
+        side = sides(store, by_row=by_row)[1]
         missing = None if on_unknown == "error" else -1
         columns = side.rows(itemids, "itemids", missing=missing)
-        own = LikedItems.of(columns, values, len(side.ids), self.store.dtype)
+        own = LikedItems.of(columns, values, len(side.ids), store.dtype)
         refuse_dislikes(self.objective, own.values)
         query_factors = QueryFactors(Queries.new(1), self._folding.users(own.likes), None)
         ids, scores = best(query_factors, side, options, own.items)
@@ -200,7 +201,7 @@ class ClosedForm(Recommender):
             user_weights = self._weigh(userid, user_items, users, items)
         elif not isinstance(user_weights, UserWeights):
             raise TypeError(
-                f"user_weights must be an explanation's user_weights, got {user_weights!r}"
+                f"user_weights must be an explanation's user_weights, got {shown(user_weights)}"
             )
         factors = self.store.item_factors[item].astype(np.float64)
         if user_weights.background.shape != factors.shape:

@@ -29,6 +29,7 @@ from mfrank.losses import Loss, Scores, Sizes
 from mfrank.losses.softmax import SampledSoftmax
 from mfrank.models.batch_memory import check_batch_memory, check_width
 from mfrank.models.checkpoint import Checkpoint, State
+from mfrank.models.durations import Pace
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
 from mfrank.models.option_checks import check_backend, check_dtype, check_kind, warn_if_slow
 from mfrank.models.parameters import describe
@@ -298,7 +299,8 @@ class Descent(FactorModel):
             self.clip,
             seed,
         )
-        steps = descend(drawer, rows.counts, plan, tables, memory, done=len(history))
+        pace = Pace(int(self.iterations), self._faster)
+        steps = descend(drawer, rows.counts, plan, tables, memory, len(history), pace)
         state = State(seed, tables, memory)
         save = None if kept is None else lambda store: kept.save(store, state)
         self._keep(steps, data, watch, history, save)
@@ -319,6 +321,14 @@ class Descent(FactorModel):
         if self.item_biases is not None:
             return self.item_biases
         return self._scores == "cosine"
+
+    @property
+    def _faster(self) -> str:
+        """What makes an epoch take less time."""
+        if self.negatives is None:
+            return "set negatives to a number, instead of all items"
+        shared = "" if self.shared_negatives else ", or pass shared_negatives=True"
+        return f"lower negatives and factors{shared}"
 
     @property
     def _sampling(self) -> Sampling:

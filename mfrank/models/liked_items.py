@@ -54,30 +54,37 @@ class LikedItems(NamedTuple):
         TypeError, ValueError
             ``values`` are not one real, finite number for each of ``columns``.
         """
-        numbers = _numbers(values, len(columns))
-        order = np.argsort(columns, kind="stable")
-        order = order[np.searchsorted(columns, 0, sorter=order) :]
-        ascending, numbers = columns[order].astype(np.int32), numbers[order]
-        begins = np.ones(len(order), dtype=bool)
-        begins[1:] = ascending[1:] != ascending[:-1]
-        items = ascending[begins]
-        sums = np.bincount(np.cumsum(begins) - 1, numbers, minlength=len(items))
-        with np.errstate(over="ignore"):
-            merged = sums.astype(dtype)
-        finite = np.isfinite(merged)
-        if not finite.all():
-            raise ValueError(
-                f"values must be finite and fit {np.dtype(dtype)}, got {sums[~finite][0]} for an "
-                "item; drop or replace it"
-            )
-        likes = items[merged != 0]
-        kept = merged[merged != 0]
+        numbers = None if values is None else _numbers(values, len(columns))
+        order = columns.argsort(kind="stable")
+        order = order[columns.searchsorted(0, sorter=order) :]
+        ascending = columns[order]
+        begins = np.empty(len(order), dtype=bool)
+        begins[:1] = True
+        np.not_equal(ascending[1:], ascending[:-1], out=begins[1:])
+        items = ascending[begins].astype(np.int32)
+        place = begins.cumsum() - 1
+        if numbers is None:
+            likes, kept = items, np.bincount(place, minlength=len(items)).astype(dtype)
+        else:
+            sums = _fitting(np.bincount(place, numbers[order], minlength=len(items)), dtype)
+            likes, kept = items[sums != 0], sums[sums != 0]
         return cls(_row(items, None, n_items), _row(likes, kept, n_items), kept)
 
 
+def _fitting(sums: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
+    """The sums in this dtype; ValueError if one is not finite there."""
+    with np.errstate(over="ignore"):
+        merged = sums.astype(dtype)
+    finite = np.isfinite(merged)
+    if not finite.all():
+        raise ValueError(
+            f"values must be finite and fit {np.dtype(dtype)}, got {sums[~finite][0]} for an item; "
+            "drop or replace it"
+        )
+    return merged
+
+
 def _numbers(values: Any, size: int) -> NDArray[np.float64]:
-    if values is None:
-        return np.ones(size)
     given = np.asarray(to_host(values, "values"))
     if given.shape != (size,):
         raise ValueError(

@@ -272,4 +272,9 @@ def _first_weights(start: ArrayLike | None, scaling: Scaling) -> Floats:
             f"{given.shape}"
         )
     varies = scaling.factors > 0
-    return np.where(varies, given / np.where(varies, scaling.factors, 1), 0)[None]
+    with np.errstate(over="ignore"):
+        weights = np.where(varies, given / np.where(varies, scaling.factors, 1), 0)
+        length = (weights**2).sum()  # what a fit must keep finite
+    if not np.isfinite(length):
+        raise ValueError("start has coefficients so large that scores overflow; scale them down")
+    return weights[None]

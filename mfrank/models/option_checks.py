@@ -50,11 +50,7 @@ def check_backend(backend: Any) -> None:
 
 def check_dtype(dtype: Any) -> None:
     """Raise unless the dtype is float32 or float64; None (float64 to numpy) is refused."""
-    try:
-        known = dtype is not None and np.dtype(dtype) in (np.float32, np.float64)
-    except (TypeError, ValueError, SyntaxError):  # numpy parses a str as Python code
-        known = False
-    if not known:
+    if not _is_dtype(dtype, "float32", "float64"):
         raise ValueError(f"dtype must be float32 or float64, got {shown(dtype)}")
 
 
@@ -71,11 +67,7 @@ def check_kind(name: str, value: object, kind: type, example: str) -> None:
 
 def gather_dtype(given: Any) -> GatherDtype | None:
     """Return ``"float16"``, or None for the factors' own dtype; raise ValueError for others."""
-    try:
-        known = given is None or np.dtype(given) == np.float16
-    except (TypeError, ValueError, SyntaxError):
-        known = False
-    if not known:
+    if given is not None and not _is_dtype(given, "float16"):
         raise ValueError(f"gather_dtype must be None or float16, got {shown(given)}")
     return None if given is None else "float16"
 
@@ -127,3 +119,11 @@ def option_classes() -> dict[str, type[Any]]:
     files = objectives, optimizers, schedules
     named = {name: getattr(file, name) for file in files for name in file.__all__}
     return {**named, **loss_classes(), "Langevin": Langevin}
+
+
+def _is_dtype(given: Any, *names: str) -> bool:
+    """Whether it is one of these dtypes, or names one."""
+    try:
+        return given is not None and np.dtype(given) in map(np.dtype, names)
+    except (TypeError, ValueError, SyntaxError, RecursionError):  # numpy parses strs and lists
+        return False

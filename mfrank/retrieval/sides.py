@@ -36,6 +36,8 @@ def is_single(raw: Raw) -> bool:
     """Whether ``raw`` is one id, not an array of ids."""
     if isinstance(raw, str | bytes):
         return True
+    if isinstance(raw, list | tuple):
+        return False
     try:
         return np.ndim(raw) == 0  # type: ignore[arg-type]
     except ValueError:  # lists of several lengths, refused by name where they are read

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_at_least_zero, check_instance
+from mfrank.store import extra_rows
 from mfrank.store.factors import FactorStore
 
 __all__ = ["blend"]
@@ -25,7 +26,9 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     Parameters
     ----------
     store, other : FactorStore
-        Of the same users and items in the same order, such as ``model.store``.
+        Of the same users and items in the same order, such as ``model.store``. Both of models whose
+        scores are products of factors, so not of :class:`mfrank.ItemKNN` or
+        :class:`mfrank.SupervisedPageRank`.
     weight : float
         Finite and >= 0; scales the scores of ``other`` to those of ``store``.
 
@@ -38,8 +41,8 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     Raises
     ------
     TypeError, ValueError
-        An argument is not a FactorStore, the stores' ids differ, or the weight is negative or not
-        finite.
+        An argument is not a FactorStore, the stores' ids differ, the scores of one are no products
+        of its factors, or the weight is negative or not finite.
 
     Examples
     --------
@@ -54,6 +57,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     check_at_least_zero(weight=weight)
     for name, one in (("store", store), ("other", other)):
         check_instance(name, one, FactorStore, "a FactorStore, such as model.store")
+        _refuse_stand_in(name, one)
     for name in ("user_ids", "item_ids"):
         if getattr(store, name) != getattr(other, name):
             raise ValueError(
@@ -78,6 +82,16 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
         history=(),
         extras={},
     )
+
+
+def _refuse_stand_in(name: str, store: FactorStore) -> None:
+    """Raise ValueError if the factors are not what the model scores by."""
+    if extra_rows.has_rows(store.extras):
+        prior = "" if store.item_prior is None else ", or add its prior with mfrank.with_prior"
+        raise ValueError(
+            f"{name} is of {store.fitter['name']}, whose scores are no products of factors; blend "
+            f"models with factors, such as ALS and Descent{prior}"
+        )
 
 
 def _scaled(factors: NDArray[Any], scale: float, like: FactorStore) -> NDArray[Any]:

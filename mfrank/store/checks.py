@@ -122,7 +122,8 @@ def _history_record(record: Mapping[str, float | int | None]) -> dict[str, float
     for name, value in record.items():
         if not (isinstance(name, str) and (value is None or isinstance(value, int | float))):
             raise TypeError(
-                f"history must hold Python numbers or None by name, got {shown(name)}: {value!r}"
+                "history must hold Python numbers or None by name, got "
+                f"{shown(name)}: {shown(value)}"
             )
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -136,7 +137,9 @@ def versions_of(versions: Mapping[str, str]) -> dict[str, str]:
         raise TypeError(f"versions must be a dict of strings by name, got {shown(versions)}")
     for name, version in versions.items():
         if not (isinstance(name, str) and isinstance(version, str)):
-            raise TypeError(f"versions must be strings by name, got {shown(name)}: {version!r}")
+            raise TypeError(
+                f"versions must be strings by name, got {shown(name)}: {shown(version)}"
+            )
     return dict(versions)
 
 

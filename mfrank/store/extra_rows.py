@@ -1,4 +1,7 @@
-"""Sparse rows among the extras of a factor store: a walk's restarts, the neighbors of items."""
+"""Sparse rows among the extras of a factor store: a walk's restarts, the neighbors of items.
+
+A model has them because its scores come from them; its factors are only a stand-in.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.csr_checks import check_csr, check_indptr
 from mfrank.store.checks import check_finite, is_mapped
 
-__all__ = ["pack", "pick", "unpack"]
+__all__ = ["has_rows", "pack", "pick", "unpack"]
 
 
 def pack(name: str, rows: sp.csr_array) -> dict[str, NDArray[Any]]:
@@ -41,6 +44,11 @@ def unpack(extras: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, int]
         check_csr(indptr, indices, *shape, name)
         check_finite(name, data)
     return sp.csr_array((data, indices, indptr), shape)
+
+
+def has_rows(extras: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether there are rows of :func:`pack` among the extras."""
+    return any(f"{name}_indptr" in extras and f"{name}_indices" in extras for name in extras)
 
 
 def pick(rows: sp.csr_array, at: NDArray[np.int64], name: str) -> sp.csr_array:

@@ -174,6 +174,15 @@ def test_ids_on_the_gpu_are_checked_by_name(device: EmulatedGPU) -> None:
         model.similar_items(device.asarray(np.array([3.0])))
 
 
+@pytest.mark.parametrize("model", [mfrank.ALS(factors=2), mfrank.ItemKNN()])
+def test_masked_ids_are_refused_and_unmasked_ones_read(model: mfrank.ALS | mfrank.ItemKNN) -> None:
+    model.fit(mfrank.synthetic(6, 5, 12, random_state=0))
+    ids = np.ma.masked_array([1, 2], [0, 0])
+    np.testing.assert_array_equal(model.recommend(ids)[0], model.recommend([1, 2])[0])
+    with pytest.raises(ValueError, match=r"userid has masked values; drop them with userid\.comp"):
+        model.recommend(np.ma.masked_array([1, 99999], [0, 1]))
+
+
 def test_cupy_knows_every_function_that_was_called(device: EmulatedGPU) -> None:
     """At the end of this file: by then all of them were."""
     cupy = pytest.importorskip("cupy", reason="CuPy, which imports without a GPU")

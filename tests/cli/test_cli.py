@@ -199,7 +199,7 @@ def test_evaluate_gives_the_scores_of_python(model, split, tmp_path, capsys):
 def test_evaluate_can_be_told_what_not_to_rank(model, train, tmp_path, capsys):
     line = ["evaluate", "--model", model, "--test", train, "--metric", "recall@40"]
     assert main(line) == 2
-    assert "has a relevant item to rank" in capsys.readouterr().err
+    assert "has a relevant item that is ranked; items of the fit are not" in capsys.readouterr().err
     (tmp_path / "other.csv").write_text("user,item\nuser-00001,drama-0001\n")
     assert main([*line, "--train", str(tmp_path / "other.csv")]) == 0
     assert "Recall@40  1.00000" in capsys.readouterr().out
@@ -323,7 +323,8 @@ def test_help_and_version_are_no_errors(capsys):
         ("recommend --model model --output empty.csv", "empty.csv: it is a folder; pass a file"),
         ("evaluate --model model --test train.csv --json no/a.json", "no/a.json: there is no fol"),
         ("compare train.csv --csv no/table.csv", "cannot write no/table.csv: there is no folder"),
-        ("recommend --model model --users alice", "there is no file alice of ids, one per line"),
+        ("recommend --model model --users alice", "for the user alice, pass --user alice"),
+        ("recommend --model model --person x", "--person x (see mfrank recommend --help)"),
         ("recommend --model model --users bytes.txt", "bytes.txt is not text in UTF-8"),
         ("evaluate --model model --test train.csv --metric speed", "'speed' is not a metric"),
         ("evaluate --model model --test other.csv", "whose user and item are both known"),

@@ -59,7 +59,7 @@ def refused(capsys: pytest.CaptureFixture[str], *line: object) -> str:
 def test_similar_items_are_pythons_without_the_item_itself(folder, run, name):  # type: ignore[no-untyped-def]
     model = mfrank.load(folder / name)
     asked = model.item_ids.labels[[3, 7]].tolist()
-    rows, _ = run("similar-items", folder / name, *asked, "--n", "5")
+    rows, _ = run("similar-items", "--model", folder / name, *asked, "--n", "5")
     assert list(rows[0]) == ["item", "rank", "similar", "score"]
     for item in asked:
         ids, scores = model.similar_items(item, N=6)
@@ -74,7 +74,9 @@ def test_similar_items_are_pythons_without_the_item_itself(folder, run, name):  
 
 def test_lists_are_written_to_files_too(folder, run, tmp_path):  # type: ignore[no-untyped-def]
     item = mfrank.load(folder / "als").item_ids.labels[0]
-    told = run("similar-items", folder / "als", item, "--n", "3", "--output", tmp_path / "s.tsv")[1]
+    told = run(
+        "similar-items", "--model", folder / "als", item, "--n", "3", "--output", tmp_path / "s.tsv"
+    )[1]
     assert "3 rows written to" in told
     assert len((tmp_path / "s.tsv").read_text().splitlines()) == 4
 
@@ -82,7 +84,7 @@ def test_lists_are_written_to_files_too(folder, run, tmp_path):  # type: ignore[
 def test_an_explanation_has_the_items_that_python_names(folder, run):  # type: ignore[no-untyped-def]
     model = mfrank.ALS.load(folder / "als")
     user, item = model.user_ids.labels[5], model.item_ids.labels[9]
-    rows, told = run("explain", folder / "als", user, item, "--n", "4")
+    rows, told = run("explain", "--model", folder / "als", user, item, "--n", "4")
     expected = model.explain(user, None, item, N=4)
     assert [(row["user"], row["item"], row["rank"]) for row in rows] == [
         (user, item, rank) for rank in "1234"
@@ -96,7 +98,7 @@ def test_an_explanation_has_the_items_that_python_names(folder, run):  # type: i
 def test_values_that_no_model_has_come_from_the_file(folder, run, capsys):  # type: ignore[no-untyped-def]
     model = mfrank.ALS.load(folder / "wrmf")
     user, item = model.user_ids.labels[5], model.item_ids.labels[9]
-    line = ["explain", folder / "wrmf", user, item]
+    line = ["explain", "--model", folder / "wrmf", user, item]
     assert "--train is needed" in refused(capsys, *line)
     rows, _ = run(*line, "--train", folder / "train.csv")
     data = mfrank.Interactions.from_file(folder / "train.csv")
@@ -110,7 +112,7 @@ def test_a_walk_is_explained_by_its_paths(folder, run):  # type: ignore[no-untyp
     model = mfrank.SupervisedPageRank.load(folder / "walk")
     user = model.user_ids.labels[5]
     item = model.recommend(user, N=1)[0][0]
-    rows, _ = run("explain", folder / "walk", user, item, "--n", "2")
+    rows, _ = run("explain", "--model", folder / "walk", user, item, "--n", "2")
     expected = model.explain(user, item, N=2)
     assert [row["because"].split(" > ") for row in rows] == [
         list(path.items) for path in expected.paths
@@ -120,13 +122,19 @@ def test_a_walk_is_explained_by_its_paths(folder, run):  # type: ignore[no-untyp
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("similar-items als nothing", "item: unknown ids: 'nothing'"),
-        ("similar-items nowhere x", "there is no model nowhere"),
-        ("similar-items als drama-0001 --n 0", "--n must be at least 1"),
-        ("explain als nobody drama-0001", "user: unknown ids: 'nobody'"),
-        ("explain als user-00001 nothing", "item: unknown ids: 'nothing'"),
-        ("explain ranked user-00001 drama-0001", "ranked is of Descent; explain needs a model of"),
-        ("explain walk user-00001 drama-0001 --train train.csv", "pagerank (without --train)"),
+        ("similar-items --model als nothing", "item: unknown ids: 'nothing'"),
+        ("similar-items --model nowhere x", "there is no model nowhere"),
+        ("similar-items --model als drama-0001 --n 0", "--n must be at least 1"),
+        ("explain --model als nobody drama-0001", "user: unknown ids: 'nobody'"),
+        ("explain --model als user-00001 nothing", "item: unknown ids: 'nothing'"),
+        (
+            "explain --model ranked user-00001 drama-0001",
+            "ranked is of Descent; explain needs a model of",
+        ),
+        (
+            "explain --model walk user-00001 drama-0001 --train train.csv",
+            "pagerank (without --train)",
+        ),
         ("recommend --model als --user nobody", "leave them out with --skip-unknown"),
     ],
 )

@@ -371,6 +371,7 @@ def test_booleans_count_one_and_complex_numbers_nothing():
         ({"timestamps": [1]}, "3 users, but timestamps"),
         ({"items": [0, 1]}, "3 users, but items"),
         ({"items": [0, 1], "shape": (9, 9)}, "3 users, but items"),
+        ({"items": np.broadcast_to(np.int64(1), 10**15)}, "3 users, but items"),  # not read
         ({"shape": (2, 9)}, r"users must lie in 0\.\.1, got 2 in row 2"),
         ({"items": [0, -1, 0], "shape": (9, 9)}, r"items must lie in 0\.\.8, got -1 in row 1"),
         ({"duplicates": "first"}, "duplicates must be one of sum, max, last; got 'first'"),

@@ -303,6 +303,7 @@ NO_TIMES = Interactions.from_arrays([0, 0, 1], [0, 1, 1])
     ("split", "error", "message"),
     [
         (lambda d: by_ratio(d, train=0.95), ValueError, "train, valid, test must sum to 1"),
+        (lambda d: by_ratio(d, train=2, test=np.uint64(2**63)), ValueError, "must sum to 1"),
         (lambda d: by_ratio(d, train=0, valid=0.5, test=0.5), ValueError, "train > 0"),
         (
             lambda d: by_ratio(d, train=1.1, valid=-0.1, test=0),

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 from problems import toy
 
 import mfrank
 from mfrank.cli.main import main
 from mfrank.data.table_files import write_table
+from mfrank.descent import engine
 from mfrank.models import als, durations
+from mfrank.pagerank import gfn
 
 
 class Began(Exception):
@@ -57,6 +62,65 @@ def test_usual_fits_are_not_warned_of(data: mfrank.Interactions) -> None:
     model = mfrank.ALS(factors=1_000)
     with pytest.raises(Began):  # a warning would be another error here
         model.fit(data)
+
+
+class Clock:
+    """Tells a time that every reading moves on by some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.now = seconds, 0.0
+
+    def __call__(self) -> float:
+        self.now += self.seconds
+        return self.now
+
+
+@pytest.mark.parametrize("show_progress", [False, True])
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({}, "; lower negatives and factors, or pass shared_negatives=True"),
+        ({"shared_negatives": True}, "; lower negatives and factors"),
+        ({"negatives": None}, "; set negatives to a number, instead of all items"),
+    ],
+)
+def test_a_slow_descent_is_warned_of_by_its_first_batches(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], remedy: str, show_progress: bool
+) -> None:
+    """A batch takes 2 seconds here, and an epoch 50 batches."""
+    monkeypatch.setattr(engine, "perf_counter", Clock(2.0))
+    model = mfrank.Descent(factors=2, iterations=2, batch_size=2, **options)
+    likes = np.eye(100, 9) + np.eye(100, 9, -50) + np.repeat([[0.0], [1.0]], 50, 0)
+    likes[:, 0] = 1  # every user has some
+    with pytest.warns(RuntimeWarning, match="takes about") as caught:
+        model.fit(sp.csr_array(likes), show_progress=show_progress)
+    (warning,) = caught  # once, of two epochs
+    assert warning.filename == __file__
+    told = (
+        "an epoch takes about 2 minutes by its first 4 lists of 100, and 2 epochs about 3 minutes"
+    )
+    assert str(warning.message) == told + remedy
+
+
+def test_a_first_batch_is_not_measured() -> None:
+    pace = durations.Pace(10, "wait")
+    for first in (50.0, 0.1):  # in the first epoch, kernels are compiled
+        for batch in range(40):
+            pace(256 * (batch + 1), 10_240, first + 0.1 * batch)  # a warning would be an error
+
+
+def test_long_learning_of_a_walk_is_warned_of_after_its_first_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = mfrank.synthetic(20, 10, 80, random_state=0)
+    monkeypatch.setattr(gfn, "perf_counter", Clock(36.0))
+    few = mfrank.SupervisedPageRank(gfn.GFN(iterations=3, random_state=0), random_state=0)
+    few.fit(data)  # a warning would be an error here
+    many = mfrank.SupervisedPageRank(gfn.GFN(iterations=1000, random_state=0), random_state=0)
+    with pytest.warns(RuntimeWarning, match="learning takes up to 1,000 steps, about") as caught:
+        many.fit(data, callback=lambda *_: True)
+    assert caught[0].filename == __file__
+    assert "10 hours by the first; lower queries" in str(caught[0].message)
 
 
 @pytest.mark.filterwarnings("default")

@@ -280,6 +280,8 @@ def test_bad_data_are_refused_before_any_work() -> None:
         ranker.fit(counts)
     with pytest.raises(TypeError, match=r"judged must be a Judged, such as Judged\("):
         ranker.fit(good.features)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="start has coefficients so large that scores overflow"):
+        ranker.fit(good, start=[1e308, 1, 1, 1])
     with pytest.raises(ValueError, match="start must be 4 finite coefficients"):
         ranker.fit(good, start=[1, 2])
     for start in ([10**400] * 4, "four", [object()]):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from fits import als, same_factors
+from hostile import nested
 from problems import OBJECTIVES, gradient, stated_loss, toy
 
 import mfrank
@@ -160,6 +161,8 @@ def test_factors_have_the_dtype_asked_for(dtype: Any) -> None:
         ("dtype", int, ValueError),
         ("dtype", None, ValueError),
         ("gather_dtype", "float32", ValueError),
+        ("dtype", nested(), ValueError),
+        ("gather_dtype", nested(), ValueError),
         ("random_state", -1, ValueError),
         ("random_state", np.random.RandomState(0), TypeError),
         ("n_threads", -1, ValueError),

@@ -110,6 +110,25 @@ def test_held_out_items_are_found_by_id_whatever_the_order_of_rows() -> None:
     assert held.unknown == 1  # "new" of u3
 
 
+def test_a_first_stage_without_factors_is_reranked_by_its_own_scores() -> None:
+    pytest.importorskip("catboost", reason=CATBOOST)
+    split = random_split()
+    knn = mfrank.ItemKNN().fit(split.train)
+    seen = in_rows_of(knn.store, split.train, "train")
+    held = HeldOut.of(split.valid, seen, knn.store)
+    given = pairs.GivenFeatures.of(None, None, knn.store)
+    features = pairs.training_pairs(knn, 12, seen, held, given, n_threads=1)
+    users = knn.user_ids.raw(np.unique(features.users))
+    _, scores = knn.recommend(users, N=12)
+    np.testing.assert_allclose(features.features[:, 0], scores.ravel(), rtol=1e-6)
+    model = small(knn).fit(split.train, split.valid)
+    ids, _ = model.recommend(users, N=12)
+    first, _ = knn.recommend(users, N=12)
+    np.testing.assert_array_equal(np.sort(ids, axis=1), np.sort(first, axis=1))
+    with pytest.raises(TypeError, match="ItemKNN cannot fold users in"):
+        model.recommend(users[0], split.valid, recalculate_user=True)
+
+
 @pytest.mark.parametrize("at_once", [1, 30, 1 << 18])
 def test_training_pairs_are_the_candidates_of_users_with_an_order(
     monkeypatch: pytest.MonkeyPatch, at_once: int

@@ -109,8 +109,8 @@ def _next(folder: Path, model: ALS) -> list[tuple[object, ...]]:
     item = model.recommend(user, N=1)[0][0]
     return [
         ("recommend", "--model", saved, "--user", user),
-        ("explain", saved, user, item),
-        ("similar-items", saved, item),
+        ("explain", "--model", saved, user, item),
+        ("similar-items", "--model", saved, item),
         ("fit", data, "--model", folder / "ials", "--objective", "ials", "--hold-out", "0.1"),
         ("descend", data, "--model", folder / "ranked", "--factors", model.factors),
         ("pagerank", data, "--model", folder / "walk"),

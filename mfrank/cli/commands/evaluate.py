@@ -72,7 +72,10 @@ def run(args: argparse.Namespace) -> None:
         n_threads=args.n_threads,
     )
     if not scores.n_users:
-        raise ValueError(f"nothing to evaluate: no user of {args.test} has a relevant item to rank")
+        seen = "" if args.include_seen else "; items of the fit are not, without --include-seen"
+        raise ValueError(
+            f"nothing to evaluate: no user of {args.test} has a relevant item that is ranked{seen}"
+        )
     print(scores)
     if args.json:
         with replacing(Path(args.json)) as draft:

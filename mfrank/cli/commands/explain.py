@@ -24,8 +24,8 @@ from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.retrieval.recommender import Recommender
 
 EXAMPLES = """\
-  mfrank explain model alice item-9
-  mfrank explain model alice item-9 --train ratings.csv --n 3
+  mfrank explain --model model alice item-9
+  mfrank explain --model model alice item-9 --train ratings.csv --n 3
 """
 
 Reasons = Sequence[tuple[Any, float]]
@@ -33,7 +33,7 @@ Reasons = Sequence[tuple[Any, float]]
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank explain``."""
-    parser.add_argument("model", metavar="MODEL", help="folder of a saved model")
+    parser.add_argument("--model", required=True, metavar="FOLDER", help="a saved model")
     parser.add_argument("userid", metavar="USER", help="a user id")
     parser.add_argument("itemid", metavar="ITEM", help="an item id")
     parser.add_argument(

@@ -31,9 +31,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--users",
         default="all",
         metavar="FILE",
-        help='text file of user ids, one per line, or "all" (default: all)',
+        help='text file of user ids, one per line; "all" is every user of the model (default: all)',
     )
-    who.add_argument("--user", action="append", metavar="ID", help="a user id; may be repeated")
+    who.add_argument("--user", action="append", metavar="ID", help="one user id; may be repeated")
     parser.add_argument(
         "--skip-unknown",
         action="store_true",
@@ -67,7 +67,8 @@ def run(args: argparse.Namespace) -> None:
 def _users(args: argparse.Namespace, model: Recommender) -> NDArray[Any]:
     if args.user is None and args.users == "all":
         return model.user_ids.labels
-    users = as_ids(args.user if args.user is not None else ids_in(args.users), model.user_ids)
+    texts = args.user if args.user is not None else ids_in(args.users)
+    users = as_ids(texts, model.user_ids)
     if args.skip_unknown:
         return known_only(users, model.user_ids, "user")
     try:

@@ -13,14 +13,14 @@ from mfrank.cli.inputs import as_ids
 from mfrank.cli.listing import add_list_flags, check_output, similar_items, write
 
 EXAMPLES = """\
-  mfrank similar-items model item-9
-  mfrank similar-items model item-9 item-17 --n 5 --output similar.csv
+  mfrank similar-items --model model item-9
+  mfrank similar-items --model model item-9 item-17 --n 5 --output similar.csv
 """
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank similar-items``."""
-    parser.add_argument("model", metavar="MODEL", help="folder of a saved model")
+    parser.add_argument("--model", required=True, metavar="FOLDER", help="a saved model")
     parser.add_argument("items", nargs="+", metavar="ITEM", help="an item id")
     add_list_flags(parser, "similar items of each")
     parser.add_argument(

@@ -203,9 +203,13 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         else:
             task = self._task(Interactions.of(data), labels, item_features)
         learned = Learned(np.ones(sum(task.serving.n_features)), [])
-        total = self._most_steps(task) if show_progress else None
         try:
-            learned.take_up(self._steps(task.learning), callback, total)
+            learned.take_up(
+                self._steps(task.learning),
+                callback,
+                self._most_steps(task),
+                show_progress=show_progress and self.method is not None,
+            )
         except KeyboardInterrupt:
             if learned.history:
                 self._adopt(self._stored(task, learned))

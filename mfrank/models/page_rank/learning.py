@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.models.durations import warn_if_steps_are_long
 from mfrank.models.factor_model import Callback
 from mfrank.models.progress import follow
 from mfrank.pagerank import Tuned
@@ -24,12 +25,14 @@ class Learned:
     weights: NDArray[np.float64]
     history: list[Record]
 
-    def take_up(self, steps: Iterator[Tuned], callback: Callback | None, total: int | None) -> None:
-        """Run the steps; with ``total``, their maximum number, show a progress bar."""
-        counted = map(_Counted.of, steps)
-        for tuned in (
-            one.tuned for one in (follow(counted, total, unit="step") if total else counted)
-        ):
+    def take_up(
+        self, steps: Iterator[Tuned], callback: Callback | None, most: int, *, show_progress: bool
+    ) -> None:
+        """Run the steps, of which there are at most ``most``."""
+        counted: Iterator[_Counted] = map(_Counted.of, steps)
+        for _, _, tuned in follow(counted, most, unit="step") if show_progress else counted:
+            if not self.history:
+                warn_if_steps_are_long(tuned.seconds, most)
             self.history.append(tuned.record())
             if tuned.is_best:
                 self.weights = tuned.weights

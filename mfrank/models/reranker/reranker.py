@@ -56,7 +56,10 @@ class Reranker(Parameters):
     Parameters
     ----------
     model : Recommender
-        The fitted first stage. For a store, pass ``Recommender.of(store)``.
+        The fitted first stage. For a store, pass ``Recommender.of(store)``. A first stage without
+        factors, such as :class:`mfrank.ItemKNN`, is described by its scores and ranks: the trees
+        learn nothing from the features ``cosine``, ``user_norm`` and ``item_norm``, and users
+        cannot be folded in.
     candidates : int, default 100
         Number of items per user to re-rank, >= 2. It is the maximum ``N``.
     loss : str, default "StochasticRank:metric=NDCG;top=20"
