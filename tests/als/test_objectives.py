@@ -66,6 +66,18 @@ def test_value_is_the_stated_loss(objective: QuadraticObjective, values: str) ->
         assert fit.value() == pytest.approx(fit.loss(fit.p, fit.q), rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [(name, [1.0, 0.0, 0.0]) for name in OBJECTIVES]
+    + [(name, [2.0]) for name in OBJECTIVES if name != "rg2 sampled"],  # needs an item not liked
+)
+def test_one_entry_is_data_enough(name: str, row: list[float]) -> None:
+    """Where counts are 1, nothing that keeps divisors from 0 may change them."""
+    one, other = (Fit(OBJECTIVES[name], sp.csr_array([row]), seed) for seed in (1, 2))
+    expected = one.loss(one.p, one.q) - other.loss(other.p, other.q)
+    assert one.value() - other.value() == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize(("objective", "values"), cases())
 def test_half_steps_zero_the_gradient(objective: QuadraticObjective, values: str) -> None:
     fit = Fit(objective, toy(values=values))
