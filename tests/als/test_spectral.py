@@ -9,7 +9,12 @@ from fits import BACKENDS
 from numpy.typing import NDArray
 from problems import toy
 
-from mfrank.als.spectral import _add_noise, random_factors, spectral_item_factors
+from mfrank.als.spectral import (
+    _add_noise,
+    random_factors,
+    spectral_factors,
+    spectral_item_factors,
+)
 from mfrank.arrays.csr import CSR
 from mfrank.backends import choose
 
@@ -72,6 +77,31 @@ def test_empty_data_give_a_small_random_start(shape: tuple[int, int]) -> None:
     assert found.shape == (shape[1], 4)
     assert (found != 0).all()
     assert (np.abs(found) < 0.05).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_both_sides_start_as_stated(dtype: str) -> None:
+    """Users are sums of D_i^-1 q_i over sqrt(n); mean row norms are 3 and 1."""
+    likes = toy(30, 20, values="ones").toarray()
+    n, m = likes.sum(1), likes.sum(0)
+    assert (n == 0).any()
+    assert (m == 0).any()
+    both = [CSR.from_scipy(sp.csr_array(side), dtype) for side in (likes, likes.T)]
+    users, items = spectral_factors(*both, 5, np.random.default_rng(1), dtype, choose())
+    assert users.dtype == items.dtype == dtype
+    of_items = start(sp.csr_array(likes), 5, dtype=dtype)
+    of_users = (likes / np.sqrt(np.maximum(n, 1))[:, None]) @ (of_items / np.maximum(m, 1)[:, None])
+    for found, expected, length in ((users, of_users, 3), (items, of_items, 1)):
+        norms = np.linalg.norm(expected, axis=1)
+        scaled = expected * (length / norms[norms > 0].mean())
+        np.testing.assert_allclose(found, scaled, rtol=1e-5, atol=1e-6)
+
+
+def test_without_likes_users_start_at_zero() -> None:
+    both = [CSR.from_scipy(sp.csr_array(shape), "f8") for shape in ((4, 5), (5, 4))]
+    users, items = spectral_factors(*both, 2, np.random.default_rng(1), "float64", choose())
+    assert not users.any()
+    assert np.linalg.norm(items, axis=1).mean() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -345,10 +345,3 @@ def test_what_the_door_refuses(name: str) -> None:
     _ext.solve_rows(**arguments())
     with pytest.raises(error, match=message):
         _ext.solve_rows(**arguments(**changes()))
-
-
-def test_eigenvectors_have_one_sign() -> None:
-    """Whatever sign LAPACK returns, the largest part of each eigenvector is positive."""
-    gram = reference.gram(factors(30, 5, "float64"), np.ones(30))
-    basis = Eigenbasis.of(gram).basis
-    assert (basis[np.abs(basis).argmax(axis=0), np.arange(5)] > 0).all()

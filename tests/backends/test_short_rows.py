@@ -73,11 +73,17 @@ def factors(n_factors: int, dtype: str) -> NDArray[Any]:
 
 
 def solved(
-    backend: Any, work: RowProblem, n_factors: int, dtype: str, vector: bool, n_threads: int = 1
+    backend: Any,
+    work: RowProblem,
+    n_factors: int,
+    dtype: str,
+    vector: bool,
+    n_threads: int = 1,
+    fixed: NDArray[Any] | None = None,
 ) -> Solution:
     out = np.zeros((work.rows.n_rows, n_factors), dtype)
     options = SolveOptions(solver="cholesky", n_threads=n_threads)
-    fixed = factors(n_factors, dtype)
+    fixed = factors(n_factors, dtype) if fixed is None else fixed.astype(dtype)
     with single_threaded():
         return out, backend.solve_rows(work, fixed, shared(n_factors, vector), out, options)
 
@@ -105,6 +111,23 @@ def test_every_length_is_solved(n_factors: int, kind: str, dtype: str, vector: b
     tolerance = cpu.TOLERANCE[dtype]
     assert (np.linalg.norm(got - truth, axis=1) / size).max() <= tolerance
     np.testing.assert_allclose(gain, true_gain, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("n_factors", [33, 100])
+def test_rows_that_float32_cannot_tell_apart_are_solved_in_float64(n_factors: int) -> None:
+    """Nearly parallel factors, whose large weights ask for different scores.
+
+    Lengths are on both sides of every switch: each way to solve a row knows what it cannot.
+    """
+    rng, work = np.random.default_rng(3), problem(LENGTHS, "float32")
+    weights, pulls = rng.uniform(0.1, 1, (2, work.rows.n_rows))
+    work = with_terms(work, CellTerm(1e5 * weights), CellTerm(1e5 * pulls, 3e4))
+    fixed = rng.standard_normal(n_factors) + 0.01 * rng.standard_normal((N_COLUMNS, n_factors))
+    fixed = fixed.astype("float32")
+    truth, _ = solved(reference, work, n_factors, "float64", True, fixed=fixed)
+    got, _ = solved(cpu, work, n_factors, "float32", True, fixed=fixed)
+    size = np.maximum(np.linalg.norm(truth, axis=1), 1e-12)
+    assert (np.linalg.norm(got - truth, axis=1) / size).max() <= 1e-6
 
 
 @pytest.mark.parametrize("vector", [False, True])

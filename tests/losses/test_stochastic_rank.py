@@ -37,6 +37,39 @@ def value(metric: str, gains: Scores, scores: Scores, k: int) -> float:
     return float(own.value(worths, own.whole(worths, k), k)[0])
 
 
+def as_published(metric: str, ordered: Scores, k: int) -> float:
+    """A metric of gains in their order, place by place."""
+    liked, best = ordered > 0, -np.sort(-ordered)
+    hits, places = np.flatnonzero(liked), np.arange(1, len(ordered) + 1)
+    match metric:
+        case "ndcg":
+            discounted = [(gains / np.log2(1 + places))[:k].sum() for gains in (ordered, best)]
+            return float(discounted[0] / discounted[1])
+        case "recall":
+            return float((hits < k).sum() / len(hits))
+        case "map":  # the mean of the precisions at the positives, 0 beyond k
+            return float(sum(liked[: hit + 1].mean() for hit in hits if hit < k) / len(hits))
+        case "mrr":
+            return float(1 / (1 + hits[0])) if hits[0] < k else 0.0
+        case "err":  # the reader stops at a place with this probability
+            stops, reached, expected = ordered / (1 + best[0]), 1.0, 0.0
+            for place in range(min(k, len(ordered))):
+                expected += reached * stops[place] / (1 + place)
+                reached *= 1 - stops[place]
+            return float(expected)
+    raise AssertionError(metric)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 6, 9])
+@pytest.mark.parametrize("metric", METRICS)
+def test_metrics_are_those_published(metric: str, k: int) -> None:
+    gains = np.array([3.0, 0, 1, 7, 0, 1, 0])
+    for seed in range(10):
+        scores = np.random.default_rng(seed).normal(size=7)
+        expected = as_published(metric, gains[np.argsort(-scores)], k)
+        assert value(metric, gains, scores, k) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("k", [1, 2, 3, 6, 9])
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_jump_is_what_passing_an_item_changes(metric: str, k: int) -> None:

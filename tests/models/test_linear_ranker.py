@@ -187,6 +187,15 @@ def test_a_fit_that_diverges_says_so_and_keeps_the_last_epoch() -> None:
     assert len(ranker.history) == len(epochs)
 
 
+def test_scores_beyond_numbers_are_a_divergence_too() -> None:
+    """Infinite ones, whose differences are not numbers: said once, not warned of before."""
+    own = problem()
+    huge = Judged(1e200 * own.features, own.relevance, own.query_rows)
+    ranker = LinearRanker(optimizer=SGD(1e-3), scale=False, iterations=1)
+    with pytest.raises(FloatingPointError, match="diverged in epoch 1"):
+        ranker.fit(huge, start=np.full(4, 1e200))
+
+
 def test_a_ranker_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     judged = problem()
     loss = StochasticRank(k=3, last_noise=0.2, annealing_batches=5)

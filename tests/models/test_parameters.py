@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,29 @@ CLASSES = {
     "ALS": mfrank.ALS,
     **{type(o).__name__: type(o) for o in OBJECTIVES.values()},
 }
+
+
+# --- numbers
+
+
+def numbers() -> list[tuple[type[Any], str]]:
+    """Every numeric option of every public class that is made of options alone."""
+    public = (getattr(mfrank, name) for name in mfrank.__all__)
+    kinds = [kind for kind in public if isinstance(kind, type) and is_dataclass(kind)]
+    return [
+        (kind, option.name)
+        for kind in kinds
+        if not any(option.default is MISSING for option in fields(kind) if option.init)
+        for option in fields(kind)
+        if type(option.default) in (int, float)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "option"), numbers())
+def test_numbers_are_refused_by_name(kind: type[Any], option: str) -> None:
+    for value in (-0.5, float("nan"), float("inf"), "1"):
+        with pytest.raises((ValueError, TypeError), match=f"^{option} must"):
+            kind(**{option: value})
 
 
 # --- parameters
