@@ -151,7 +151,9 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
     with replacing(file) as draft:
         if kind == ".parquet":
             pyarrow = _parquet_modules()
-            pyarrow.parquet.write_table(pyarrow.table(arrays), draft)
+            pyarrow.parquet.write_table(
+                pyarrow.table({name: _arrow(array) for name, array in arrays.items()}), draft
+            )
             return
         with _text(draft, "w", compressed=file.suffix.lower() == ".gz") as text:
             writer = csv.writer(text, delimiter=_USUAL[kind] or "\t", lineterminator="\n")
@@ -201,6 +203,15 @@ def _printable(array: NDArray[Any]) -> list[Any]:
     """Values for the csv module; floats as text, because it prints float32 as a longer float64."""
     printable: list[Any] = (array.astype(str) if array.dtype.kind == "f" else array).tolist()
     return printable
+
+
+def _arrow(array: NDArray[Any]) -> Any:
+    """The column for pyarrow, which cannot tell of what objects an empty one is: of text."""
+    import pyarrow
+
+    return (
+        pyarrow.array([], pyarrow.string()) if array.dtype == object and not len(array) else array
+    )
 
 
 def _parquet_modules() -> Any:
