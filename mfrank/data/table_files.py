@@ -155,7 +155,7 @@ def read_portions(
     n_rows: int,
     times: TimeKind | None = None,
 ) -> Iterator[Portion]:
-    """Yield what :func:`read_columns` returns, of up to ``n_rows`` rows at a time, in memory for these.
+    """Yield what :func:`read_columns` returns, of up to ``n_rows`` rows at a time.
 
     Ids of one portion may be int64 and those of another text; by :func:`as_text
     <mfrank.data.fields.as_text>` they are those that the whole file has. How timestamps of a text
