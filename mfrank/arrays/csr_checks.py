@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.placement import readable
 
-__all__ = ["check_csr", "check_indptr", "checked", "checked_rows", "is_canonical"]
+__all__ = ["all_finite", "check_csr", "check_indptr", "checked", "checked_rows", "is_canonical"]
+
+_ENTRIES_AT_ONCE = 1 << 20  # so that arrays may be mapped that are larger than memory
 
 
 def checked(matrix: Any, name: str) -> sp.csr_array | sp.coo_array:
@@ -144,11 +146,20 @@ def check_indptr(indptr: NDArray[Any], nnz: int, n_rows: int, name: str) -> None
 
 def is_canonical(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
     """Whether the columns of every row strictly ascend; the arrays must have been checked."""
-    rises = indices[1:] > indices[:-1]
-    inner = indptr[1:-1]
-    begins = inner[(inner > 0) & (inner < len(indices))]
-    rises[begins - 1] = True  # between the last column of a row and the first of the next
-    return bool(rises.all())
+    for begin in range(1, len(indices), _ENTRIES_AT_ONCE):
+        end = min(begin + _ENTRIES_AT_ONCE, len(indices))
+        rises = indices[begin:end] > indices[begin - 1 : end - 1]
+        rows = slice(*np.searchsorted(indptr, [begin, end]))
+        rises[indptr[rows].astype(np.int64) - begin] = True  # a row begins there
+        if not rises.all():
+            return False
+    return True
+
+
+def all_finite(values: NDArray[Any]) -> bool:
+    """Whether no value is NaN or infinite."""
+    parts = range(0, len(values), _ENTRIES_AT_ONCE)
+    return all(bool(np.isfinite(values[at : at + _ENTRIES_AT_ONCE]).all()) for at in parts)
 
 
 def _check_sparse(matrix: Any, name: str) -> None:

@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path, PurePosixPath
 
 if sys.platform != "win32":
@@ -107,4 +108,4 @@ def _of_the_process() -> Iterator[int]:
 
 
 def _gibibytes(size: int) -> str:
-    return f"{size / 2**30:.4g} GiB"
+    return f"{Decimal(size) / 2**30:.4g} GiB"  # an absurd size is too large for a float

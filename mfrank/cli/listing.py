@@ -5,21 +5,17 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.counted import counted
 from mfrank.cli.folders import check_writable
 from mfrank.data.table_files import check_table_file, write_table
+from mfrank.retrieval.list_tables import Table, list_table
 from mfrank.retrieval.recommender import Recommender
 
 __all__ = ["Table", "add_list_flags", "check_output", "listing", "similar_items", "write"]
-
-Table = Mapping[str, NDArray[Any]]
-"""Columns of equal length by name."""
 
 
 def listing(model: Recommender, users: NDArray[Any], n: int = 10, **options: Any) -> Table:
@@ -28,7 +24,7 @@ def listing(model: Recommender, users: NDArray[Any], n: int = 10, **options: Any
     ``options`` are passed to :meth:`mfrank.Recommender.recommend`. Shorter lists have fewer rows.
     """
     items, scores = model.recommend(users, N=n, **options)
-    return _table(("user", users), ("item", items), scores)
+    return list_table(("user", users), ("item", items), scores)
 
 
 def similar_items(model: Recommender, items: NDArray[Any], n: int, **options: Any) -> Table:
@@ -38,7 +34,7 @@ def similar_items(model: Recommender, items: NDArray[Any], n: int, **options: An
     """
     own = [[item] for item in items]
     similar, scores = model.similar_items(items, N=n, filter_items=own, **options)
-    return _table(("item", items), ("similar", similar), scores)
+    return list_table(("item", items), ("similar", similar), scores)
 
 
 def add_list_flags(parser: argparse.ArgumentParser, of_each: str) -> None:
@@ -68,16 +64,3 @@ def write(table: Table, output: str | None) -> None:
     write_table(output, table)
     rows = counted(len(next(iter(table.values()))), "row")
     print(f"{rows} written to {output}", file=sys.stderr)
-
-
-def _table(
-    asked: tuple[str, NDArray[Any]], answered: tuple[str, NDArray[Any]], scores: NDArray[Any]
-) -> Table:
-    listed = ~np.isnan(scores)
-    of, rank = np.nonzero(listed)
-    return {
-        asked[0]: asked[1][of],
-        "rank": rank + 1,
-        answered[0]: answered[1][listed],
-        "score": scores[listed],
-    }

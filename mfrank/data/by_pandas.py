@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data.columns import epoch_seconds
-from mfrank.data.fields import IdsAs, parsed
+from mfrank.data.fields import IdsAs, TimeKind, as_text, parsed
 from mfrank.data.layouts import Layout
 
-__all__ = ["read"]
+__all__ = ["OddError", "portions", "read"]
 
 _Lines = Callable[[], IO[str]]
 
@@ -27,7 +29,7 @@ _POWERS = 10 ** np.arange(1, 19)
 _ZERO_FIRST = re.compile(r"0(?<![0-9.]0)[0-9]")
 
 
-class _OddError(ValueError):
+class OddError(ValueError):
     """Text that pandas might read differently from the standard library."""
 
 
@@ -55,7 +57,7 @@ class _Readable:
             part += self._text.read(1)
         lone = "\r" in part and part.count("\r") > part.count("\r\n")
         if lone or "\0" in part or "\ufeff" in part:
-            raise _OddError("a character that pandas may not keep")
+            raise OddError("a character that pandas may not keep")
         if self.is_plain:
             seen = self._tail + part  # a match may span two parts
             self._tail = seen[-2:]
@@ -91,15 +93,108 @@ def read(lines: _Lines, layout: Layout, ids: IdsAs) -> dict[str, NDArray[Any]] |
         return None
 
 
+def portions(
+    lines: _Lines, layout: Layout, ids: IdsAs, n_rows: int, times: TimeKind | None
+) -> Iterator[tuple[dict[str, NDArray[Any]], TimeKind | None]]:
+    """Yield the columns of ``n_rows`` rows at a time, and the kind of their timestamps.
+
+    What is read from a column depends on its portion alone, but for ``times``, the kind of all
+    timestamps: None leaves them out.
+
+    Raises
+    ------
+    OddError
+        The standard library must read the portion that would have been next.
+    """
+    import pandas
+
+    spelled = {"timestamp"} if times == "date" else set[str]()
+    done = 0
+    while True:
+        try:
+            for frame, readable in islice(_frames(lines, layout, n_rows, spelled), done, None):
+                _refuse_holes(frame, layout)
+                portion = _portion(frame, layout, ids, times, spelled, readable.is_plain)
+                yield portion
+                done += 1
+            return
+        except _AsSpelledError as error:  # from this portion on
+            spelled.add(str(error))
+        except OddError:
+            raise
+        except (ValueError, pandas.errors.ParserWarning) as error:
+            raise OddError(str(error)) from error
+
+
+class _AsSpelledError(Exception):
+    """The column of this role has to be read as text."""
+
+
+def _frames(
+    lines: _Lines, layout: Layout, n_rows: int, spelled: set[str]
+) -> Iterator[tuple[Any, _Readable]]:
+    """Frames of rows whose columns are numbered, some of them read as text."""
+    with lines() as text:
+        readable = _Readable(text, layout.separator)
+        as_text = {layout.fields[role]: str for role in spelled if role in layout.fields}
+        names = range(layout.width)
+        with _frame(readable, layout, chunksize=n_rows, names=names, dtype=as_text) as frames:
+            while True:
+                with _strictly():
+                    frame = next(frames, None)
+                if frame is None:
+                    return
+                yield frame, readable
+
+
+def _portion(
+    frame: Any,
+    layout: Layout,
+    ids: IdsAs,
+    times: TimeKind | None,
+    spelled: set[str],
+    is_plain: bool,
+) -> tuple[dict[str, NDArray[Any]], TimeKind | None]:
+    found: dict[str, NDArray[Any]] = {}
+    kind: TimeKind | None = None
+    for role, at in layout.fields.items():
+        column = frame.iloc[:, at]
+        if role == "value":
+            found[role] = _values(column)
+        elif role == "timestamp":
+            kind, moments = _times(column, times)
+            if times is not None:
+                found[role] = moments
+        elif role in spelled:
+            found[role] = parsed(role, column.tolist(), ids)
+        elif _is_text(column):
+            found[role] = np.asarray(column, dtype=object)
+        elif is_plain and column.dtype.kind == "i":
+            numbers = np.asarray(column, dtype=np.int64)
+            found[role] = numbers if ids == "auto" else as_text(numbers)
+        else:
+            raise _AsSpelledError(role)
+    return found, kind
+
+
+def _times(column: Any, kind: TimeKind | None) -> tuple[TimeKind, NDArray[np.int64]]:
+    """The kind of the portion's timestamps, and the timestamps as those of a column of ``kind``."""
+    own: TimeKind = "whole" if column.dtype.kind in "iu" else "date"
+    own = "number" if column.dtype.kind == "f" else own
+    if kind == "number" and own == "whole":
+        column, own = column.astype(np.float64), kind
+    if kind not in (None, own):
+        raise OddError("timestamps of another kind")
+    return own, _timestamps(column)
+
+
 def _frame(readable: Any, layout: Layout, **how: Any) -> Any:
     """Read the whole file; raise ValueError or ParserWarning if pandas cannot."""
     import pandas
 
     if pandas.__version__ < "3":
         how["float_precision"] = "round_trip"  # the default of pandas 2 is inexact
-    with warnings.catch_warnings():
-        # pandas warns about fields beyond those of the first row, and drops them.
-        warnings.simplefilter("error", pandas.errors.ParserWarning)
+    with _strictly():
         return pandas.read_csv(
             readable,
             sep=layout.separator,
@@ -113,26 +208,36 @@ def _frame(readable: Any, layout: Layout, **how: Any) -> Any:
         )
 
 
+@contextmanager
+def _strictly() -> Iterator[None]:
+    """Raise what pandas warns of: it drops fields beyond those of the first row."""
+    import pandas
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pandas.errors.ParserWarning)
+        yield
+
+
 def _refuse_holes(frame: Any, layout: Layout) -> None:
     """Raise if there are no rows, or a row has an empty field or too few fields."""
     if not len(frame) or frame.shape[1] != layout.width:
-        raise _OddError("no rows, or rows of another width")
+        raise OddError("no rows, or rows of another width")
     # A short row has a hole in the last column. Among integers beyond int64 a hole is read as "".
     columns = [frame.iloc[:, at] for at in {*layout.fields.values(), layout.width - 1}]
     if any(column.isna().any() or column.eq("").any() for column in columns):
-        raise _OddError("an empty field")
+        raise OddError("an empty field")
 
 
 def _values(column: Any) -> NDArray[np.float64]:
     if column.dtype.kind not in "biuf" or not np.isfinite(column).all():
-        raise _OddError("values that are not finite numbers")
+        raise OddError("values that are not finite numbers")
     return np.asarray(column, dtype=np.float64)
 
 
 def _timestamps(column: Any) -> NDArray[np.int64]:
     kind = column.dtype.kind
     if kind == "b":
-        raise _OddError("timestamps that are not times")
+        raise OddError("timestamps that are not times")
     return epoch_seconds(np.asarray(column) if kind in "iuf" else np.asarray(column, dtype=object))
 
 

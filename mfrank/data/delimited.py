@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from mfrank.arrays.counted import counted
 from mfrank.data import by_pandas, fields
 from mfrank.data.columns import BadRow, Chosen, in_column
-from mfrank.data.fields import IdsAs
+from mfrank.data.fields import IdsAs, TimeKind
 from mfrank.data.layouts import DOUBLE_COLON, Layout, layout_of, rows
 
-__all__ = ["read"]
+__all__ = ["portions", "read"]
 
 
 def read(
@@ -38,31 +38,125 @@ def read(
     return _read(lines, layout, ids) if columns is None else columns
 
 
+def portions(
+    lines: Callable[[], IO[str]],
+    separator: str | None,
+    usual: str | None,
+    chosen: Chosen,
+    ids: IdsAs,
+    *,
+    n_rows: int,
+    times: TimeKind | None,
+) -> Iterator[tuple[dict[str, NDArray[Any]], TimeKind | None]]:
+    """Yield what :func:`read` returns, of ``n_rows`` rows at a time; the errors are the same.
+
+    ``times`` is the kind of all timestamps of the file; with None they are left out and checked no
+    further. The second value is the kind of the portion's own.
+    """
+    with lines() as text:
+        layout = layout_of(text, separator, usual, chosen)
+    done = 0
+    if layout.separator != DOUBLE_COLON and find_spec("pandas"):
+        try:
+            for portion in by_pandas.portions(lines, layout, ids, n_rows, times):
+                yield portion
+                done += 1
+        except by_pandas.OddError:
+            pass
+        else:
+            if done:
+                return
+    yield from _portions(lines, layout, ids, n_rows, times, done)
+
+
 def _read(lines: Callable[[], IO[str]], layout: Layout, ids: IdsAs) -> dict[str, NDArray[Any]]:
     """Read with the csv module; the ValueError for a bad line names its number."""
-    columns: dict[str, list[str]] = {role: [] for role in layout.fields}
-    begins = array("q")
     with lines() as text:
-        for line, row in itertools.islice(rows(text, layout.separator), layout.has_header, None):
-            if len(row) < layout.width or any(row[layout.width :]):
-                raise ValueError(
-                    f"line {line}: {counted(len(row), 'field')}, the first row has "
-                    f"{layout.width:,}; quote fields that contain {layout.separator!r}, or name "
-                    "another separator with sep="
-                )
-            for role, field in layout.fields.items():
-                if not row[field]:
-                    what = f"line {line}: the {role} is missing, its field is empty"
-                    raise ValueError(in_column(what, role, layout.column(role)))
-                columns[role].append(row[field])
-            begins.append(line)
-    if not begins:
-        raise ValueError("the file has a header and no rows")
+        (rows,) = _batches(text, layout, None)
     found: dict[str, NDArray[Any]] = {}
-    for role, column in columns.items():
+    for role, column in rows.columns.items():
         try:
             found[role] = fields.parsed(role, column, ids)
         except BadRow as error:
-            what = f"line {begins[error.row]}: {error.what}"
-            raise ValueError(in_column(what, role, layout.column(role))) from error
+            raise ValueError(rows.told(error, role, layout)) from error
     return found
+
+
+def _portions(
+    lines: Callable[[], IO[str]],
+    layout: Layout,
+    ids: IdsAs,
+    n_rows: int,
+    times: TimeKind | None,
+    done: int,
+) -> Iterator[tuple[dict[str, NDArray[Any]], TimeKind | None]]:
+    """Read with the csv module, all portions but the first ``done``.
+
+    An error in a field is raised at the end of the file, because one in the form of a later row
+    comes before it, and so does one in a column before.
+    """
+    bad: dict[str, tuple[bool, str]] = {}
+    with lines() as text:
+        for rows in itertools.islice(_batches(text, layout, n_rows), done, None):
+            found: dict[str, NDArray[Any]] = {}
+            kind = None
+            for role, column in rows.columns.items():
+                if role == "timestamp":
+                    kind = fields.time_kind(column)
+                try:
+                    if role != "timestamp":
+                        found[role] = fields.parsed(role, column, ids)
+                    elif times is not None:
+                        found[role] = fields.times(column, times)
+                except BadRow as error:
+                    # What is no time at all is told rather than a number among dates.
+                    odd = role != "timestamp" or not fields.is_time(column[error.row].strip())
+                    if role not in bad or (odd and not bad[role][0]):
+                        bad[role] = odd, rows.told(error, role, layout)
+            if not bad:
+                yield found, kind
+    for role in layout.fields:
+        if role in bad:
+            raise ValueError(bad[role][1])
+
+
+class _Rows(NamedTuple):
+    """Fields of rows by role, and the lines on which the rows begin."""
+
+    columns: dict[str, list[str]]
+    begins: array[int]
+
+    @classmethod
+    def none(cls, layout: Layout) -> _Rows:
+        return cls({role: [] for role in layout.fields}, array("q"))
+
+    def told(self, error: BadRow, role: str, layout: Layout) -> str:
+        """The text of an error in a field."""
+        what = f"line {self.begins[error.row]}: {error.what}"
+        return in_column(what, role, layout.column(role))
+
+
+def _batches(text: IO[str], layout: Layout, n_rows: int | None) -> Iterator[_Rows]:
+    """Yield so many rows at a time, or all; raise ValueError for a row of another form."""
+    batch, is_empty = _Rows.none(layout), True
+    for line, row in itertools.islice(rows(text, layout.separator), layout.has_header, None):
+        if len(row) < layout.width or any(row[layout.width :]):
+            raise ValueError(
+                f"line {line}: {counted(len(row), 'field')}, the first row has "
+                f"{layout.width:,}; quote fields that contain {layout.separator!r}, or name "
+                "another separator with sep="
+            )
+        for role, field in layout.fields.items():
+            if not row[field]:
+                what = f"line {line}: the {role} is missing, its field is empty"
+                raise ValueError(in_column(what, role, layout.column(role)))
+            batch.columns[role].append(row[field])
+        batch.begins.append(line)
+        is_empty = False
+        if len(batch.begins) == n_rows:
+            yield batch
+            batch = _Rows.none(layout)
+    if is_empty:
+        raise ValueError("the file has a header and no rows")
+    if batch.begins:
+        yield batch

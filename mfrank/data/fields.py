@@ -21,10 +21,24 @@ from mfrank.data.ids import Ids
 from mfrank.data.labels import objects
 from mfrank.data.layouts import NUMBER
 
-__all__ = ["IdsAs", "as_text", "parsed", "spelled_like", "whole_number"]
+__all__ = [
+    "IdsAs",
+    "TimeKind",
+    "as_text",
+    "is_time",
+    "parsed",
+    "spelled_like",
+    "time_kind",
+    "times",
+    "values",
+    "whole_number",
+]
 
 IdsAs = Literal["auto", "text"]
 """Type of columns of ids: int64 if every field is spelled as one, or always text."""
+
+TimeKind = Literal["whole", "number", "date"]
+"""What a column of timestamps holds: whole numbers, numbers, or dates."""
 
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -44,9 +58,9 @@ def parsed(role: str, fields: Sequence[str], ids: IdsAs) -> NDArray[Any]:
         If a value is not a finite number, or a timestamp is not a time.
     """
     if role == "value":
-        return _values(fields)
+        return values(fields)
     if role == "timestamp":
-        return _timestamps(fields)
+        return times(fields, time_kind(fields))
     numbers = _whole_numbers(fields) if ids == "auto" else None
     return objects(fields) if numbers is None else numbers
 
@@ -83,7 +97,8 @@ def _whole_numbers(fields: Sequence[str]) -> NDArray[np.int64] | None:
         return None
 
 
-def _values(fields: Sequence[str]) -> NDArray[np.float64]:
+def values(fields: Sequence[str]) -> NDArray[np.float64]:
+    """The fields as finite numbers; raise BadRow if one is none."""
     numbers = np.fromiter(map(_number, fields), dtype=np.float64, count=len(fields))
     finite = np.isfinite(numbers)
     if not finite.all():
@@ -92,24 +107,34 @@ def _values(fields: Sequence[str]) -> NDArray[np.float64]:
     return numbers
 
 
-def _timestamps(fields: Sequence[str]) -> NDArray[np.int64]:
+def time_kind(fields: Sequence[str]) -> TimeKind:
+    """What the fields are all spelled as; dates if they are no numbers."""
     stripped = [field.strip() for field in fields]
     if all(map(_WHOLE.fullmatch, stripped)):
+        return "whole"
+    return "number" if all(map(NUMBER.fullmatch, stripped)) else "date"
+
+
+def times(fields: Sequence[str], kind: TimeKind) -> NDArray[np.int64]:
+    """The fields of a column of this kind as timestamps; raise BadRow if one is none."""
+    stripped = [field.strip() for field in fields]
+    if kind == "whole":
         return epoch_seconds(objects(map(int, stripped)))
-    if all(map(NUMBER.fullmatch, stripped)):
+    if kind == "number":
         return epoch_seconds(np.array(list(map(float, stripped))))
     try:
         return epoch_seconds(objects(stripped))
     except BadRow as first:
         # Among dates a number is wrong too; but report a field that is neither, if there is one.
-        odd = (row for row, field in enumerate(stripped) if not _is_time(field))
+        odd = (row for row, field in enumerate(stripped) if not is_time(field))
         row = next(odd, first.row)
         raise BadRow(
             f"timestamps must be all whole numbers or all dates, got {fields[row]!r}", row
         ) from None
 
 
-def _is_time(field: str) -> bool:
+def is_time(field: str) -> bool:
+    """Whether a field is a number or a date."""
     if NUMBER.fullmatch(field):
         return True
     try:

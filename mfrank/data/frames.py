@@ -29,12 +29,13 @@ def is_frame(data: Any) -> bool:
     return _is_of("pandas", data) or hasattr(type(data), "__arrow_c_stream__")
 
 
-def frame_columns(frame: Any, chosen: Chosen) -> dict[str, NDArray[Any]]:
+def frame_columns(frame: Any, chosen: Chosen, first_row: int = 0) -> dict[str, NDArray[Any]]:
     """Role -> values, from a table; roles as in :func:`mfrank.data.columns.assign`.
 
     Categories are read as their values, dates of any time zone as UTC. Values are converted by
     :func:`mfrank.data.values.as_numbers`, timestamps by
     :func:`mfrank.data.columns.epoch_seconds`. A missing id or value stays one: NaN, None or NA.
+    Errors count rows from ``first_row``.
 
     Raises
     ------
@@ -52,7 +53,8 @@ def frame_columns(frame: Any, chosen: Chosen) -> dict[str, NDArray[Any]]:
         try:
             found[role] = _READ[role](values_of(name)) if role in _READ else values_of(name)
         except BadRow as error:
-            raise ValueError(in_column(str(error), role, name)) from error
+            what = f"{error.what} in row {first_row + error.row}"
+            raise ValueError(in_column(what, role, name)) from error
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr_checks import check_indptr
+from mfrank.arrays.csr_checks import all_finite, check_indptr
 from mfrank.arrays.read_only import read_only, read_only_rows
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
@@ -23,13 +23,12 @@ from mfrank.data.stored_ids import stored_ids
 from mfrank.files import folder as folders
 from mfrank.files.manifest import Contents, Format, check_keys
 
-__all__ = ["Mapped", "read", "write", "write_arrays"]
+__all__ = ["Mapped", "check_takes", "read", "write", "write_arrays"]
 
 FORMAT = Format("mfrank interactions", 1)
 
 _MATRICES = ("user_items", "item_users")
 _ARRAYS = ("indptr", "indices", "values")
-_ENTRIES_AT_ONCE = 1 << 20
 
 
 class Mapped(NamedTuple):
@@ -69,6 +68,11 @@ def write_arrays(
         if ids.table is not None:  # row numbers need no array
             named |= {f"{name}.{part}": array for part, array in ids.to_arrays().items()}
     folders.write(path, Contents(named, {}), FORMAT)
+
+
+def check_takes(path: Path) -> None:
+    """Raise ValueError if interactions could not be written to this folder."""
+    folders.metadata_of(path, FORMAT)
 
 
 def read(path: Path, *, verify: bool) -> Mapped:
@@ -118,9 +122,8 @@ def _matrix(name: str, arrays: dict[str, NDArray[Any]], shape: tuple[int, int]) 
     dtypes = indptr.dtype == np.int64, indices.dtype == np.int32, values.dtype in ("f4", "f8")
     if not all(dtypes) or min(shape) < 0:
         raise ValueError(f"{name} must be stored as int64, int32 and floating-point numbers")
-    for begin in range(0, len(values), _ENTRIES_AT_ONCE):
-        if not np.isfinite(values[begin : begin + _ENTRIES_AT_ONCE]).all():
-            raise ValueError(f"{name} has values that are not finite")
+    if not all_finite(values):
+        raise ValueError(f"{name} has values that are not finite")
     check_indptr(indptr, len(indices), shape[0], name)
     # scipy has one type for both, and copies the columns where the offsets are wider.
     offsets = indptr.astype(np.int32) if len(indices) < 2**31 else indptr

@@ -118,28 +118,32 @@ class Interactions(Sourced):
         sep: str | None = None,
         ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
+        show_progress: bool = False,
     ) -> Interactions:
-        """Read many files into a folder, one at a time, and :meth:`open` it.
+        """Read many files, of any size, into a folder, and :meth:`open` it.
 
-        Memory holds one file, the ids, and some eight million entries at a time, however many there
-        are. The result is that of :meth:`from_file` for one file with all rows, those of the files
-        in the order of their names. While it works, it takes up to 64 bytes an entry on the disk
-        beside the folder.
+        Memory holds the ids, a portion of a file (some 260,000 rows), and then some eight million
+        entries at a time, however many there are. The result is that of :meth:`from_file` for one
+        file with all rows, those of the files in the order of their names. While it works, it takes
+        up to 64 bytes an entry on the disk beside the folder. A run that is killed begins anew.
 
         Parameters
         ----------
         files : sequence of path
-            Text or parquet, as in :meth:`from_file`; either all have timestamps or none.
+            Text or parquet, as in :meth:`from_file`, but no streams, because each is read twice;
+            either all have timestamps or none.
         folder : path
             What it held is replaced when everything is read.
         user, item, value, timestamp, sep, ids, duplicates
             As in :meth:`from_file`. Where one file has whole numbers as ids and another has text,
             all are text.
+        show_progress : bool, default False
+            Show the rows that are done on stderr.
 
         Raises
         ------
         ValueError, TypeError
-            As in :meth:`from_file`; the message names the file.
+            As in :meth:`from_file`; the message names the file and the row.
         OSError
             If the disk is full or a file cannot be read; the folder is unchanged.
         """
@@ -148,7 +152,15 @@ class Interactions(Sourced):
             raise TypeError(f"files must be a list of files, got one: [{str(files)!r}]")
         check_choice("duplicates", duplicates, get_args(Duplicates))
         path = Path(folder)
-        ingest(files, path, chosen, ids=ids, sep=sep, duplicates=duplicates)
+        ingest(
+            files,
+            path,
+            chosen,
+            ids=ids,
+            sep=sep,
+            duplicates=duplicates,
+            show_progress=show_progress,
+        )
         return cls.open(path)
 
     @classmethod

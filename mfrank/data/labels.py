@@ -26,8 +26,11 @@ RawIds = ArrayLike | Iterable[Hashable]
 _EXACT = 2**53  # float64 is exact for integers up to this
 
 
-def canonical(raw: RawIds) -> NDArray[Any]:
-    """Check ids and convert them to an int64 or object array; see the module."""
+def canonical(raw: RawIds, first_row: int = 0) -> NDArray[Any]:
+    """Check ids and convert them to an int64 or object array; see the module.
+
+    Errors count rows from ``first_row``.
+    """
     labels = _one_dimensional(raw)
     kind = labels.dtype.kind
     if kind == "i":
@@ -35,9 +38,9 @@ def canonical(raw: RawIds) -> NDArray[Any]:
     if kind == "u":
         return _from_unsigned(labels)
     if kind == "f":
-        return _from_floats(labels)
+        return _from_floats(labels, first_row)
     if kind in "USTO":
-        return _from_objects(labels.astype(object, copy=False))
+        return _from_objects(labels.astype(object, copy=False), first_row)
     raise TypeError(
         f"ids must be whole numbers, strings or other hashables, got dtype {labels.dtype}"
     )
@@ -79,26 +82,27 @@ def _from_unsigned(labels: NDArray[Any]) -> NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-def _from_floats(labels: NDArray[Any]) -> NDArray[np.int64]:
+def _from_floats(labels: NDArray[Any], first_row: int) -> NDArray[np.int64]:
     missing = np.isnan(labels)  # first, because it made floats of whole numbers
     if missing.any():
         row = int(np.argmax(missing))
-        raise ValueError(_missing(labels[row], row))
+        raise ValueError(_missing(labels[row], first_row + row))
     bad = ~(np.abs(labels) <= _EXACT) | (labels != np.round(labels))
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(
-            f"ids must be whole numbers or strings, got {labels[row]} in row {row}; "
+            f"ids must be whole numbers or strings, got {labels[row]} in row "
+            f"{first_row + row}; "
             "use strings for ids that are not whole, or are too large for a float"
         )
     return labels.astype(np.int64)
 
 
-def _from_objects(labels: NDArray[Any]) -> NDArray[Any]:
+def _from_objects(labels: NDArray[Any], first_row: int) -> NDArray[Any]:
     types = set(map(type, labels))
     if types == {str}:
         return labels
-    for row, label in enumerate(labels):
+    for row, label in enumerate(labels, first_row):
         if _is_missing(label):
             raise ValueError(_missing(label, row))
         if isinstance(label, bool | np.bool_):
@@ -106,7 +110,7 @@ def _from_objects(labels: NDArray[Any]) -> NDArray[Any]:
     if all(issubclass(t, int | np.integer) for t in types):
         return _from_integers(labels)
     if all(issubclass(t, int | np.integer | float | np.floating) for t in types):
-        return _from_floats(labels.astype(np.float64))
+        return _from_floats(labels.astype(np.float64), first_row)
     if all(issubclass(t, str) for t in types):
         return objects(map(str, labels))
     try:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,37 +21,33 @@ class Spill:
         self.dtype = dtype
         self._bounds = bounds
         self._paths = [place / f"{name}-{number}" for number in range(len(bounds) - 1)]
-        self._open = ExitStack()
-        self._files: list[IO[bytes]] = []
-
-    def __enter__(self) -> Spill:
-        self._files = [self._open.enter_context(path.open("wb")) for path in self._paths]
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._open.close()
 
     def add(self, records: NDArray[Any], rows: NDArray[Any]) -> None:
         """Append records to the files of their rows' blocks; their order stays."""
         block = np.searchsorted(self._bounds, rows, side="right") - 1
         order = np.argsort(block, kind="stable")
-        ends = np.cumsum(np.bincount(block, minlength=len(self._files)))
-        for file, part in zip(self._files, np.split(records[order], ends[:-1]), strict=True):
-            file.write(part.tobytes())
+        ends = np.cumsum(np.bincount(block, minlength=len(self._paths)))
+        for path, part in zip(self._paths, np.split(records[order], ends[:-1]), strict=True):
+            if len(part):  # opened anew each time: there may be more blocks than open files
+                with path.open("ab") as file:
+                    file.write(part.tobytes())
 
     def blocks(self) -> Iterator[tuple[int, int, NDArray[Any]]]:
         """Each block's bounds and records, whose file is then removed."""
         for path, begin, end in zip(
             self._paths, self._bounds[:-1].tolist(), self._bounds[1:].tolist(), strict=True
         ):
-            yield begin, end, np.fromfile(path, self.dtype)
-            path.unlink()
+            if path.exists():
+                yield begin, end, np.fromfile(path, self.dtype)
+                path.unlink()
+            else:
+                yield begin, end, np.empty(0, self.dtype)
 
 
 class Column:
     """An array on the disk to which parts are appended."""
 
-    def __init__(self, place: Path, name: str, dtype: type[np.generic]) -> None:
+    def __init__(self, place: Path, name: str, dtype: np.dtype[Any] | type[np.generic]) -> None:
         self._path, self._dtype, self._size = place / name, np.dtype(dtype), 0
         self._path.touch()
 
@@ -72,10 +67,12 @@ class Column:
 class RowsOnDisk:
     """The arrays of a CSR on the disk to which blocks of rows are appended, in their order."""
 
-    def __init__(self, place: Path, name: str, n_rows: int) -> None:
+    def __init__(
+        self, place: Path, name: str, n_rows: int, dtype: np.dtype[Any] | type[np.generic]
+    ) -> None:
         self._name, self._counts = name, np.zeros(n_rows, dtype=np.int64)
         self._columns = Column(place, f"{name}.indices", np.int32)
-        self._values = Column(place, f"{name}.values", np.float32)
+        self._values = Column(place, f"{name}.values", dtype)
 
     def add(
         self, begin: int, counts: NDArray[Any], columns: NDArray[Any], values: NDArray[Any]

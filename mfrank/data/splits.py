@@ -5,12 +5,18 @@ timestamp, and all parts have the input's shape and ids, so row numbers mean the
 The input is Interactions, or what :meth:`mfrank.Interactions.of` reads as them: a sparse matrix
 (users x items) or a DataFrame.
 The same ``random_state`` gives the same split.
+
+Entries are read by blocks of users. So interactions that are mapped, by
+:meth:`mfrank.Interactions.open`, are split with ``folder=`` in memory that does not grow with their
+entries, and the parts are the same.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +32,20 @@ from mfrank.arrays.checks import (
 from mfrank.arrays.counted import counted
 from mfrank.arrays.notebook import table
 from mfrank.arrays.random import Seed, generator
+from mfrank.data.divided import divided
 from mfrank.data.interactions import Interactions
+from mfrank.data.order_statistic import kth_largest, number_below
 from mfrank.data.row_portions import rank_in_rows, round_at_random
 
 __all__ = ["Split", "by_ratio", "by_time", "leave_k_out", "leave_last"]
+
+Folder: TypeAlias = str | os.PathLike[str] | None
+"""Where the parts are written, or None."""
+
+Key: TypeAlias = Callable[[slice], NDArray[np.generic]]
+"""Numbers by which entries are ranked; called with blocks of entries in their order."""
+
+_NAMES = ("train", "valid", "test")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -77,6 +93,7 @@ def by_ratio(
     valid: float | None = None,
     test: float = 0.1,
     random_state: Seed = 0,
+    folder: Folder = None,
 ) -> Split:
     """Split each user's entries at random in the ratio train : valid : test.
 
@@ -95,6 +112,9 @@ def by_ratio(
         B.1), and no validation part for ``train=0.8, test=0.2``.
     random_state : int, Generator or None, default 0
         Seed.
+    folder : path or None, default None
+        Where the parts are written, as folders train, valid and test, and mapped: memory does not
+        grow with the entries. None copies the parts to memory.
 
     Raises
     ------
@@ -111,11 +131,19 @@ def by_ratio(
     offset = rng.random(len(counts))
     n_train = np.maximum(round_at_random(counts * train, offset), np.minimum(counts, 1))
     n_fit = np.maximum(round_at_random(counts * (train + valid), offset), n_train)
-    rank = rank_in_rows(interactions.user_items.indptr, rng.random(interactions.nnz))
-    return _split_at(interactions, rank, n_train, n_fit)
+    return _split_at(
+        interactions, (lambda entries: rng.random(_length(entries)),), n_train, n_fit, folder
+    )
 
 
-def leave_last(interactions: Any, k: int = 1, *, valid_k: int = 0, random_state: Seed = 0) -> Split:
+def leave_last(
+    interactions: Any,
+    k: int = 1,
+    *,
+    valid_k: int = 0,
+    random_state: Seed = 0,
+    folder: Folder = None,
+) -> Split:
     """Hold out each user's last ``k`` entries for test and the ``valid_k`` before for validation.
 
     A user with no more than ``k + valid_k`` entries keeps all of them in the training part. Entries
@@ -129,6 +157,8 @@ def leave_last(interactions: Any, k: int = 1, *, valid_k: int = 0, random_state:
         Entries of a user to hold out; ``k`` >= 1, ``valid_k`` >= 0.
     random_state : int, Generator or None, default 0
         Seed for the order of entries with equal timestamps.
+    folder : path or None, default None
+        As in :func:`by_ratio`.
 
     Raises
     ------
@@ -138,11 +168,17 @@ def leave_last(interactions: Any, k: int = 1, *, valid_k: int = 0, random_state:
     interactions = Interactions.of(interactions)
     timestamps = _timestamps(interactions, "leave_last", "leave_k_out")
     rng = generator(random_state)
-    return _leave_out(interactions, k, valid_k, (rng.random(interactions.nnz), timestamps))
+    keys = (lambda entries: rng.random(_length(entries)), timestamps.__getitem__)
+    return _leave_out(interactions, k, valid_k, keys, folder)
 
 
 def leave_k_out(
-    interactions: Any, k: int = 1, *, valid_k: int = 0, random_state: Seed = 0
+    interactions: Any,
+    k: int = 1,
+    *,
+    valid_k: int = 0,
+    random_state: Seed = 0,
+    folder: Folder = None,
 ) -> Split:
     """Hold out ``k`` random entries of each user for test and ``valid_k`` for validation.
 
@@ -156,6 +192,8 @@ def leave_k_out(
         Entries of a user to hold out; ``k`` >= 1, ``valid_k`` >= 0.
     random_state : int, Generator or None, default 0
         Seed.
+    folder : path or None, default None
+        As in :func:`by_ratio`.
 
     Raises
     ------
@@ -164,10 +202,13 @@ def leave_k_out(
     """
     interactions = Interactions.of(interactions)
     rng = generator(random_state)
-    return _leave_out(interactions, k, valid_k, (rng.random(interactions.nnz),))
+    keys = (lambda entries: rng.random(_length(entries)),)
+    return _leave_out(interactions, k, valid_k, keys, folder)
 
 
-def by_time(interactions: Any, *, test: float, valid: float | None = None) -> Split:
+def by_time(
+    interactions: Any, *, test: float, valid: float | None = None, folder: Folder = None
+) -> Split:
     """Split at points in time, the same for all users: train before valid before test.
 
     As in production, the test part then has users and items without entries in the training part.
@@ -183,6 +224,8 @@ def by_time(interactions: Any, *, test: float, valid: float | None = None) -> Sp
     valid : int, float or None, default None
         The same for validation, among the entries before the test part; a float is a fraction of
         all entries. None for no validation part.
+    folder : path or None, default None
+        As in :func:`by_ratio`.
 
     Raises
     ------
@@ -194,48 +237,65 @@ def by_time(interactions: Any, *, test: float, valid: float | None = None) -> Sp
     """
     interactions = Interactions.of(interactions)
     timestamps = _timestamps(interactions, "by_time", "by_ratio")
-    ordered = np.sort(timestamps)
-    test_from = _cutoff(ordered, test, len(ordered), "test")
-    before_test = ordered[: np.searchsorted(ordered, test_from)]
+    test_from = _cutoff(timestamps, test, "test")
     train_to = test_from
     if valid is not None:
-        train_to = _cutoff(before_test, valid, len(ordered), "valid")
+        train_to = _cutoff(timestamps, valid, "valid", before=test_from)
     if train_to > test_from:
         raise ValueError(f"valid must not begin after test, at {test_from}; got {valid}")
-    if len(ordered) and ordered[0] >= train_to:
+    if len(timestamps) and (first := timestamps.min()) >= train_to:
         raise ValueError(
-            f"no entry is left to train on: timestamps go from {ordered[0]} to {ordered[-1]}; "
+            f"no entry is left to train on: timestamps go from {first} to {timestamps.max()}; "
             f"got test={test!r}, valid={valid!r}. Use later timestamps or smaller fractions"
         )
-    return _parts(interactions, timestamps < train_to, timestamps >= test_from)
+    indptr = interactions.user_items.indptr
+
+    def part_of(begin: int, end: int) -> NDArray[np.int8]:
+        times = timestamps[indptr[begin] : indptr[end]]
+        return _parts(times < train_to, times >= test_from)
+
+    return Split(*divided(interactions, part_of, _NAMES, folder))
 
 
 def _leave_out(
-    interactions: Interactions, k: int, valid_k: int, keys: tuple[NDArray[np.generic], ...]
+    interactions: Interactions, k: int, valid_k: int, keys: Sequence[Key], folder: Folder
 ) -> Split:
     check_length("k", k)
     check_count("valid_k", valid_k, 0, 2**31 - 1)
     counts = interactions.counts.users
     enough = counts > k + valid_k
     n_fit = np.where(enough, counts - k, counts)
-    rank = rank_in_rows(interactions.user_items.indptr, *keys)
-    return _split_at(interactions, rank, n_fit - valid_k * enough, n_fit)
+    return _split_at(interactions, keys, n_fit - valid_k * enough, n_fit, folder)
 
 
 def _split_at(
     interactions: Interactions,
-    rank: NDArray[np.int64],
+    keys: Sequence[Key],
     n_train: NDArray[np.int64],
     n_fit: NDArray[np.int64],
+    folder: Folder,
 ) -> Split:
-    """Cut each user's ranked entries before n_train (valid) and before n_fit (test)."""
-    counts = interactions.counts.users
-    return _parts(interactions, rank < np.repeat(n_train, counts), rank >= np.repeat(n_fit, counts))
+    """Cut each user's entries, ranked by keys, before n_train (valid) and before n_fit (test)."""
+    counts, indptr = interactions.counts.users, interactions.user_items.indptr
+
+    def part_of(begin: int, end: int) -> NDArray[np.int8]:
+        entries = slice(int(indptr[begin]), int(indptr[end]))
+        rank = rank_in_rows(
+            indptr[begin : end + 1] - indptr[begin], *(key(entries) for key in keys)
+        )
+        train, fit = (np.repeat(n[begin:end], counts[begin:end]) for n in (n_train, n_fit))
+        return _parts(rank < train, rank >= fit)
+
+    return Split(*divided(interactions, part_of, _NAMES, folder))
 
 
-def _parts(interactions: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> Split:
-    valid = ~(train | test)
-    return Split(interactions.take(train), interactions.take(valid), interactions.take(test))
+def _parts(train: NDArray[np.bool_], test: NDArray[np.bool_]) -> NDArray[np.int8]:
+    """Number of each entry's part in a :class:`Split`."""
+    return np.where(train, 0, np.where(test, 2, 1)).astype(np.int8)
+
+
+def _length(entries: slice) -> int:
+    return int(entries.stop - entries.start)
 
 
 def _timestamps(interactions: Interactions, split: str, instead: str) -> NDArray[np.int64]:
@@ -247,9 +307,16 @@ def _timestamps(interactions: Interactions, split: str, instead: str) -> NDArray
     return interactions.timestamps
 
 
-def _cutoff(ordered: NDArray[np.int64], amount: float, n_entries: int, name: str) -> int:
-    """First timestamp of a part: ``amount``, or where that fraction of n_entries begins."""
+def _cutoff(
+    timestamps: NDArray[np.int64], amount: float, name: str, before: int | None = None
+) -> int:
+    """First timestamp of a part: ``amount``, or where the latest entries of that fraction begin.
+
+    Of those ``before`` a time, if it is given; the fraction is one of all entries.
+    """
     if is_count(amount):
         return int(amount)
-    wanted = max(1, round(n_entries * share(name, amount, "a timestamp (int) or ")))
-    return int(ordered[max(len(ordered) - wanted, 0)]) if len(ordered) else 0
+    n = len(timestamps)
+    wanted = max(1, round(n * share(name, amount, "a timestamp (int) or ")))
+    there = n if before is None else number_below(timestamps, before)
+    return kth_largest(timestamps, min(wanted, there), before) if there else 0

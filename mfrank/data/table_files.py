@@ -13,9 +13,9 @@ import gzip
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, cast, get_args
+from typing import IO, Any, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,13 +23,21 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays.checks import shown
 from mfrank.data import delimited
 from mfrank.data.columns import Chosen, assign
-from mfrank.data.fields import IdsAs, as_text
+from mfrank.data.fields import IdsAs, TimeKind, as_text
 from mfrank.data.frames import frame_columns
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import check_separator
 from mfrank.files.atomic import replacing
 
-__all__ = ["check_table_file", "is_text", "read_columns", "write_table"]
+__all__ = [
+    "Portion",
+    "check_table_file",
+    "is_stream",
+    "is_text",
+    "read_columns",
+    "read_portions",
+    "write_table",
+]
 
 _USUAL: Mapping[str, str | None] = {
     ".csv": ",",
@@ -90,16 +98,12 @@ def read_columns(
     ModuleNotFoundError
         If the file is parquet and pandas or pyarrow is not installed.
     """
-    if ids not in get_args(IdsAs):
-        raise ValueError(f"ids must be 'auto' or 'text', got {shown(ids)}")
-    check_separator(sep)
     file = Path(path)
-    if _is_stream(file):
+    _check_options(ids, sep)
+    if is_stream(file):
         kind, streamed = _STREAM, _stream_bytes(file)
     else:
-        kind, streamed = _kind(path), b""
-        if not file.is_file():
-            raise FileNotFoundError(f"there is no file {file}")
+        kind, streamed = _kind_of_file(file), b""
     if kind == ".parquet":
         return _read_parquet(file, chosen, ids)
 
@@ -110,6 +114,82 @@ def read_columns(
 
     try:
         return delimited.read(lines, sep, _USUAL.get(kind), chosen, ids)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+class Portion(NamedTuple):
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    columns : dict
+        As :func:`read_columns` returns them.
+    first_row : int
+        Number of the rows before.
+    times : {"whole", "number", "date"} or None
+        What the timestamps of a text file are spelled as.
+    """
+
+    columns: dict[str, NDArray[Any]]
+    first_row: int
+    times: TimeKind | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.columns["user"])
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the file has timestamps."""
+        return self.times is not None or "timestamp" in self.columns
+
+
+def read_portions(
+    path: str | os.PathLike[str],
+    chosen: Chosen,
+    ids: IdsAs = "auto",
+    sep: str | None = None,
+    *,
+    n_rows: int,
+    times: TimeKind | None = None,
+) -> Iterator[Portion]:
+    """Yield what :func:`read_columns` returns, of up to ``n_rows`` rows at a time.
+
+    Ids of one portion may be int64 and those of another text; by :func:`as_text
+    <mfrank.data.fields.as_text>` they are those that the whole file has. How timestamps of a text
+    file are read depends on all of them: None for ``times`` leaves them out, and tells what each
+    portion's are.
+
+    Parameters
+    ----------
+    path, chosen, ids, sep
+        As in :func:`read_columns`; the file is read more than once, so it must not be a stream.
+    n_rows : int
+    times : {"whole", "number", "date"}, optional
+
+    Raises
+    ------
+    FileNotFoundError, ValueError, ModuleNotFoundError
+        As in :func:`read_columns`; of several errors in a file the same one.
+    """
+    file = Path(path)
+    _check_options(ids, sep)
+    kind = _kind_of_file(file)
+    if kind == ".parquet":
+        yield from _parquet_portions(file, chosen, ids, n_rows)
+        return
+
+    def lines() -> IO[str]:
+        return _text(file, "r", compressed=file.suffix.lower() == ".gz")
+
+    first_row = 0
+    found = delimited.portions(lines, sep, _USUAL[kind], chosen, ids, n_rows=n_rows, times=times)
+    try:
+        for columns, own in found:
+            yield Portion(columns, first_row, own)
+            first_row += len(columns["user"])
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
@@ -151,7 +231,9 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
     with replacing(file) as draft:
         if kind == ".parquet":
             pyarrow = _parquet_modules()
-            pyarrow.parquet.write_table(pyarrow.table(arrays), draft)
+            pyarrow.parquet.write_table(
+                pyarrow.table({name: _arrow(array) for name, array in arrays.items()}), draft
+            )
             return
         with _text(draft, "w", compressed=file.suffix.lower() == ".gz") as text:
             writer = csv.writer(text, delimiter=_USUAL[kind] or "\t", lineterminator="\n")
@@ -161,10 +243,23 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
 
 def is_text(path: str | os.PathLike[str]) -> bool:
     """Whether a file of this name is a text file, in which ids have no type."""
-    return _is_stream(Path(path)) or _kind(path) in _USUAL
+    return is_stream(Path(path)) or _kind(path) in _USUAL
 
 
-def _is_stream(file: Path) -> bool:
+def _check_options(ids: IdsAs, sep: str | None) -> None:
+    if ids not in get_args(IdsAs):
+        raise ValueError(f"ids must be 'auto' or 'text', got {shown(ids)}")
+    check_separator(sep)
+
+
+def _kind_of_file(file: Path) -> str:
+    kind = _kind(file)
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {file}")
+    return kind
+
+
+def is_stream(file: Path) -> bool:
     """Whether it is the standard input or a pipe, which can be read only once.
 
     Not a device: reading /dev/zero would never end.
@@ -203,6 +298,15 @@ def _printable(array: NDArray[Any]) -> list[Any]:
     return printable
 
 
+def _arrow(array: NDArray[Any]) -> Any:
+    """The column for pyarrow, which cannot tell of what objects an empty one is: of text."""
+    import pyarrow
+
+    return (
+        pyarrow.array([], pyarrow.string()) if array.dtype == object and not len(array) else array
+    )
+
+
 def _parquet_modules() -> Any:
     try:
         import pandas  # noqa: F401
@@ -220,10 +324,31 @@ def _read_parquet(file: Path, chosen: Chosen, ids: IdsAs) -> dict[str, NDArray[A
     frame = parquet.read_table(file, columns=list(roles.values())).to_pandas()
     if not len(frame):
         raise ValueError(f"{file}: the file has columns and no rows")
+    return _of_parquet(file, frame, roles, ids, 0)
+
+
+def _parquet_portions(file: Path, chosen: Chosen, ids: IdsAs, n_rows: int) -> Iterator[Portion]:
+    pyarrow, first_row = _parquet_modules(), 0
+    # A row group is not read as a whole: each column has a buffer.
+    with pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened:
+        roles = assign(opened.schema_arrow.names, chosen)
+        if not opened.metadata.num_rows:
+            raise ValueError(f"{file}: the file has columns and no rows")
+        for batch in opened.iter_batches(n_rows, columns=list(roles.values()), use_threads=False):
+            frame = pyarrow.Table.from_batches([batch]).to_pandas()
+            yield Portion(_of_parquet(file, frame, roles, ids, first_row), first_row)
+            first_row += len(frame)
+
+
+def _of_parquet(
+    file: Path, frame: Any, roles: Chosen, ids: IdsAs, first_row: int
+) -> dict[str, NDArray[Any]]:
     try:
-        columns = frame_columns(frame, roles)
+        columns = frame_columns(frame, roles, first_row)
         if ids == "text":
-            columns |= {role: as_text(canonical(columns[role])) for role in ("user", "item")}
+            columns |= {
+                role: as_text(canonical(columns[role], first_row)) for role in ("user", "item")
+            }
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
     return columns

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +13,13 @@ from numpy.typing import NDArray
 from mfrank.arrays.checks import check_count, is_count, share
 from mfrank.arrays.counted import counted
 from mfrank.arrays.random import Seed, generator
+from mfrank.data.divided import blocks_of_users, divided
 from mfrank.data.interactions import Interactions
 from mfrank.data.row_portions import rank_in_rows, round_at_random
 
 __all__ = ["HeldOut", "HeldOutSplit", "held_out_users"]
+
+_NAMES = ("train", "valid-fold-in", "valid-target", "test-fold-in", "test-target")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +65,7 @@ def held_out_users(
     valid: float = 0,
     fold_in: float = 0.8,
     random_state: Seed = 0,
+    folder: str | os.PathLike[str] | None = None,
 ) -> HeldOutSplit:
     """Split by users, the strong generalization of Liang et al. (2018).
 
@@ -79,6 +85,9 @@ def held_out_users(
         Fraction of a held-out user's entries to fold in, in (0, 1). The default is Liang et al.'s.
     random_state : int, Generator or None, default 0
         Seed.
+    folder : path or None, default None
+        Where the parts are written, as folders train, valid-fold-in, valid-target, test-fold-in and
+        test-target, and mapped: memory does not grow with the entries. None copies them to memory.
 
     Raises
     ------
@@ -98,24 +107,29 @@ def held_out_users(
             f"{counted(len(active), 'user')} with entries: none is left to train on. Hold out fewer"
         )
     n_fold_in = np.maximum(round_at_random(counts * fold_in, rng.random(len(counts))), 1)
-    rank = rank_in_rows(interactions.user_items.indptr, rng.random(interactions.nnz))
-    in_fold_in = rank < np.repeat(n_fold_in, counts)
+    # The entries are drawn before the users; a copy draws them again, block by block.
+    of_entries = deepcopy(rng)
+    for begin, end in blocks_of_users(interactions):
+        rng.random(int(counts[begin:end].sum()))
+    test_users, valid_users, _ = np.split(rng.permutation(active), [n_test, n_test + n_valid])
+    first_part = np.zeros(len(counts), np.int8)
+    first_part[valid_users], first_part[test_users] = 1, 3
+    indptr = interactions.user_items.indptr
 
-    def entries_of(users: NDArray[np.int64]) -> NDArray[np.bool_]:
-        chosen = np.zeros(len(counts), bool)
-        chosen[users] = True
-        return np.repeat(chosen, counts)
+    def part_of(begin: int, end: int) -> NDArray[np.int8]:
+        own = counts[begin:end]
+        offsets = indptr[begin : end + 1] - indptr[begin]
+        rank = rank_in_rows(offsets, of_entries.random(int(own.sum())))
+        part = np.repeat(first_part[begin:end], own)
+        part += (part > 0) & (rank >= np.repeat(n_fold_in[begin:end], own))
+        return part
 
-    def held_out(users: NDArray[np.int64]) -> HeldOut:
-        own = entries_of(users)
-        given, target = interactions.take(own & in_fold_in), interactions.take(own & ~in_fold_in)
-        return HeldOut(np.sort(users), given, target)
-
-    test_users, valid_users, train_users = np.split(
-        rng.permutation(active), [n_test, n_test + n_valid]
+    train, *held_out = divided(interactions, part_of, _NAMES, folder)
+    return HeldOutSplit(
+        train,
+        HeldOut(np.sort(valid_users), *held_out[:2]),
+        HeldOut(np.sort(test_users), *held_out[2:]),
     )
-    train = interactions.take(entries_of(train_users))
-    return HeldOutSplit(train, held_out(valid_users), held_out(test_users))
 
 
 def _number_of_users(amount: float, n_users: int, name: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,6 +32,7 @@ Floats = NDArray[np.float64]
 DEFAULT_METRICS: tuple[Metric, ...] = (NDCG @ 10, Recall @ 10, MRR @ 10)
 
 _CELLS_AT_ONCE = 1 << 22
+_ENTRIES_AT_ONCE = 1 << 22
 
 
 def evaluate(
@@ -58,6 +59,10 @@ def evaluate(
     arrays), the metrics are computed there and only the per-user values are copied back. Relevance
     is determined on the host. ``train`` is uploaded once: Interactions keep the device copy, and a
     CuPy CSR is read in place.
+
+    Mapped interactions (:meth:`mfrank.Interactions.open`) are read by blocks of users: memory grows
+    with the users and items, not with the entries. Only a ``test`` with other ids than the model's
+    is copied whole.
 
     Parameters
     ----------
@@ -112,15 +117,24 @@ def evaluate(
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
 
-    relevant, in_train = _relevant(relevance, rows_seen)
-    evaluated = requested[np.diff(relevant.indptr)[requested] > 0]
-    for block in _blocks(evaluated, batch_size or max(1, _CELLS_AT_ONCE // max(1, tally.width))):
-        tally.add(ranker, block, relevant[block])
+    evaluated, n_in_train = [np.empty(0, np.int64)], 0
+
+    def found() -> Iterator[_Relevant]:
+        nonlocal n_in_train
+        for part in _relevant(relevance, rows_seen, requested):
+            n_in_train += part.n_in_train
+            yield part
+
+    size = batch_size or max(1, _CELLS_AT_ONCE // max(1, tally.width))
+    for block, rows in _blocks(found(), size):
+        tally.add(ranker, block, rows)
+        evaluated.append(block)
+    of_users = np.concatenate(evaluated)
     return Evaluation(
         scores=tally.scores(),
-        users=evaluated,
-        n_without_test_items=len(requested) - len(evaluated),
-        n_in_train=int(in_train[requested].sum()),
+        users=of_users,
+        n_without_test_items=len(requested) - len(of_users),
+        n_in_train=n_in_train,
     )
 
 
@@ -219,17 +233,57 @@ def _excluded(
     return seen, rows
 
 
-def _relevant(test: sp.csr_array, seen: CSR) -> tuple[sp.csr_array, NDArray[np.int64]]:
-    """Test entries above 0 that are not in ``seen``, and the number of those that are, per user."""
-    cells = CSR.from_scipy(test, np.float64)
-    values = np.asarray(cells.data)
-    places = keys(cells)
-    _, known = find(keys(seen), places)
-    users = np.repeat(np.arange(cells.n_rows), cells.counts)
-    kept = (values > 0) & ~known
-    relevant = sp.csr_array((values[kept], (users[kept], cells.indices[kept])), shape=test.shape)
-    return relevant, np.bincount(users[(values > 0) & known], minlength=cells.n_rows)
+class _Relevant(NamedTuple):
+    """What is to be ranked of some users.
+
+    Attributes
+    ----------
+    users : int64, shape (U,)
+        Those who have a relevant item.
+    items : csr_array, shape (U, n_items)
+        Test entries above 0 that are not in the training data.
+    n_in_train : int
+        Test entries above 0 that are.
+    """
+
+    users: NDArray[np.int64]
+    items: sp.csr_array
+    n_in_train: int
 
 
-def _blocks(users: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
-    return (users[begin : begin + size] for begin in range(0, len(users), size))
+def _relevant(test: sp.csr_array, seen: CSR, requested: NDArray[np.int64]) -> Iterator[_Relevant]:
+    """Go through the requested users by blocks of about four million entries."""
+    entries = np.diff(test.indptr)[requested] + seen.counts[requested]
+    ends = np.searchsorted(
+        np.cumsum(entries), np.arange(_ENTRIES_AT_ONCE, entries.sum(), _ENTRIES_AT_ONCE)
+    )
+    for users in np.split(requested, np.unique(ends)):
+        cells = CSR.from_scipy(test[users], np.float64)
+        values = np.asarray(cells.data)
+        _, known = find(keys(seen.pick(users)), keys(cells))
+        positive = values > 0
+        kept = np.flatnonzero(positive & ~known)
+        indptr = np.searchsorted(kept, cells.indptr)
+        listed = np.flatnonzero(np.diff(indptr))
+        items = sp.csr_array(
+            (values[kept], cells.indices[kept], np.append(indptr[listed], indptr[-1])),
+            shape=(len(listed), test.shape[1]),
+        )
+        yield _Relevant(users[listed], items, int(np.count_nonzero(positive & known)))
+
+
+def _blocks(
+    found: Iterator[_Relevant], size: int
+) -> Iterator[tuple[NDArray[np.int64], sp.csr_array]]:
+    """Blocks of ``size`` users, whatever the blocks in which they were found; the last is less."""
+    users: NDArray[np.int64] = np.empty(0, np.int64)
+    rows: sp.csr_array | None = None
+    for part in found:
+        users = np.concatenate([users, part.users])
+        rows = part.items if rows is None else sp.vstack([rows, part.items], format="csr")
+        whole = len(users) - len(users) % size
+        for begin in range(0, whole, size):
+            yield users[begin : begin + size], rows[begin : begin + size]
+        users, rows = users[whole:], rows[whole:]
+    if rows is not None and len(users):
+        yield users, rows

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, TypeVar
 
-import numpy as np
 import scipy.sparse as sp
 
-from mfrank.arrays.csr_checks import checked_rows
+from mfrank.arrays.csr_checks import all_finite, checked_rows
 from mfrank.arrays.interop import sparse_to_host
 from mfrank.data.alignment import aligned
 from mfrank.data.ids import Ids
@@ -42,6 +41,6 @@ def matrix_of(rows: UserItems, name: str) -> sp.csr_array:
     if not canonical.has_canonical_format:
         canonical = canonical.copy()
         canonical.sum_duplicates()
-    if not np.isfinite(canonical.data).all():
+    if not all_finite(canonical.data):
         raise ValueError(f"{name} must have finite values, got NaN or infinity")
     return canonical

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -91,6 +93,7 @@ def check_width(
     if not is_on_host(backend):
         return
     table = n_rows * width * np.dtype(dtype).itemsize
-    needed = int(max(tables * table, table + matrices * width**2 * 8))
+    # A fraction, because an absurd width is too large for a float.
+    needed = max(int(Fraction(tables) * table), table + matrices * width**2 * 8)
     work = f"a fit of {counted(width, 'factor')} to {n_rows:,} users and items"
     check_memory(needed, work, "lower factors")

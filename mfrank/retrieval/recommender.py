@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from mfrank.arrays.placement import beside
 from mfrank.arrays.row_lists import Listed, Picked
 from mfrank.backends import Factors, choose
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
+from mfrank.retrieval.all_lists import AllLists, ListFormat
 from mfrank.retrieval.answers import (
     Answer,
     ListOptions,
@@ -137,6 +140,74 @@ class Recommender(Fitted):
         if filter_already_liked_items:
             seen = self._seen_by(known, user_items, item_side)
         return answer(known.blank(best(query_factors, item_side, options, seen)), item_side, userid)
+
+    def recommend_all(
+        self,
+        folder: str | os.PathLike[str],
+        user_items: Matrix | None = None,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        filter_items: Any = None,
+        recalculate_user: bool = False,
+        items: Any = None,
+        *,
+        format: ListFormat = "parquet",
+        by_row: bool = False,
+        on_unknown: OnUnknown = "error",
+        n_threads: int = 0,
+        show_progress: bool = False,
+    ) -> Path:
+        """Write the lists of all users, those of :meth:`recommend`, to files of a folder.
+
+        ``part-00000.parquet`` and so on have the columns user, rank (from 1), item and score, a row
+        for each place of a list that is filled; a user's list is in one file. Each file has the
+        users of about a million places, so that memory does not grow with the users. Programs that
+        read folders of such files (pandas, pyarrow, Spark) read all at once.
+
+        A run that was stopped is resumed by the same call: files that are there stay. When all
+        are, there is an empty file ``_SUCCESS``, too.
+
+        Parameters
+        ----------
+        folder : path
+            New, empty, or that of the run to be resumed.
+        user_items, N, filter_already_liked_items, filter_items, recalculate_user, items
+            As in :meth:`recommend`. A sparse matrix, and lists of ids by user, have a row for each
+            user of the model, in the order of ``model.user_ids``.
+        format : {"parquet", "csv"}, default "parquet"
+            Parquet needs the extra ``parquet``.
+        by_row, on_unknown, n_threads
+            As in :meth:`recommend`.
+        show_progress : bool, default False
+            Show the users that are done on stderr.
+
+        Returns
+        -------
+        Path of the folder
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in :meth:`recommend`; or ids are neither integers nor strings, the folder holds
+            anything else, or it was begun with another model or other options.
+        ModuleNotFoundError
+            If parquet is to be written and pandas or pyarrow is not installed.
+        OSError
+            If writing fails; the files that are there stay.
+        """
+        options = {
+            "user_items": user_items,
+            "filter_already_liked_items": filter_already_liked_items,
+            "filter_items": filter_items,
+            "recalculate_user": recalculate_user,
+            "items": items,
+            "by_row": by_row,
+            "on_unknown": on_unknown,
+            "n_threads": n_threads,
+        }
+        path = Path(folder)
+        AllLists(self, N, format, options).write(path, show_progress=show_progress)
+        return path
 
     def recommend_users(
         self,

@@ -23,7 +23,17 @@ from mfrank.retrieval.candidates import ItemFilter
 from mfrank.retrieval.queries import Queries, Rows, check_rows_there
 from mfrank.store.factors import FactorStore
 
-__all__ = ["Matrix", "Raw", "Side", "given_ids", "given_lists", "given_rows", "is_single", "sides"]
+__all__ = [
+    "Matrix",
+    "Raw",
+    "Side",
+    "given_ids",
+    "given_lists",
+    "given_rows",
+    "is_nested",
+    "is_single",
+    "sides",
+]
 
 Raw: TypeAlias = Hashable | ArrayLike
 """One id, or several (a list, an array, a range, a Series)."""
@@ -132,7 +142,7 @@ class Side:
         if sp.issparse(values):
             _check_columns(values, self, argument)
             return queries.pick(values, argument)
-        if not _is_nested(values):
+        if not is_nested(values):
             return self._of_list(values, argument, on_unknown)
         if len(values) != queries.n_queries:
             raise ValueError(
@@ -229,7 +239,7 @@ def _by_ids(
     return sp.csr_array((picked.data, place[picked.indices], picked.indptr), shape)
 
 
-def _is_nested(values: Any) -> bool:
+def is_nested(values: Any) -> bool:
     """Whether a filter has one list per query."""
     if isinstance(values, np.ndarray) or is_on_gpu(values):
         return bool(values.ndim > 1)

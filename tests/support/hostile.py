@@ -110,7 +110,7 @@ ARRAYS: list[Callable[[], Any]] = [
     *(lambda: np.zeros(3, "V4"), lambda: np.array([b"x"]), lambda: np.zeros(3, np.longdouble)),
     *(lambda: np.broadcast_to(np.float32(1), (10**9, 10**6)), lambda: np.ones(3, "f2")),
     *(lambda: np.broadcast_to(np.int64(1), 10**15), lambda: np.ma.masked_array([1, 2], [1, 0])),
-    *(lambda: np.asmatrix(np.eye(2)), lambda: np.array([[], []], object), lambda: np.array(b"")),
+    *(lambda: np.eye(2).view(np.matrix), lambda: np.array([[], []], object), lambda: np.array(b"")),
     *(lambda: sp.csr_array((0, 0)), lambda: sp.csr_array((0, 5)), lambda: sp.coo_array((5, 0))),
     *(lambda: sp.csr_array((2**31, 3)), lambda: sp.coo_array(np.ones(3)), lambda: sp.eye_array(12)),
     *(lambda: sp.csr_array((2**40, 2**40)), lambda: sp.csc_matrix(np.eye(3))),

@@ -158,6 +158,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
         rng, [{"name": "x", "options": {}}, {"name": "ALS", "options": {}}]
     ),
     "folder": lambda rng: None,
+    "format": lambda rng: one_of(rng, ["parquet", "csv"]),
     "frame": lambda rng: frame(),
     "gather_dtype": lambda rng: one_of(rng, [None, "float16"]),
     "history": lambda rng: one_of(rng, [(), [{"epoch": 1, "seconds": 0.1, "objective": None}]]),

@@ -1,7 +1,7 @@
 """Write many files of interactions to a folder that other commands take in place of a file.
 
-Files are read one at a time, and the folder is mapped, not read: interactions may be larger than
-memory.
+Files are read by portions, and the folder is mapped, not read: files and interactions may be larger
+than memory.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 
 from mfrank.arrays.counted import counted
 from mfrank.cli.inputs import add_table_flags, columns_of
+from mfrank.cli.progress import somebody_watches
 from mfrank.data.interactions import Interactions
 
 EXAMPLES = """\
@@ -20,9 +21,7 @@ EXAMPLES = """\
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank ingest``."""
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="files that each fit in memory, of one layout"
-    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files of one layout, of any size")
     parser.add_argument(
         "--folder", required=True, metavar="FOLDER", help="where to write the interactions"
     )
@@ -38,6 +37,7 @@ def run(args: argparse.Namespace) -> None:
         sep=args.sep,
         ids=args.ids,
         duplicates=args.duplicates,
+        show_progress=somebody_watches(),
     )
     print(
         f"{args.folder}: {counted(data.n_users, 'user')} x {counted(data.n_items, 'item')}, "

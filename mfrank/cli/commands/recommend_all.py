@@ -1,0 +1,101 @@
+"""Write the best items of all users to a folder of files, in memory that does not grow with them.
+
+The same command resumes a run that was stopped. Items that a user had in the training data are not
+recommended again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, get_args
+
+from mfrank.arrays.counted import counted
+from mfrank.cli.folders import check_holds_model
+from mfrank.cli.inputs import as_ids, ids_in
+from mfrank.cli.progress import somebody_watches
+from mfrank.data.ids import Ids
+from mfrank.models.loading import load
+from mfrank.retrieval.all_lists import AllLists, ListFormat
+
+EXAMPLES = """\
+  mfrank recommend-all --model model --folder lists
+  mfrank recommend-all --model model --folder lists --n 100 --format csv --dry-run
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``mfrank recommend-all``."""
+    parser.add_argument("--model", required=True, metavar="FOLDER", help="a saved model")
+    parser.add_argument(
+        "--folder", required=True, metavar="FOLDER", help="where to write: new, empty, or begun"
+    )
+    parser.add_argument(
+        "--n", type=int, default=10, metavar="INT", help="items per user (default: 10)"
+    )
+    parser.add_argument(
+        "--format",
+        choices=get_args(ListFormat),
+        default="parquet",
+        help="format of the files (default: parquet)",
+    )
+    parser.add_argument(
+        "--include-seen",
+        action="store_true",
+        help="also recommend the items that users had in the fit",
+    )
+    for flag, what in (("--filter-items", "never to recommend"), ("--items", "to recommend only")):
+        parser.add_argument(
+            flag, metavar="FILE", help=f"text file of item ids {what}, one per line"
+        )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only tell how many users, lists and bytes it would be",
+    )
+    parser.add_argument(
+        "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Recommend and write, or tell what it would take."""
+    check_holds_model(args.model)
+    # Mapped: the factors and the seen items of a block of users are read when it is their turn.
+    model = load(args.model, mmap=True, verify=True)
+    options = {
+        "user_items": None,
+        "filter_already_liked_items": not args.include_seen,
+        "filter_items": _items(args.filter_items, model.item_ids),
+        "recalculate_user": False,
+        "items": _items(args.items, model.item_ids),
+        "by_row": False,
+        "on_unknown": "error",
+        "n_threads": args.n_threads,
+    }
+    lists, folder = AllLists(model, args.n, args.format, options), Path(args.folder)
+    if args.dry_run:
+        print(_told(lists, folder))
+        return
+    lists.write(folder, show_progress=somebody_watches())
+    users, files = counted(lists.n_users, "user"), counted(len(lists.names), "file")
+    print(f"{folder}: lists of {users} in {files}")
+
+
+def _items(path: str | None, known: Ids) -> Any:
+    return None if path is None else as_ids(ids_in(path), known)
+
+
+def _told(lists: AllLists, folder: Path) -> str:
+    plan = lists.plan(folder)
+    return (
+        f"{counted(plan.users, 'user')}, lists of up to {lists.n}: about "
+        f"{counted(plan.rows, 'row')}\n"
+        f"{folder}: {counted(plan.files, 'file')} of {len(lists.names):,} to write; all take about "
+        f"{_mebibytes(plan.bytes_on_disk)} on the disk\n"
+        f"memory: about {_mebibytes(plan.bytes_of_memory)} beside the model, which is mapped"
+    )
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.3g} MiB" if size < 2**30 else f"{size / 2**30:,.3g} GiB"

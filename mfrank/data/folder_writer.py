@@ -1,0 +1,91 @@
+"""Interactions that come by blocks of users, written to the arrays of a folder.
+
+Memory holds a block. The entries of the users are appended as they come, and are kept on the disk
+by blocks of items, too, which are sorted when all have come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.data import cells
+from mfrank.data.on_disk import Column, RowsOnDisk, Spill
+
+__all__ = ["ENTRIES_AT_ONCE", "FolderWriter", "even_bounds"]
+
+ENTRIES_AT_ONCE = 1 << 23
+"""Entries of a block, which take about 100 bytes each while they are merged."""
+
+
+def even_bounds(counts: NDArray[np.int64], at_once: int) -> NDArray[np.int64]:
+    """Bounds of blocks of rows with about so many entries, or of one row."""
+    ends = np.cumsum(counts)
+    n_blocks = -(-int(ends[-1] if len(ends) else 0) // at_once)
+    cuts = np.searchsorted(ends, at_once * np.arange(1, n_blocks), side="left") + 1
+    return np.unique(np.concatenate([[0], cuts, [len(counts)]]))
+
+
+class FolderWriter:
+    """The matrix by users and by items, and the timestamps, in files of a temporary folder.
+
+    Parameters
+    ----------
+    place : Path
+        An existing folder for the files, which may be removed when what is mapped from them is no
+        longer needed.
+    n_users : int
+    of_items : int64, shape (n_items,)
+        Entries of each item that may come at most; a wrong number costs only memory.
+    dtype : float32 or float64
+        Of the values.
+    timestamps : bool
+        Whether every block has them.
+    at_once : int, default 2^23
+        Entries that are sorted at a time.
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        n_users: int,
+        of_items: NDArray[np.int64],
+        *,
+        dtype: np.dtype[Any] | type[np.generic],
+        timestamps: bool,
+        at_once: int = ENTRIES_AT_ONCE,
+    ) -> None:
+        turned = np.dtype([("row", np.int32), ("column", np.int32), ("value", dtype)])
+        self._by_item = Spill(place, "transposed", even_bounds(of_items, at_once), turned)
+        self._users = RowsOnDisk(place, "user_items", n_users, dtype)
+        self._items = RowsOnDisk(place, "item_users", len(of_items), dtype)
+        self._times = Column(place, "timestamps", np.int64) if timestamps else None
+
+    def add(self, begin: int, rows: sp.csr_array, times: NDArray[np.int64] | None) -> None:
+        """Append the canonical rows of the users from ``begin`` on; blocks come in their order."""
+        self._users.add(begin, np.diff(rows.indptr), rows.indices, rows.data)
+        if self._times is not None and times is not None:
+            self._times.add(times)
+        turned = np.empty(len(rows.data), self._by_item.dtype)
+        turned["row"], turned["value"] = rows.indices, rows.data
+        turned["column"] = cells.entry_rows(rows) + begin
+        self._by_item.add(turned, turned["row"])
+
+    def sort_items(self) -> Iterator[int]:
+        """Write the entries by items, when all have come; yield how many after each block."""
+        for begin, end, turned in self._by_item.blocks():
+            # Stable, so that the users of an item ascend, as they do in the file.
+            turned = turned[np.argsort(turned["row"], kind="stable")]
+            counts = np.bincount(turned["row"] - begin, minlength=end - begin)
+            self._items.add(begin, counts, turned["column"], turned["value"])
+            yield len(turned)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays of :func:`mfrank.data.interaction_folder.write_arrays`, mapped."""
+        times = {} if self._times is None else {"timestamps": self._times.array()}
+        return self._users.arrays() | self._items.arrays() | times

@@ -1,0 +1,134 @@
+"""A folder of files that are written one by one, by a run that may be killed and begun again.
+
+    <folder>/_manifest.json    what the files come from, written first
+    <folder>/part-00000.csv    each whole or not there
+    <folder>/_SUCCESS          empty, written last: all files are there
+
+Readers of such folders (pyarrow, pandas, Spark) pass over names that begin with _ or a dot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mfrank.files.atomic import replacing
+from mfrank.files.durable import sync
+from mfrank.files.locks import LOCK, locked
+from mfrank.files.manifest import Format, dump_json, parse_json
+
+__all__ = ["COMPLETE", "begun", "check_takes_parts"]
+
+COMPLETE = "_SUCCESS"
+"""Name of the file that tells that all others are there."""
+
+_MANIFEST = "_manifest.json"
+_DRAFT = re.compile(r"\.[0-9a-f]{16}\.(.*)")  # of a file that is being written, or of a killed run
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+Origin = Mapping[str, Any]
+"""What the files come from: JSON values by name, a SHA-256 for what is too long to tell."""
+
+
+@contextmanager
+def begun(
+    folder: Path, origin: Origin, format: Format, names: Sequence[str]
+) -> Iterator[list[str]]:
+    """Yield the names of the files that are still to be written; after the block, all are there.
+
+    Files are written by :func:`mfrank.files.atomic.replacing`, so that one that is there is whole.
+    If the block fails before the first file is there, the folder can be begun with another origin.
+
+    Parameters
+    ----------
+    folder : Path
+        Missing, empty, or begun before from the same origin.
+    origin : mapping
+    format : Format
+        Format of the folder.
+    names : sequence of str
+        All files.
+
+    Raises
+    ------
+    ValueError
+        As :func:`check_takes_parts`.
+    OSError
+        If writing fails; the files that are there stay.
+    """
+    check_takes_parts(folder, origin, format, names)
+    folder.mkdir(parents=True, exist_ok=True)
+    sync(folder.parent)
+    with locked(folder):
+        check_takes_parts(folder, origin, format, names)  # another run may have begun meanwhile
+        manifest = folder / _MANIFEST
+        if not manifest.exists():
+            fields = {"format": format.name, "version": format.version, "origin": origin}
+            with replacing(manifest) as draft:
+                draft.write_text(dump_json(fields), encoding="utf-8")
+        try:
+            yield [name for name in names if not (folder / name).exists()]
+        except BaseException:
+            if not any((folder / name).exists() for name in names):
+                manifest.unlink()
+            raise
+        sync(folder)
+        (folder / COMPLETE).touch()
+        sync(folder)
+
+
+def check_takes_parts(folder: Path, origin: Origin, format: Format, names: Sequence[str]) -> None:
+    """Raise unless files of this origin can be written to the folder.
+
+    Raises
+    ------
+    ValueError
+        If the folder is a file, holds anything else, or was begun with another origin.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ValueError(f"cannot write to {folder}: it is a file; pass a folder")
+    has_manifest = (folder / _MANIFEST).exists()
+    if has_manifest:
+        _check_origin(folder, origin, format)
+    own = {LOCK, _MANIFEST, COMPLETE, *(names if has_manifest else ())}
+    foreign = sorted(entry.name for entry in folder.iterdir() if _name_of(entry) not in own)
+    if foreign:
+        raise ValueError(
+            f"cannot write to {folder}: it holds other files, such as {foreign[0]!r}; pass a new "
+            "or an empty folder"
+        )
+
+
+def _name_of(entry: Path) -> str:
+    """The name, of a draft that of the file which it would become."""
+    draft = _DRAFT.fullmatch(entry.name)
+    return draft[1] if draft else entry.name
+
+
+def _check_origin(folder: Path, origin: Origin, format: Format) -> None:
+    where = folder / _MANIFEST
+    fields = parse_json(where.read_bytes(), where)
+    if not isinstance(fields, dict):
+        raise ValueError(f"{where} is damaged: pass another folder")
+    format.check(fields.get("format"), fields.get("version"), where)
+    before = fields.get("origin")
+    if not isinstance(before, dict):
+        raise ValueError(f"{where} is damaged: pass another folder")
+    for name in {**origin, **before}:
+        was, now = before.get(name), origin.get(name)
+        if was != now:
+            raise ValueError(
+                f"{folder} was begun with {_difference(name, was, now)}; resume it as it was "
+                "begun, or pass another folder"
+            )
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+    if any(isinstance(each, str) and _DIGEST.fullmatch(each) for each in (before, now)):
+        return f"another {name}"
+    return f"{name}={before!r}, not {now!r}"

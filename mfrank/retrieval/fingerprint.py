@@ -1,0 +1,75 @@
+"""SHA-256 of what lists come from, to tell if it is still the same: a model, a filter."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.data.ids import Ids
+from mfrank.data.interactions import Interactions
+from mfrank.files.manifest import dump_json
+from mfrank.retrieval.fitted import Fitted
+from mfrank.retrieval.sides import is_nested
+
+__all__ = ["of_filter", "of_model"]
+
+Named = Iterable[tuple[str, NDArray[Any]]]
+
+
+def of_model(model: Fitted) -> str:
+    """Of the factors, the ids and all else that a fit leaves, but its history and what was seen.
+
+    Raises
+    ------
+    ValueError
+        If ids are neither integers nor strings.
+    """
+    contents = model.store.to_contents()
+    digest = hashlib.sha256(dump_json(contents.metadata["fitter"]).encode())
+    _add(digest, sorted(contents.arrays.items()))
+    return digest.hexdigest()
+
+
+def of_filter(values: Any, *, with_values: bool = False) -> str | None:
+    """Of interactions, a sparse matrix or lists of ids, all on the host; None for None.
+
+    ``with_values`` tells matrices apart by their values, too.
+    """
+    if values is None:
+        return None
+    digest = hashlib.sha256()
+    matrix = values
+    if isinstance(values, Interactions):
+        for ids in (values.user_ids, values.item_ids):
+            _add(digest, _ids(ids))
+        matrix = values.user_items
+    is_sparse: bool = sp.issparse(matrix)
+    if is_sparse:
+        _add(digest, _pattern(matrix))
+        if with_values:
+            _add(digest, [("data", matrix.data)])
+    else:
+        for row in values if is_nested(values) else [values]:
+            digest.update(repr(np.asarray(row, dtype=object).tolist()).encode())
+    return digest.hexdigest()
+
+
+def _pattern(rows: Any) -> Named:
+    """Offsets and columns, in the same types however the matrix came about."""
+    offsets, columns = rows.indptr.astype(np.int64, copy=False), rows.indices
+    return ("indptr", offsets), ("indices", columns.astype(np.int32, copy=False))
+
+
+def _ids(ids: Ids) -> Named:
+    return [("rows", np.array(len(ids)))] if ids.table is None else ids.to_arrays().items()
+
+
+def _add(digest: Any, arrays: Named) -> None:
+    for name, array in arrays:
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1))
