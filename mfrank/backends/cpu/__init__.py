@@ -86,10 +86,10 @@ def solve_rows(
     failed = _solve(
         problem, fixed, shared, out if start is None else start, turn, out, gain, options
     )
-    if len(failed):
-        part, columns = problem.part(failed)
+    for some in _alike(problem, failed, fixed, shared):
+        part, columns = problem.part(some)
         wide = fixed[columns].astype(np.float64)
-        out[failed], gain[failed] = _solve_precisely(part, wide, shared, options)
+        out[some], gain[some] = _solve_precisely(part, wide, shared, options)
     return gain
 
 
@@ -379,6 +379,22 @@ def _solve(
         to_tolerance=options.cg_tolerance is not None,
         n_threads=options.n_threads,
     )
+
+
+def _alike(
+    problem: RowProblem, rows: NDArray[np.int64], fixed: Factors, shared: Shared
+) -> list[NDArray[np.int64]]:
+    """Divide the rows into those that have factors where the shared matrix is 0, and the others.
+
+    How any row is solved depends on whether there are such factors among those of all rows. Divided
+    so, a row's solution does not depend on the rows beside it.
+    """
+    if not len(rows):
+        return []
+    n_null = int(np.count_nonzero(shared.values == 0))
+    reaches = fixed[:, :n_null].any(axis=1)
+    reach = np.array([reaches[problem.rows.row(int(r))[0]].any() for r in rows], dtype=bool)
+    return [some for some in (rows[reach], rows[~reach]) if len(some)]
 
 
 def _solve_precisely(
