@@ -57,10 +57,13 @@ class _Worker:
         self.task: _Task | None = None
         self.known: set[int] = set()
         paths = os.pathsep.join(path for path in sys.path if path)
-        command = [sys.executable, "-P", "-m", "mfrank.cluster.worker", str(far_end.fileno())]
         with far_end:
+            pipe = far_end.fileno()
+            program = f"from mfrank.cluster.worker import serve; serve({pipe})"
             self.process = subprocess.Popen(
-                command, pass_fds=[far_end.fileno()], env=os.environ | {"PYTHONPATH": paths}
+                [sys.executable, "-P", "-c", program],
+                pass_fds=[pipe],
+                env=os.environ | {"PYTHONPATH": paths},
             )
 
     def start(self, task: _Task, live: weakref.WeakValueDictionary[int, _Task]) -> None:

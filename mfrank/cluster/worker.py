@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import signal
-import sys
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -74,8 +73,10 @@ class _Results:
         return self._results[arg.key]
 
 
-def serve(link: Connection) -> None:
-    """Carry out orders until the other end is closed."""
+def serve(descriptor: int) -> None:
+    """Carry out the orders that arrive on a pipe until its other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the fit, which ends the workers
+    link = Connection(descriptor)
     results = _Results()
     while True:
         try:
@@ -99,7 +100,3 @@ def _failure(error: Exception) -> bytes:
         answer = pickle.dumps((False, RuntimeError("\n".join(error.__notes__))), -1)
     return answer
 
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the fit, which ends the workers
-    serve(Connection(int(sys.argv[1])))

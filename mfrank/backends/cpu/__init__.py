@@ -389,12 +389,14 @@ def _alike(
     How any row is solved depends on whether there are such factors among those of all rows. Divided
     so, a row's solution does not depend on the rows beside it.
     """
-    if not len(rows):
-        return []
     n_null = int(np.count_nonzero(shared.values == 0))
-    reaches = fixed[:, :n_null].any(axis=1)
-    reach = np.array([reaches[problem.rows.row(int(r))[0]].any() for r in rows], dtype=bool)
-    return [some for some in (rows[reach], rows[~reach]) if len(some)]
+    if not len(rows) or not n_null:
+        return [rows] if len(rows) else []
+    part, columns = problem.part(rows)
+    reaching = fixed[columns, :n_null].any(axis=1)[part.rows.indices]
+    of_rows = np.repeat(np.arange(len(rows)), part.rows.counts)
+    reaches = np.bincount(of_rows, reaching, len(rows)) > 0
+    return [some for some in (rows[reaches], rows[~reaches]) if len(some)]
 
 
 def _solve_precisely(
