@@ -34,12 +34,12 @@ def check_cluster(cluster: Any) -> None:
     ModuleNotFoundError
         It is an address, and Dask is not installed.
     """
-    if cluster is None or isinstance(cluster, Engine):
+    if cluster is None:
         return
     if is_count(cluster):
         check_count("cluster", cluster, 1, _MOST_PROCESSES)
         if sys.platform == "win32":
-            raise ValueError("cluster: worker processes need POSIX; use a dask.distributed.Client")
+            raise ValueError("cluster: worker processes need POSIX; pass a dask.distributed.Client")
     elif isinstance(cluster, str):
         if not _ADDRESS.fullmatch(cluster):
             raise ValueError(
@@ -47,19 +47,20 @@ def check_cluster(cluster: Any) -> None:
                 f"'tcp://127.0.0.1:8786', got {shown(cluster)}"
             )
         _client_class()
-    elif not _is_client(cluster):
+    elif _is_client(cluster):
+        if cluster.asynchronous:
+            raise ValueError("cluster is an asynchronous Client; make one with asynchronous=False")
+        if cluster.status != "running":
+            raise ValueError(f"cluster is a Client that is {cluster.status}; connect a new one")
+    elif isinstance(cluster, type) or not isinstance(cluster, Engine):
         raise TypeError(
             "cluster must be a number of worker processes, a dask.distributed.Client, or the "
             f"address of its scheduler; got {shown(cluster)}"
         )
-    elif cluster.asynchronous:
-        raise ValueError("cluster is an asynchronous Client; make it with asynchronous=False")
-    elif cluster.status != "running":
-        raise ValueError(f"cluster is a Client whose status is {cluster.status!r}; connect it anew")
 
 
 @contextmanager
-def connected(cluster: Cluster) -> Iterator[Engine]:
+def connected(cluster: Any) -> Iterator[Engine]:
     """Connect to the engine that a checked ``cluster`` names; end afterwards what this began.
 
     Raises
@@ -67,22 +68,23 @@ def connected(cluster: Cluster) -> Iterator[Engine]:
     ConnectionError
         Nothing answers at the address.
     """
-    if isinstance(cluster, Engine):
-        yield cluster
-    elif isinstance(cluster, int) or is_count(cluster):
-        with Processes(int(cluster)) as engine:  # type: ignore[arg-type]
+    if is_count(cluster):
+        with Processes(int(cluster)) as engine:
             yield engine
-    else:
+    elif isinstance(cluster, str):
         from mfrank.cluster.dask import Dask
 
-        if not isinstance(cluster, str):
-            yield Dask(cluster)
-            return
         with _client(cluster) as client:
             yield Dask(client)
+    elif _is_client(cluster):
+        from mfrank.cluster.dask import Dask
+
+        yield Dask(cluster)
+    else:
+        yield cluster
 
 
-def _client(address: str) -> distributed.Client:
+def _client(address: str) -> Any:
     try:
         return _client_class()(address, timeout=_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -97,8 +99,7 @@ def _client_class() -> Any:
         from distributed import Client
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "cluster is the address of a Dask scheduler, which needs Dask: "
-            "pip install mfrank[dask]"
+            "cluster is the address of a Dask scheduler, which needs Dask: pip install mfrank[dask]"
         ) from error
     return Client
 

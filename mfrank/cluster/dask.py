@@ -25,7 +25,7 @@ class Dask:
 
     def submit(self, function: Callable[..., Any], *args: Any) -> distributed.Future:
         """See :class:`mfrank.cluster.surface.Engine`."""
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 EB"}):
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
             return self._client.submit(function, *args, pure=False)
 
     def wait(self, tasks: Iterable[distributed.Future]) -> set[distributed.Future]:

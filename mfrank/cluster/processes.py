@@ -14,7 +14,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing.connection import Pipe, wait
 from types import TracebackType
 from typing import Any, Self, TypeVar
 

@@ -99,4 +99,3 @@ def _failure(error: Exception) -> bytes:
     except Exception:
         answer = pickle.dumps((False, RuntimeError("\n".join(error.__notes__))), -1)
     return answer
-

@@ -234,6 +234,8 @@ class ALS(FactorModel, ClosedForm):
         """Raise if a fit on the cluster would not be this one."""
         check_cluster(cluster)
         if cluster is not None and not is_on_host(choose(self.backend)):
-            raise ValueError(f"cluster cannot be with backend {self.backend!r}; leave one of them out")
+            raise ValueError(
+                f"cluster and backend={self.backend!r} do not go together; leave one out"
+            )
         if cluster is not None and self.gather_dtype is not None:
-            raise ValueError("cluster cannot be with gather_dtype; leave one of them out")
+            raise ValueError("cluster and gather_dtype do not go together; leave one out")

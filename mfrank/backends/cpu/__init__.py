@@ -24,7 +24,7 @@ from mfrank.backends.adam import AdamAverages, AdamRates
 from mfrank.backends.cpu.matmul import multiply
 from mfrank.backends.cpu.native_sums import NativeSums
 from mfrank.backends.cpu.search_order import shelves_for
-from mfrank.backends.least_squares import in_float64, minimum_norm
+from mfrank.backends.least_squares import alike, in_float64, minimum_norm
 from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
 from mfrank.backends.solve_options import GatherDtype, SolveOptions
@@ -86,7 +86,7 @@ def solve_rows(
     failed = _solve(
         problem, fixed, shared, out if start is None else start, turn, out, gain, options
     )
-    for some in _alike(problem, failed, fixed, shared):
+    for some in alike(problem, failed, fixed, shared):
         part, columns = problem.part(some)
         wide = fixed[columns].astype(np.float64)
         out[some], gain[some] = _solve_precisely(part, wide, shared, options)
@@ -379,24 +379,6 @@ def _solve(
         to_tolerance=options.cg_tolerance is not None,
         n_threads=options.n_threads,
     )
-
-
-def _alike(
-    problem: RowProblem, rows: NDArray[np.int64], fixed: Factors, shared: Shared
-) -> list[NDArray[np.int64]]:
-    """Divide the rows into those that have factors where the shared matrix is 0, and the others.
-
-    How any row is solved depends on whether there are such factors among those of all rows. Divided
-    so, a row's solution does not depend on the rows beside it.
-    """
-    n_null = int(np.count_nonzero(shared.values == 0))
-    if not len(rows) or not n_null:
-        return [rows] if len(rows) else []
-    part, columns = problem.part(rows)
-    reaching = fixed[columns, :n_null].any(axis=1)[part.rows.indices]
-    of_rows = np.repeat(np.arange(len(rows)), part.rows.counts)
-    reaches = np.bincount(of_rows, reaching, len(rows)) > 0
-    return [some for some in (rows[reaches], rows[~reaches]) if len(some)]
 
 
 def _solve_precisely(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from mfrank._version import __version__
 from mfrank.arrays.native import ext
 from mfrank.arrays.threads import usable_cores
+from mfrank.backends.registry import choose
 
 __all__ = ["Arithmetic", "Worker", "arithmetic", "probe", "refuse_other", "threads_of_a_task"]
 
@@ -37,8 +38,9 @@ def arithmetic() -> Arithmetic:
     return Arithmetic(__version__, "numpy alone" if ext is None else ext.isa())
 
 
-def probe() -> Worker:
-    """This process as a worker."""
+def probe(backend: str) -> Worker:
+    """Tell of this process as a worker; raises ValueError if the backend cannot run here."""
+    choose(backend)
     return Worker(arithmetic(), socket.gethostname(), usable_cores())
 
 
@@ -66,6 +68,4 @@ def refuse_other(workers: Sequence[tuple[str, Worker]]) -> None:
 def threads_of_a_task(workers: Sequence[tuple[str, Worker]], n_threads: int) -> int:
     """``n_threads``; for 0, an equal share of the cores of the machine with fewest for each."""
     tasks = Counter(worker.machine for _, worker in workers)
-    return n_threads or min(
-        max(1, worker.cores // tasks[worker.machine]) for _, worker in workers
-    )
+    return n_threads or min(max(1, worker.cores // tasks[worker.machine]) for _, worker in workers)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,12 +59,13 @@ class Sharded:
     Raises
     ------
     ValueError
-        The engine has no workers, or they do not all have the arithmetic of this process.
+        The engine has no workers, they do not all have the arithmetic of this process, or one
+        cannot run the backend.
     """
 
     def __init__(self, backend: Backend, name: str, engine: Engine) -> None:
         self._backend, self._name, self._engine = backend, name, engine
-        self._workers: list[tuple[str, Worker]] = list(engine.workers(probe))
+        self._workers: list[tuple[str, Worker]] = list(engine.workers(partial(probe, name)))
         refuse_other(self._workers)
         self._routes: dict[int, _Route] = {}
 
@@ -132,7 +135,7 @@ class Sharded:
 
     def _routed(self, rows: CSR) -> list[_Part]:
         ends = bounds(rows).tolist()
-        slices = [slice(begin, end) for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+        slices = [slice(begin, end) for begin, end in pairwise(ends)]
         parts: list[_Part] = []
         for first in range(0, len(slices), self._most):
             some = slices[first : first + self._most]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.distinct import distinct
+from mfrank.arrays.placement import readable
 from mfrank.files.parts import FilePart, part_in_file
 
 __all__ = ["Block", "RoutedBlock", "block_of", "bounds", "columns_of", "route"]
@@ -72,7 +73,7 @@ class RoutedBlock:
         places[self.touched] = np.arange(len(self.touched), dtype=np.int32)
         columns = places[_read(self.block.columns)]
         data = _read(self.block.values) if values and self.block.values is not None else None
-        return CSR(self.block.indptr, columns, data, n_columns)
+        return CSR(readable(self.block.indptr), columns, data, n_columns)
 
 
 def block_of(rows: CSR, begin: int, end: int) -> Block:
@@ -99,4 +100,4 @@ def _located(array: NDArray[Any]) -> NDArray[Any] | FilePart:
 
 
 def _read(array: NDArray[Any] | FilePart) -> NDArray[Any]:
-    return array.read() if isinstance(array, FilePart) else array
+    return array.read() if isinstance(array, FilePart) else readable(array)

@@ -1,4 +1,7 @@
-"""The task of a block: one half-step of its rows."""
+"""The task of a block: one half-step of its rows.
+
+Arrays that were sent may lie at any address, which kernels refuse, so that all pass ``readable``.
+"""
 
 from __future__ import annotations
 
@@ -101,9 +104,7 @@ def solve(
         The worker joined later, with another arithmetic.
     """
     if arithmetic() != step.arithmetic:
-        raise RuntimeError(
-            f"a worker joined with {arithmetic()}; this fit is by {step.arithmetic}"
-        )
+        raise RuntimeError(f"a worker joined with {arithmetic()}; this fit is by {step.arithmetic}")
     rows, fixed = block.rows(len(fixed), values=step.has_values), readable(fixed)
     users = rows.n_rows if step.users_are_rows else rows.n_columns
     problem = RowProblem(
@@ -115,17 +116,14 @@ def solve(
     )
     solved = empty_aligned((rows.n_rows, fixed.shape[1]), fixed.dtype)
     solved[:] = 0
-    turn = None if start is None else step.turn
-    gain = choose(step.backend).solve_rows(
-        problem,
-        fixed,
-        step.shared,
-        solved,
-        step.options,
-        None if start is None else readable(start),
-        turn,
-    )
-    return solved, gain
+    shared = Shared(readable(step.shared.values), readable(step.shared.vector))
+    begin, turn = (None, None) if start is None else (readable(start), _readable(step.turn))
+    backend = choose(step.backend)
+    return solved, backend.solve_rows(problem, fixed, shared, solved, step.options, begin, turn)
+
+
+def _readable(array: NDArray[Any] | None) -> NDArray[Any] | None:
+    return None if array is None else readable(array)
 
 
 def _packed(vector: Vector) -> Vector:
