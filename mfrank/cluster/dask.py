@@ -30,7 +30,8 @@ class Dask:
 
     def wait(self, tasks: Iterable[distributed.Future]) -> set[distributed.Future]:
         """See :class:`mfrank.cluster.surface.Engine`."""
-        return set(distributed.wait(list(tasks), return_when="FIRST_COMPLETED").done)
+        with self._client.as_current():  # there may be others
+            return set(distributed.wait(list(tasks), return_when="FIRST_COMPLETED").done)
 
     def gather(self, tasks: Iterable[distributed.Future]) -> list[Any]:
         """See :class:`mfrank.cluster.surface.Engine`."""

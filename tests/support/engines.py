@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,51 +11,54 @@ import numpy as np
 
 
 class Delayed:
-    """A submitted call."""
+    """A submitted call and, once it is run, its result in a list."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        self.function, self.args, self.answers = function, args, list[Any]()
+        self.function, self.args, self.results = function, args, list[Any]()
 
 
 class Shuffled:
-    """Runs tasks in a random order, some of them again, with pickled arguments.
+    """Runs tasks in a random order, some of them again as if a worker had been lost.
+
+    Arguments and results are pickled, as on the way to another process and back.
 
     Attributes
     ----------
-    sent : list of tuple
-        Function and arguments of each submitted call.
+    alive : set of Delayed
+        Tasks that something refers to.
     most_alive : int
-        The largest number of tasks that something referred to at a time.
+        The largest number of them at a time.
     """
 
-    def __init__(self, n: int, seed: int = 0) -> None:
-        self.n, self.random = n, np.random.default_rng(seed)
-        self.sent: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
-        self.log = True
+    def __init__(self, n_workers: int, seed: int = 0) -> None:
+        self.n_workers, self.random = n_workers, np.random.default_rng(seed)
+        self.alive, self.most_alive = weakref.WeakSet[Delayed](), 0
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Delayed:
-        if self.log:
-            self.sent.append((function, args))
-        return Delayed(function, args)
+        task = Delayed(function, args)
+        self.alive.add(task)
+        self.most_alive = max(self.most_alive, len(self.alive))
+        return task
 
     def wait(self, tasks: Iterable[Delayed]) -> set[Delayed]:
         tasks = list(tasks)
-        done = {task for task in tasks if task.answers}
+        done = {task for task in tasks if task.results}
         for at in self.random.permutation(len(tasks)):
             if done and self.random.random() < 0.5:
                 break
-            self._run(tasks[at])
+            self.gather([tasks[at]])
             done.add(tasks[at])
         return done
 
     def gather(self, tasks: Iterable[Delayed]) -> list[Any]:
-        return [self._run(task) for task in tasks]
+        return [self._result(task) for task in tasks]
 
     def workers(self, probe: Callable[[], Any]) -> list[tuple[str, Any]]:
-        return [(f"worker {number}", probe()) for number in range(self.n)]
+        return [(f"worker {number}", probe()) for number in range(self.n_workers)]
 
-    def _run(self, task: Delayed) -> Any:
-        while not task.answers or self.random.random() < 0.1:  # as if a worker had been lost
-            args = [self._run(arg) if isinstance(arg, Delayed) else arg for arg in task.args]
-            task.answers = [task.function(*pickle.loads(pickle.dumps(args)))]
-        return task.answers[0]
+    def _result(self, task: Delayed) -> Any:
+        while not task.results or self.random.random() < 0.1:
+            args = [self._result(arg) if isinstance(arg, Delayed) else arg for arg in task.args]
+            result = task.function(*pickle.loads(pickle.dumps(args)))
+            task.results = [pickle.loads(pickle.dumps(result))]
+        return task.results[0]
