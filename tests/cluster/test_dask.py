@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,15 +52,19 @@ def fitted(**where: Any) -> tuple[bytes, bytes]:
 
 
 def test_a_fit_by_a_client_has_the_bits_of_one_process_and_leaves_nothing(client: Any) -> None:
-    alive = []
+    left = sum(len(blocks.bounds(rows)) - 1 for rows in (DATA.user_rows(), DATA.item_rows()))
 
-    def count(*_: object) -> None:
-        alive.append(client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+    def settle(*_: object) -> None:
+        """After each epoch the scheduler has the tasks of the blocks alone."""
+        until = time.monotonic() + 20
+        while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) != left:
+            assert time.monotonic() < until
+            time.sleep(0.05)
 
-    assert fitted(cluster=client, callback=count) == fitted()
-    assert alive[0] == alive[1] == alive[2] > 0
+    assert fitted(cluster=client, callback=settle) == fitted()
     assert client.status == "running"
-    assert not client.futures
+    left = 0
+    settle()
 
 
 def test_a_fit_by_an_address_does(cluster: Any) -> None:
