@@ -39,5 +39,14 @@ class Dask:
 
     def workers(self, probe: Callable[[], _Told]) -> Sequence[tuple[str, _Told]]:
         """See :class:`mfrank.cluster.surface.Engine`."""
-        threads, told = self._client.nthreads(), self._client.run(probe)
+        threads = self._client.nthreads()
+        try:
+            told = self._client.run(probe)
+        except Exception as error:  # of whatever type Dask makes of it
+            if "No module named 'mfrank" not in str(error):
+                raise
+            raise ModuleNotFoundError(
+                f"cluster: its workers cannot import mfrank ({error}); install the version that is "
+                "here there, too"
+            ) from error
         return [(name, told[name]) for name in told for _ in range(threads[name])]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-__all__ = ["Call", "Kept", "Order", "serve"]
+__all__ = ["Call", "Kept", "Order", "Results", "serve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Order(NamedTuple):
     forget: Iterable[int]
 
 
-class _Results:
+class Results:
     """Results of calls that other calls take."""
 
     def __init__(self) -> None:
@@ -77,17 +77,17 @@ def serve(descriptor: int) -> None:
     """Carry out the orders that arrive on a pipe until its other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the fit, which ends the workers
     link = Connection(descriptor)
-    results = _Results()
+    results = Results()
     while True:
         try:
-            message = link.recv_bytes()
+            message = [link.recv_bytes()]
         except (EOFError, OSError):
             return
         try:
-            answer = pickle.dumps((True, results.obey(pickle.loads(message))), -1)
+            order = pickle.loads(message.pop())  # not held while the call runs
+            answer = pickle.dumps((True, results.obey(order)), -1)
         except Exception as error:
             answer = _failure(error)
-        del message
         link.send_bytes(answer)
 
 

@@ -32,7 +32,7 @@ def test_blocks_cover_the_rows_and_have_few_entries(counts: list[int], few: int)
     assert bounds[0] == 0
     assert bounds[-1] == len(counts)
     assert (np.diff(bounds) > 0).all() or not counts
-    most = max(few, (sum(counts) + len(counts)) // 64)
+    most = max(few, (sum(counts) + len(counts)) // 32)
     for begin, end in pairwise(bounds):  # but for its last row
         assert sum(counts[begin : end - 1]) + end - 1 - begin <= most
 

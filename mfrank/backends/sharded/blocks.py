@@ -15,8 +15,8 @@ from mfrank.files.parts import FilePart, part_in_file
 
 __all__ = ["Block", "RoutedBlock", "block_of", "bounds", "columns_of", "route"]
 
-_BLOCKS = 64
-_FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 16, 1 << 22
+_BLOCKS = 32
+_FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 19, 1 << 22
 """Of a block: below, tasks cost more than their work; above, fixed factors fill a worker."""
 
 
