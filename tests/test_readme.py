@@ -37,7 +37,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_the_page_is_short() -> None:
-    assert len(README.splitlines()) <= 185
+    assert len(README.splitlines()) <= 197
 
 
 @pytest.mark.parametrize("last", ["A loss of your own", "Evaluate"])
@@ -52,6 +52,14 @@ def test_its_python_runs(page: ModuleType, last: str, capsys: pytest.CaptureFixt
         loaded = mfrank.load("mine")
         assert isinstance(loaded, mfrank.Descent)
         assert loaded.loss == vars(page)["Hinge"](margin=1.0)
+
+
+def test_its_cluster_gives_the_same_model(page: ModuleType) -> None:
+    data = mfrank.synthetic(40, 30, 300, random_state=0)
+    vars(page).update(mfrank=mfrank, data=data)
+    exec(compile(BLOCKS["More than one process"], "More than one process", "exec"), vars(page))
+    alone = mfrank.ALS(factors=64, random_state=0).fit(data)
+    np.testing.assert_array_equal(vars(page)["model"].item_factors, alone.item_factors)
 
 
 def test_the_gpu_is_asked_for_by_name(page: ModuleType) -> None:

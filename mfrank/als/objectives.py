@@ -301,4 +301,4 @@ class RG2Sampled(QuadraticObjective):
 
 
 def _same(n: NDArray[Any], value: float, slope: float = 0.0) -> CellTerm:
-    return CellTerm(np.full(len(n), value), slope)
+    return CellTerm(np.full(len(n), float(value)), slope)

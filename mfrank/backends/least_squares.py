@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,25 @@ from mfrank.backends.row_problem import RowProblem
 if TYPE_CHECKING:
     from mfrank.backends.row_problem import Shared
 
-__all__ = ["in_float64", "minimum_norm"]
+__all__ = ["alike", "in_float64", "minimum_norm"]
+
+
+def alike(
+    problem: RowProblem, rows: NDArray[np.int64], fixed: NDArray[Any], shared: Shared
+) -> list[NDArray[np.int64]]:
+    """Divide the rows into those that have factors where the shared matrix is 0, and the others.
+
+    How rows are solved together depends on whether any of them has. Divided so, the bits of a row
+    do not depend on the rows beside it.
+    """
+    n_null = int(np.count_nonzero(shared.values == 0))
+    if not len(rows) or not n_null:
+        return [rows] if len(rows) else []
+    part, columns = problem.part(rows)
+    reaching = np.asarray(fixed[columns, :n_null].any(axis=1))
+    of_rows = np.repeat(np.arange(len(rows)), part.rows.counts)
+    reach = np.bincount(of_rows, reaching[part.rows.indices], len(rows)) > 0
+    return [some for some in (rows[reach], rows[~reach]) if len(some)]
 
 
 def in_float64(problem: RowProblem) -> RowProblem:

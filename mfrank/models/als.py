@@ -15,9 +15,11 @@ from mfrank.arrays.checks import check_count, share, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import choose
+from mfrank.backends.sharded import solving
 from mfrank.backends.solve_options import SolveOptions, Solver
+from mfrank.cluster.connecting import Cluster, check_cluster
 from mfrank.data.interactions import Interactions
-from mfrank.models.batch_memory import check_width
+from mfrank.models.batch_memory import check_width, is_on_host
 from mfrank.models.closed_form import ClosedForm
 from mfrank.models.durations import warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
@@ -141,6 +143,7 @@ class ALS(FactorModel, ClosedForm):
         stopping: Stopping | None = None,
         callback: Callback | None = None,
         show_progress: bool = False,
+        cluster: Cluster | None = None,
     ) -> Self:
         """Fit to interactions, starting from spectral item factors unless ``start`` is given.
 
@@ -160,6 +163,13 @@ class ALS(FactorModel, ClosedForm):
             exception, including Ctrl-C, the model has the last complete epoch.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
+        cluster : int, dask.distributed.Client, str or None, default None
+            Where half-steps run: in so many worker processes on this machine, or on a Dask
+            cluster, given as a client or as the address of its scheduler (``mfrank[dask]``). The
+            result has the same bits as without. This process keeps the factors of both sides.
+            Workers read interactions that were opened from a folder from there, by its path; all
+            others are sent to them once. ``n_threads`` is then that of a task; 0 divides each
+            machine's cores among its workers.
 
         Returns
         -------
@@ -171,12 +181,17 @@ class ALS(FactorModel, ClosedForm):
             Before any work: the data have no positive entry or values that the objective cannot
             use, ``start`` or ``stopping`` do not match the data, or the backend lacks the
             ``gather_dtype``. Also if the fit diverges; the model then has the last complete epoch.
+            And before any work, if ``cluster`` is none of the above, or its workers have different
+            instruction sets or versions of mfrank.
+        ConnectionError
+            No scheduler answers at the address ``cluster``.
         MemoryError
             Before any work: the fit would need more memory than the machine has.
         """
         self.__post_init__()
         backend, width = choose(self.backend), int(self.factors)
         check_gathers(self.gather_dtype, self.backend, backend)
+        self._check_cluster(cluster)
         data = Interactions.of(user_items)
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
         refuse_dislikes(self.objective, data.user_items.data)
@@ -200,16 +215,27 @@ class ALS(FactorModel, ClosedForm):
             gather_dtype(self.gather_dtype),
         )
         warn_if_long(data.counts, width, int(self.iterations), options, backend)
-        steps = als(
-            data.user_rows(self.dtype),
-            data.item_rows(self.dtype),
-            HalfSteps(self.objective, data.counts, backend, options),
-            *first_factors(  # no reference is kept here, so the fit can free them
-                data, width, self.dtype, self.random_state, store, backend, self.n_threads
-            ),
-            iterations=self.iterations,
-            new=start is None,
-            track_objective=self.track_objective,
-        )
-        self._keep(steps, data, watch)
+        with solving(self.backend, cluster) as solver:
+            steps = als(
+                data.user_rows(self.dtype),
+                data.item_rows(self.dtype),
+                HalfSteps(self.objective, data.counts, solver, options),
+                *first_factors(  # no reference is kept here, so the fit can free them
+                    data, width, self.dtype, self.random_state, store, solver, self.n_threads
+                ),
+                iterations=self.iterations,
+                new=start is None,
+                track_objective=self.track_objective,
+            )
+            self._keep(steps, data, watch)
         return self
+
+    def _check_cluster(self, cluster: Any) -> None:
+        """Raise if a fit on the cluster would not be this one."""
+        check_cluster(cluster)
+        if cluster is not None and not is_on_host(choose(self.backend)):
+            raise ValueError(
+                f"cluster and backend={self.backend!r} do not go together; leave one out"
+            )
+        if cluster is not None and self.gather_dtype is not None:
+            raise ValueError("cluster and gather_dtype do not go together; leave one out")

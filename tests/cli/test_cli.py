@@ -61,6 +61,14 @@ def model(train, tmp_path):
     return folder
 
 
+def test_fit_on_worker_processes_makes_the_same_model(model, train, tmp_path):
+    line = ["fit", train, "--model", str(tmp_path / "m"), "--cluster", "1", *FAST]
+    assert main(line) == 0
+    np.testing.assert_array_equal(
+        mfrank.load(tmp_path / "m").item_factors, mfrank.load(model).item_factors
+    )
+
+
 def test_fit_makes_the_model_that_python_makes(split, train, tmp_path):
     line = ["fit", train, "--model", str(tmp_path / "m"), "--objective", "ials", "--alpha0", "0.5"]
     assert main([*line, *FAST]) == 0
@@ -303,6 +311,10 @@ def test_help_and_version_are_no_errors(capsys):
         ("fit faulty.csv --model m", "faulty.csv: line 3: the item is missing"),
         ("fit train.csv --model m --factors 0", "--factors must be at least 1"),
         ("fit train.csv --model m --hold-out 2.0", "--hold-out must be a fraction in (0, 1)"),
+        (
+            "fit train.csv --model m --cluster here",
+            "cluster must be the address of a Dask scheduler",
+        ),
         ("fit train.csv --model m --factors x", "invalid int value: 'x'"),
         ("fit train.csv --model m --objective bpr", "unknown objective 'bpr'"),
         ("fit train.csv --model m --objective wrmf --beta 1", "--beta is not an option of wrmf"),

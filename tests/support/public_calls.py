@@ -146,6 +146,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     ),
     "cutoff": lambda rng: one_of(rng, [None, 1, 10]),
     "data": lambda rng: one_of(rng, [timed(), timed(), data()]),
+    "cluster": lambda rng: None,
     "dtype": lambda rng: one_of(rng, ["float32", "float64", np.float64]),
     "duplicates": lambda rng: one_of(rng, ["sum", "max", "last"]),
     "empty": lambda rng: one_of(rng, [None, 0.0, 1.0]),

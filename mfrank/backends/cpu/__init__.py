@@ -24,7 +24,7 @@ from mfrank.backends.adam import AdamAverages, AdamRates
 from mfrank.backends.cpu.matmul import multiply
 from mfrank.backends.cpu.native_sums import NativeSums
 from mfrank.backends.cpu.search_order import shelves_for
-from mfrank.backends.least_squares import in_float64, minimum_norm
+from mfrank.backends.least_squares import alike, in_float64, minimum_norm
 from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
 from mfrank.backends.solve_options import GatherDtype, SolveOptions
@@ -86,10 +86,10 @@ def solve_rows(
     failed = _solve(
         problem, fixed, shared, out if start is None else start, turn, out, gain, options
     )
-    if len(failed):
-        part, columns = problem.part(failed)
+    for some in alike(problem, failed, fixed, shared):
+        part, columns = problem.part(some)
         wide = fixed[columns].astype(np.float64)
-        out[failed], gain[failed] = _solve_precisely(part, wide, shared, options)
+        out[some], gain[some] = _solve_precisely(part, wide, shared, options)
     return gain
 
 

@@ -15,6 +15,7 @@ from mfrank.cli.folders import check_takes_model
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.progress import announce, print_objective, somebody_watches
 from mfrank.cli.saving import save_what_there_is, told
+from mfrank.cluster.connecting import check_cluster
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
 from mfrank.evaluation.stopping import EarlyStopping
@@ -25,6 +26,7 @@ EXAMPLES = """\
   mfrank fit plays.tsv --user listener --item artist --model model --objective ials --factors 128
   mfrank fit ratings.parquet --at-least 4 --model model --objective rg2 --alpha 0.1
   mfrank fit ratings.csv --model model --hold-out 0.1
+  mfrank fit ratings.csv --model model --cluster tcp://10.0.0.1:8786
 """
 
 
@@ -44,21 +46,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "interactions until their ranking no longer improves, then fit to all interactions for "
         "the best number of epochs",
     )
+    fit.add_argument(
+        "--cluster",
+        type=_cluster,
+        metavar="N|ADDRESS",
+        help="run half-steps in so many worker processes, or on the Dask cluster whose scheduler "
+        "has this address; the model is the same",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
     """Fit and save."""
     check_takes_model(args.model)
+    check_cluster(args.cluster)
     model = ALS(**given(args, ALS) | {"objective": objective_of(args)})
     data = read_table(args, args.interactions)
     announce(model.objective, data)
     if args.hold_out is not None:
-        model.set_params(iterations=_best_epoch(model, data, args.hold_out))
+        model.set_params(iterations=_best_epoch(model, data, args))
     try:
         if model.track_objective:
-            model.fit(data, callback=print_objective)
+            model.fit(data, callback=print_objective, cluster=args.cluster)
         else:
-            model.fit(data, show_progress=somebody_watches())
+            model.fit(data, show_progress=somebody_watches(), cluster=args.cluster)
     except KeyboardInterrupt:
         save_what_there_is(model, args.model)
         raise
@@ -66,12 +76,21 @@ def run(args: argparse.Namespace) -> None:
     print(told(model, model.objective, data, args.model))
 
 
-def _best_epoch(model: ALS, data: Interactions, hold_out: float) -> int:
+def _cluster(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+def _best_epoch(model: ALS, data: Interactions, args: argparse.Namespace) -> int:
     """Number of epochs after which a fit without the held-out fraction ranks it best."""
-    kept = 1 - share("--hold-out", hold_out)
+    kept = 1 - share("--hold-out", args.hold_out)
     split = by_ratio(data, train=kept, valid=1 - kept, test=0.0, random_state=model.random_state)
     stopping = EarlyStopping(split.valid)
-    model.fit(split.train, stopping=stopping, show_progress=somebody_watches())
+    model.fit(
+        split.train,
+        stopping=stopping,
+        show_progress=somebody_watches(),
+        cluster=args.cluster,
+    )
     values = [float(epoch["valid"] or 0) for epoch in model.store.history]
     best = values.index(max(values)) + 1
     epochs = counted(best, "epoch")

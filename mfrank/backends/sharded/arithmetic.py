@@ -1,0 +1,71 @@
+"""Which arithmetic a process has; workers must all have the same for the same bits."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mfrank._version import __version__
+from mfrank.arrays.native import ext
+from mfrank.arrays.threads import usable_cores
+from mfrank.backends.registry import choose
+
+__all__ = ["Arithmetic", "Worker", "arithmetic", "probe", "refuse_other", "threads_of_a_task"]
+
+
+class Arithmetic(NamedTuple):
+    """What the bits of a half-step depend on, besides its numbers."""
+
+    version: str
+    instructions: str
+
+    def __str__(self) -> str:
+        return f"mfrank {self.version} with {self.instructions}"
+
+
+class Worker(NamedTuple):
+    """What a worker tells of itself."""
+
+    arithmetic: Arithmetic
+    machine: str
+    cores: int
+
+
+def arithmetic() -> Arithmetic:
+    """That of this process."""
+    return Arithmetic(__version__, "numpy alone" if ext is None else ext.isa())
+
+
+def probe(backend: str) -> Worker:
+    """Tell of this process as a worker; raises ValueError if the backend cannot run here."""
+    choose(backend)
+    return Worker(arithmetic(), socket.gethostname(), usable_cores())
+
+
+def refuse_other(workers: Sequence[tuple[str, Worker]]) -> None:
+    """Raise unless there are workers, and all have the arithmetic of this process.
+
+    Raises
+    ------
+    ValueError
+        The message names a worker and says what it has.
+    """
+    if not workers:
+        raise ValueError("cluster has no workers; start some with `dask worker ADDRESS`")
+    here = arithmetic()
+    for name, worker in workers:
+        if worker.arithmetic != here:
+            raise ValueError(
+                f"cluster mixes arithmetics, which give different bits: {here} here, "
+                f"{worker.arithmetic} on {name}; install the same version on all, and set "
+                "MFRANK_ISA, here and on the workers, to what all of them can run, such as avx2 "
+                "or baseline"
+            )
+
+
+def threads_of_a_task(workers: Sequence[tuple[str, Worker]], n_threads: int) -> int:
+    """``n_threads``; for 0, an equal share of the cores of the machine with fewest for each."""
+    tasks = Counter(worker.machine for _, worker in workers)
+    return n_threads or min(max(1, worker.cores // tasks[worker.machine]) for _, worker in workers)

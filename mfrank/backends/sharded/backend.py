@@ -1,0 +1,159 @@
+"""See :mod:`mfrank.backends.sharded`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr import CSR
+from mfrank.backends.row_problem import RowProblem, Shared, Vector
+from mfrank.backends.sharded.arithmetic import (
+    Worker,
+    arithmetic,
+    probe,
+    refuse_other,
+    threads_of_a_task,
+)
+from mfrank.backends.sharded.blocks import block_of, bounds, columns_of, route
+from mfrank.backends.sharded.tasks import Coefficients, HalfStep, solve
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.backends.surface import Backend, Factors
+from mfrank.cluster.surface import Engine, Task
+
+__all__ = ["Sharded"]
+
+_TASKS_OF_A_WORKER = 2
+"""Under way at a time: while one is solved, the next one's factors are on their way."""
+
+
+class _Part(NamedTuple):
+    """A block of rows, as a task that routes it, and the columns that it touches."""
+
+    rows: slice
+    routed: Task
+    touched: NDArray[np.int32]
+
+
+class _Route(NamedTuple):
+    """All blocks of a matrix, which is kept, as it is known by its memory."""
+
+    whole: CSR
+    parts: list[_Part]
+
+
+class Sharded:
+    """The backend; all but ``solve_rows`` is that of ``backend``.
+
+    Parameters
+    ----------
+    backend : Backend
+    name : str
+        Of the backend, for the workers.
+    engine : Engine
+
+    Raises
+    ------
+    ValueError
+        The engine has no workers, they do not all have the arithmetic of this process, or one
+        cannot run the backend.
+    """
+
+    def __init__(self, backend: Backend, name: str, engine: Engine) -> None:
+        self._backend, self._name, self._engine = backend, name, engine
+        self._workers: list[tuple[str, Worker]] = list(engine.workers(partial(probe, name)))
+        refuse_other(self._workers)
+        self._routes: dict[int, _Route] = {}
+
+    def __getattr__(self, part: str) -> Any:
+        return getattr(self._backend, part)
+
+    def solve_rows(
+        self,
+        problem: RowProblem,
+        fixed: Factors,
+        shared: Shared,
+        out: Factors,
+        options: SolveOptions,
+        start: Factors | None = None,
+        turn: NDArray[np.float64] | None = None,
+    ) -> Vector:
+        """See :meth:`mfrank.backends.Backend.solve_rows`."""
+        threads = threads_of_a_task(self._workers, options.n_threads)
+        step = HalfStep(
+            self._name,
+            arithmetic(),
+            shared,
+            turn,
+            replace(options, n_threads=threads),
+            problem.rows.data is not None,
+            problem.users_are_rows,
+        )
+        begun = out if start is None else start
+        beyond, gain = _beyond(fixed, shared), np.empty(problem.rows.n_rows)
+        running: dict[Task, slice] = {}
+        for part in self._parts(problem.rows):
+            self._collect(running, out, gain, most=self._most - 1)
+            columns = np.concatenate([part.touched, beyond])
+            task = self._engine.submit(
+                solve,
+                part.routed,
+                step,
+                Coefficients.of(problem, part.rows, columns),
+                fixed[columns],
+                None if options.solver == "cholesky" else begun[part.rows],
+            )
+            running[task] = part.rows
+        self._collect(running, out, gain, most=0)
+        return gain
+
+    def _collect(
+        self, running: dict[Task, slice], out: Factors, gain: Vector, *, most: int
+    ) -> None:
+        """Write down what is done, until at most ``most`` tasks are running."""
+        while len(running) > most:
+            for task in self._engine.wait(running):
+                rows = running.pop(task)
+                out[rows], gain[rows] = self._engine.gather([task])[0]
+
+    @property
+    def _most(self) -> int:
+        """Tasks under way at a time."""
+        return _TASKS_OF_A_WORKER * len(self._workers)
+
+    def _parts(self, rows: CSR) -> list[_Part]:
+        """The blocks of a matrix, routed the first time; one with values serves without them."""
+        key = rows.indices.ctypes.data
+        known = self._routes.get(key)
+        if known is None or (known.whole.data is None and rows.data is not None):
+            self._routes[key] = _Route(rows, self._routed(rows))
+        return self._routes[key].parts
+
+    def _routed(self, rows: CSR) -> list[_Part]:
+        ends = bounds(rows).tolist()
+        slices = [slice(begin, end) for begin, end in pairwise(ends)]
+        parts: list[_Part] = []
+        for first in range(0, len(slices), self._most):
+            some = slices[first : first + self._most]
+            routed = [
+                self._engine.submit(route, block_of(rows, each.start, each.stop)) for each in some
+            ]
+            touched = self._engine.gather(
+                [self._engine.submit(columns_of, each) for each in routed]
+            )
+            parts += map(_Part, some, routed, touched)
+        return parts
+
+
+def _beyond(fixed: Factors, shared: Shared) -> NDArray[np.int32]:
+    """At most one row of the fixed factors that reaches into directions which the matrix lacks.
+
+    Whether there is one decides how rows without a ridge are solved, also those of other blocks.
+    """
+    n_null = int(np.count_nonzero(shared.values == 0))
+    reaching = np.flatnonzero(fixed[:, :n_null].any(axis=1)) if n_null else np.empty(0)
+    return reaching[:1].astype(np.int32)

@@ -1,0 +1,110 @@
+"""The argument ``cluster`` of a fit: what it may be, and the engine that it names."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mfrank.arrays.checks import check_count, is_count, shown
+from mfrank.cluster.processes import Processes
+from mfrank.cluster.surface import Engine
+
+if TYPE_CHECKING:
+    import distributed
+
+__all__ = ["Cluster", "check_cluster", "connected"]
+
+Cluster: TypeAlias = "int | str | distributed.Client | Engine"
+
+_MOST_PROCESSES = 1024
+_ADDRESS = re.compile(r"([a-z]+://)?[\w.\-\[\]:]+:\d+")
+_SECONDS = 10
+
+
+def check_cluster(cluster: Any) -> None:
+    """Raise unless it is None or may name an engine; nothing is started or connected to.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is something else.
+    ModuleNotFoundError
+        It is an address, and Dask is not installed.
+    """
+    if cluster is None:
+        return
+    if is_count(cluster):
+        check_count("cluster", cluster, 1, _MOST_PROCESSES)
+        if sys.platform == "win32":
+            raise ValueError("cluster: worker processes need POSIX; pass a dask.distributed.Client")
+    elif isinstance(cluster, str):
+        if not _ADDRESS.fullmatch(cluster):
+            raise ValueError(
+                "cluster must be the address of a Dask scheduler, such as "
+                f"'tcp://127.0.0.1:8786', got {shown(cluster)}"
+            )
+        _client_class()
+    elif _is_client(cluster):
+        if cluster.asynchronous:
+            raise ValueError("cluster is an asynchronous Client; make one with asynchronous=False")
+        if cluster.status != "running":
+            raise ValueError(f"cluster is a Client that is {cluster.status}; connect a new one")
+    elif isinstance(cluster, type) or not isinstance(cluster, Engine):
+        raise TypeError(
+            "cluster must be a number of worker processes, a dask.distributed.Client, or the "
+            f"address of its scheduler; got {shown(cluster)}"
+        )
+
+
+@contextmanager
+def connected(cluster: Any) -> Iterator[Engine]:
+    """Connect to the engine that a checked ``cluster`` names; end afterwards what this began.
+
+    Raises
+    ------
+    ConnectionError
+        Nothing answers at the address.
+    """
+    if is_count(cluster):
+        with Processes(int(cluster)) as engine:
+            yield engine
+    elif isinstance(cluster, str):
+        from mfrank.cluster.dask import Dask
+
+        with _client(cluster) as client:
+            yield Dask(client)
+    elif _is_client(cluster):
+        from mfrank.cluster.dask import Dask
+
+        yield Dask(cluster)
+    else:
+        yield cluster
+
+
+def _client(address: str) -> Any:
+    try:
+        return _client_class()(address, timeout=_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"cluster: no Dask scheduler answers at {address!r} ({error}); start one with "
+            "`dask scheduler`, and `dask worker ADDRESS` on each machine"
+        ) from error
+
+
+def _client_class() -> Any:
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "cluster is the address of a Dask scheduler, which needs Dask: pip install mfrank[dask]"
+        ) from error
+    return Client
+
+
+def _is_client(value: object) -> bool:
+    """Whether it is a Dask client; Dask is not imported for it."""
+    loaded = sys.modules.get("distributed")
+    return loaded is not None and isinstance(value, loaded.Client)

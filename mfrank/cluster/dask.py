@@ -1,0 +1,52 @@
+"""Tasks on a Dask cluster.
+
+Data travel as arguments, through the scheduler, and are not scattered: what is scattered is lost
+with the worker that has it, while an argument belongs to its task and comes back with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import dask
+import distributed
+
+__all__ = ["Dask"]
+
+_Told = TypeVar("_Told")
+
+
+class Dask:
+    """An engine on the workers of a Dask client, which stays open."""
+
+    def __init__(self, client: distributed.Client) -> None:
+        self._client = client
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> distributed.Future:
+        """See :class:`mfrank.cluster.surface.Engine`."""
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
+            return self._client.submit(function, *args, pure=False)
+
+    def wait(self, tasks: Iterable[distributed.Future]) -> set[distributed.Future]:
+        """See :class:`mfrank.cluster.surface.Engine`."""
+        with self._client.as_current():  # there may be others
+            return set(distributed.wait(list(tasks), return_when="FIRST_COMPLETED").done)
+
+    def gather(self, tasks: Iterable[distributed.Future]) -> list[Any]:
+        """See :class:`mfrank.cluster.surface.Engine`."""
+        return list(self._client.gather(list(tasks)))
+
+    def workers(self, probe: Callable[[], _Told]) -> Sequence[tuple[str, _Told]]:
+        """See :class:`mfrank.cluster.surface.Engine`."""
+        threads = self._client.nthreads()
+        try:
+            told = self._client.run(probe)
+        except Exception as error:  # of whatever type Dask makes of it
+            if "No module named 'mfrank" not in str(error):
+                raise
+            raise ModuleNotFoundError(
+                f"cluster: its workers cannot import mfrank ({error}); install the version that is "
+                "here there, too"
+            ) from error
+        return [(name, told[name]) for name in told for _ in range(threads[name])]

@@ -1,0 +1,204 @@
+"""Worker processes on this machine, each with its pipe.
+
+All work of this side is done in ``wait`` and ``gather``, in the caller's thread. A task begins when
+it is waited for; a task that another takes as an argument is run on the worker where it is needed.
+A worker that dies is replaced, and its task begins anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from multiprocessing.connection import Pipe, wait
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from mfrank.cluster.worker import Call, Kept, Order
+
+__all__ = ["Processes"]
+
+_MOST_DEATHS = 3
+_Told = TypeVar("_Told")
+
+
+class _Task:
+    """A submitted call and, when it is done, its result or error."""
+
+    def __init__(self, key: int, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self.key, self.function, self.args = key, function, args
+        self.waited_for, self.done, self.deaths = False, False, 0
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    @property
+    def call(self) -> Call:
+        kept = (Kept(arg.key) if isinstance(arg, _Task) else arg for arg in self.args)
+        return Call(self.function, tuple(kept))
+
+    @property
+    def needs(self) -> list[_Task]:
+        """Tasks whose results it takes."""
+        return [arg for arg in self.args if isinstance(arg, _Task)]
+
+    def finish(self, result: Any = None, error: BaseException | None = None) -> None:
+        self.done, self.result, self.error, self.args = True, result, error, ()
+
+
+class _Worker:
+    """A process, the task it runs, and the keys of the tasks whose results or recipes it has."""
+
+    def __init__(self) -> None:
+        self.link, far_end = Pipe()
+        self.task: _Task | None = None
+        self.known: set[int] = set()
+        paths = os.pathsep.join(path for path in sys.path if path)
+        with far_end:
+            pipe = far_end.fileno()
+            program = f"from mfrank.cluster.worker import serve; serve({pipe})"
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", program],
+                pass_fds=[pipe],
+                env=os.environ | {"PYTHONPATH": paths},
+            )
+
+    def start(self, task: _Task, live: weakref.WeakValueDictionary[int, _Task]) -> None:
+        """Send a task, with the recipes that the worker lacks."""
+        self.task, recipes, missing = task, dict[int, Call](), task.needs
+        while missing:
+            one = missing.pop()
+            if one.key not in self.known and one.key not in recipes:
+                recipes[one.key] = one.call
+                missing += one.needs
+        forget = [key for key in self.known if key not in live]
+        self.known = self.known.difference(forget).union(recipes)
+        self.link.send_bytes(pickle.dumps(Order(task.call, recipes, forget), -1))
+
+    def end(self) -> int:
+        """End the process; return its exit status."""
+        self.link.close()
+        self.process.kill()
+        return self.process.wait()
+
+
+class Processes:
+    """An engine of ``n`` worker processes; a context manager that ends them.
+
+    The main module is not imported again by the workers, so that a script needs no guard.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._keys = itertools.count()
+        self._live = weakref.WeakValueDictionary[int, _Task]()
+        self._queue: list[_Task] = []
+        self._workers = [_Worker() for _ in range(n)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for worker in self._workers:
+            worker.end()
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> _Task:
+        """See :class:`mfrank.cluster.surface.Engine`."""
+        task = _Task(next(self._keys), function, args)
+        self._live[task.key] = task
+        return task
+
+    def wait(self, tasks: Iterable[_Task]) -> set[_Task]:
+        """See :class:`mfrank.cluster.surface.Engine`."""
+        tasks = list(tasks)
+        for task in tasks:
+            if not task.waited_for:
+                self._queue.append(task)
+                task.waited_for = True
+        self._give_out()
+        while not (done := {task for task in tasks if task.done}):
+            busy: dict[Any, _Worker] = {w.link: w for w in self._workers if w.task is not None}
+            for link in wait(list(busy)):
+                self._receive(busy[link])
+            self._give_out()
+        return done
+
+    def gather(self, tasks: Iterable[_Task]) -> list[Any]:
+        """See :class:`mfrank.cluster.surface.Engine`."""
+        tasks = list(tasks)
+        left = set(tasks)
+        while left:
+            left -= self.wait(left)
+        for task in tasks:
+            if task.error is not None:
+                raise task.error
+        return [task.result for task in tasks]
+
+    def workers(self, probe: Callable[[], _Told]) -> Sequence[tuple[str, _Told]]:
+        """See :class:`mfrank.cluster.surface.Engine`."""
+        tasks = []
+        for worker in self._workers:
+            task = self.submit(probe)
+            task.waited_for = True
+            self._start(worker, task)
+            tasks.append(task)
+        told = self.gather(tasks)
+        names = (f"process {worker.process.pid}" for worker in self._workers)
+        return list(zip(names, told, strict=True))
+
+    def _give_out(self) -> None:
+        """Give tasks to idle workers, at first to those that have what the task takes."""
+        for worker in list(self._workers):
+            if worker.task is None and self._queue:
+                near = (task for task in self._queue if self._is_near(task, worker))
+                task = next(near, self._queue[0])
+                self._queue.remove(task)
+                self._start(worker, task)
+
+    def _is_near(self, task: _Task, worker: _Worker) -> bool:
+        """Whether the worker has what the task takes, or none has it."""
+        needs = {need.key for need in task.needs}
+        return needs <= worker.known or not any(needs & each.known for each in self._workers)
+
+    def _start(self, worker: _Worker, task: _Task) -> None:
+        try:
+            worker.start(task, self._live)
+        except (BrokenPipeError, ConnectionResetError):
+            self._replace(worker)
+
+    def _receive(self, worker: _Worker) -> None:
+        assert worker.task is not None
+        try:
+            answer = worker.link.recv_bytes()
+        except (EOFError, ConnectionResetError):
+            self._replace(worker)
+            return
+        task, worker.task = worker.task, None
+        succeeded, value = pickle.loads(answer)
+        if succeeded:
+            task.finish(value)
+        else:
+            task.finish(error=value)
+
+    def _replace(self, worker: _Worker) -> None:
+        """Start another worker in place of one that died; its task is to be run again."""
+        status, task = worker.end(), worker.task
+        assert task is not None
+        self._workers[self._workers.index(worker)] = _Worker()
+        task.deaths += 1
+        if task.deaths < _MOST_DEATHS:
+            self._queue.insert(0, task)
+            return
+        task.finish(
+            error=RuntimeError(
+                f"one task ended {_MOST_DEATHS} worker processes, the last with exit status "
+                f"{status}; if they ran out of memory, use fewer workers or fewer factors"
+            )
+        )

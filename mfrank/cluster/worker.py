@@ -1,0 +1,101 @@
+"""What a worker process runs: the calls that arrive on a pipe, until the pipe is closed."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+__all__ = ["Call", "Kept", "Order", "Results", "serve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An argument that stands for the result of another call, which stays on the worker."""
+
+    key: int
+
+
+class Call(NamedTuple):
+    """A function and its arguments, some of them perhaps :class:`Kept`."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+
+
+class Order(NamedTuple):
+    """A message to a worker.
+
+    Attributes
+    ----------
+    call : Call
+        To be run now; the worker answers whether it succeeded, and the result or the error.
+    recipes : dict of Call
+        Calls by key, which are run when their results are first needed and then kept.
+    forget : iterable of int
+        Keys that no call will need again.
+    """
+
+    call: Call
+    recipes: dict[int, Call]
+    forget: Iterable[int]
+
+
+class Results:
+    """Results of calls that other calls take."""
+
+    def __init__(self) -> None:
+        self._recipes: dict[int, Call] = {}
+        self._results: dict[int, Any] = {}
+
+    def obey(self, order: Order) -> Any:
+        """Carry out an order."""
+        for key in order.forget:
+            self._recipes.pop(key, None)
+            self._results.pop(key, None)
+        self._recipes |= order.recipes
+        return self._run(order.call)
+
+    def _run(self, call: Call) -> Any:
+        return call.function(*(self._found(arg) for arg in call.args))
+
+    def _found(self, arg: Any) -> Any:
+        if not isinstance(arg, Kept):
+            return arg
+        if arg.key in self._recipes:
+            # The recipe may hold data, which its result then holds in its own form.
+            self._results[arg.key] = self._run(self._recipes[arg.key])
+            del self._recipes[arg.key]
+        return self._results[arg.key]
+
+
+def serve(descriptor: int) -> None:
+    """Carry out the orders that arrive on a pipe until its other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the fit, which ends the workers
+    link = Connection(descriptor)
+    results = Results()
+    while True:
+        try:
+            message = [link.recv_bytes()]
+        except (EOFError, OSError):
+            return
+        try:
+            order = pickle.loads(message.pop())  # not held while the call runs
+            answer = pickle.dumps((True, results.obey(order)), -1)
+        except Exception as error:
+            answer = _failure(error)
+        link.send_bytes(answer)
+
+
+def _failure(error: Exception) -> bytes:
+    error.add_note("In a worker process:\n" + "".join(traceback.format_exception(error)))
+    try:
+        answer = pickle.dumps((False, error), -1)
+        pickle.loads(answer)  # some errors can be written and not read
+    except Exception:
+        answer = pickle.dumps((False, RuntimeError("\n".join(error.__notes__))), -1)
+    return answer

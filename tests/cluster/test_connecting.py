@@ -1,0 +1,79 @@
+"""What ``cluster`` may be, and what is said of everything else before any work."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import pytest
+from engines import Shuffled
+
+import mfrank
+from mfrank.backends.sharded.arithmetic import (
+    Arithmetic,
+    Worker,
+    arithmetic,
+    refuse_other,
+    threads_of_a_task,
+)
+
+DATA = mfrank.synthetic(30, 20, 200, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "error", "message"),
+    [
+        (0, ValueError, "cluster must be at least 1, got 0"),
+        (10**6, ValueError, "cluster must be at most 1024, got 1000000"),
+        (True, TypeError, "cluster must be a number of worker processes, a dask.* got True"),
+        (2.0, TypeError, "cluster must be a number of worker processes, a dask.* got 2.0"),
+        (Shuffled, TypeError, "cluster must be a number of worker processes"),
+        ("here", ValueError, "address of a Dask scheduler, such as 'tcp://127.*, got 'here'"),
+        ("tcp://here", ValueError, "address of a Dask scheduler"),
+    ],
+)
+def test_what_names_no_cluster_is_refused(
+    cluster: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        mfrank.ALS(factors=2).fit(object(), cluster=cluster)  # the data are not looked at
+
+
+def test_an_address_without_dask_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ModuleNotFoundError, match=re.escape("pip install mfrank[dask]")):
+        mfrank.ALS(factors=2).fit(DATA, cluster="tcp://127.0.0.1:8786")
+
+
+def test_an_option_that_is_for_one_process_is_refused() -> None:
+    model = mfrank.ALS(factors=2, backend="reference", gather_dtype="float16")
+    with pytest.raises(ValueError, match="cluster and gather_dtype do not go together"):
+        model.fit(DATA, cluster=Shuffled(2))
+
+
+def test_workers_are_asked_for_and_must_have_the_same_arithmetic() -> None:
+    here = Worker(arithmetic(), "one", 4)
+    refuse_other([("a", here), ("b", here)])
+    with pytest.raises(ValueError, match="cluster has no workers; start some"):
+        refuse_other([])
+    for other in (Arithmetic("0.0.1", here.arithmetic[1]), Arithmetic(here.arithmetic[0], "sse")):
+        with pytest.raises(ValueError, match=f"cluster mixes .* {other} on b; .*MFRANK_ISA"):
+            refuse_other([("a", here), ("b", here._replace(arithmetic=other))])
+
+
+def test_a_worker_that_joins_with_another_arithmetic_ends_the_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from mfrank.backends.sharded import tasks
+
+    monkeypatch.setattr(tasks, "arithmetic", lambda: Arithmetic("0.0.1", "sse"))
+    with pytest.raises(RuntimeError, match=r"a worker joined with mfrank 0.0.1 with sse"):
+        mfrank.ALS(factors=2).fit(DATA, cluster=Shuffled(2))
+
+
+def test_cores_of_a_machine_are_divided_among_its_workers() -> None:
+    workers = [("a", Worker(arithmetic(), "one", 8)) for _ in range(3)]
+    assert threads_of_a_task(workers, 0) == 2
+    assert threads_of_a_task([*workers, ("b", Worker(arithmetic(), "two", 1))], 0) == 1
+    assert threads_of_a_task(workers, 5) == 5

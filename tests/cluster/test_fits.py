@@ -1,0 +1,175 @@
+"""A fit whose half-steps run elsewhere, in blocks of rows, has the bits of one that does not."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engines import Delayed, Shuffled
+from problems import OBJECTIVES, toy
+
+import mfrank
+from mfrank.als.quadratic import QuadraticObjective
+from mfrank.backends.sharded import blocks
+from mfrank.backends.sharded.tasks import solve
+
+DATA = mfrank.synthetic(120, 60, 1500, random_state=0)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_FEWEST_ENTRIES", 100)
+
+
+def als(objective: QuadraticObjective, **options: Any) -> mfrank.ALS:
+    how = {"factors": 9, "iterations": 2, "random_state": 0, "track_objective": True}
+    return mfrank.ALS(objective, **how | options)
+
+
+def digest(model: mfrank.ALS) -> str:
+    """SHA-256 of the factors and of the objective after each epoch."""
+    store = model.store
+    sha = hashlib.sha256(store.user_factors.tobytes() + store.item_factors.tobytes())
+    sha.update(repr([epoch["objective"] for epoch in store.history]).encode())
+    return sha.hexdigest()
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_has_the_bits_of_one_process(name: str) -> None:
+    alone = als(OBJECTIVES[name]).fit(DATA)
+    for n in (1, 7):
+        there = als(OBJECTIVES[name]).fit(DATA, cluster=Shuffled(n, seed=n))
+        assert digest(there) == digest(alone)
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": "cg"},
+        {"solver": "cholesky", "dtype": "float64"},
+        {"solver": "auto", "cg_tolerance": 1e-3},
+        {"backend": "reference", "factors": 3},
+    ],
+)
+def test_every_solver_and_dtype_do(options: dict[str, Any], n_threads: int) -> None:
+    objective = OBJECTIVES["wrmf"]
+    alone = als(objective, **options).fit(DATA)
+    for n in (2, 3):
+        there = als(objective, n_threads=n_threads, **options)
+        assert digest(there.fit(DATA, cluster=Shuffled(n, seed=n))) == digest(alone)
+
+
+@pytest.mark.parametrize(
+    ("objective", "values"),
+    [
+        (mfrank.WRMF(alpha=1.0, regularization=0.0), "dislikes"),
+        (mfrank.IALS(alpha0=0.0, regularization=0.0), "ones"),
+        (mfrank.RGX(regularization=0.0), "counts"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_with_less_than_they_need_do(
+    objective: QuadraticObjective, values: str, dtype: str
+) -> None:
+    data, how = toy(60, 40, 0.15, values=values), {"dtype": dtype, "iterations": 1}
+    for factors in (5, 30):
+        alone = als(objective, factors=factors, **how).fit(data)
+        there = als(objective, factors=factors, **how).fit(data, cluster=Shuffled(3))
+        assert digest(there) == digest(alone)
+
+
+def test_a_warm_start_and_early_stopping_do() -> None:
+    split = mfrank.by_ratio(DATA, train=0.8, valid=0.2, test=0.0, random_state=0)
+    first = als(mfrank.IALS()).fit(split.train)
+
+    def fitted(**where: Any) -> mfrank.ALS:
+        stopping = mfrank.EarlyStopping(split.valid, patience=1)
+        model = als(mfrank.IALS(), iterations=6)
+        return model.fit(split.train, start=first, stopping=stopping, **where)
+
+    assert digest(fitted(cluster=Shuffled(2))) == digest(fitted())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_folder_of_interactions_does_and_its_entries_do_not_travel(
+    tmp_path: Path, dtype: str
+) -> None:
+    DATA.to_folder(tmp_path / "data")
+    opened, objective = mfrank.Interactions.open(tmp_path / "data"), OBJECTIVES["wrmf"]
+    engine = Watched(2)
+    there = als(objective, dtype=dtype).fit(opened, cluster=engine)
+    assert digest(there) == digest(als(objective, dtype=dtype).fit(DATA))
+    given = [args[0] for function, args in engine.sent if function is blocks.route]
+    assert given
+    assert all(isinstance(block.columns, blocks.FilePart) for block in given)
+
+
+class Watched(Shuffled):
+    """Notes what was sent."""
+
+    def __init__(self, n_workers: int) -> None:
+        super().__init__(n_workers)
+        self.sent: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Delayed:
+        self.sent.append((function, args))
+        return super().submit(function, *args)
+
+
+@pytest.mark.parametrize(("solver", "warm"), [("cholesky", False), ("cg", True)])
+def test_a_half_step_sends_each_row_that_a_block_touches_once(solver: str, warm: bool) -> None:
+    engine = Watched(2)
+    width, epochs = 9, 2
+    options = {"solver": solver, "factors": width, "iterations": epochs}
+    als(mfrank.IALS(), **options).fit(DATA, cluster=engine, start=als(mfrank.IALS()).fit(DATA))
+    calls = [args for function, args in engine.sent if function is solve]
+    sent = sum(args[3].nbytes + (0 if args[4] is None else args[4].nbytes) for args in calls)
+
+    def rows(matrix: Any) -> int:
+        """Rows that all blocks touch, and their own as a start."""
+        bounds = blocks.bounds(blocks.CSR.from_scipy(matrix))
+        touched = [len(np.unique(matrix[begin:end].indices)) for begin, end in pairwise(bounds)]
+        assert len(touched) > 5
+        return sum(touched) + warm * matrix.shape[0]
+
+    # The first user step and, in each epoch, both. Momentum has not begun to be undone so early.
+    steps = (1 + epochs) * rows(DATA.user_items) + epochs * rows(DATA.item_users)
+    assert sent == steps * width * np.dtype(np.float32).itemsize
+
+
+def test_the_number_of_tasks_does_not_grow_with_the_epochs() -> None:
+    counts = []
+    for iterations in (2, 12):
+        engine = Shuffled(2)
+        als(mfrank.RG2(), iterations=iterations).fit(DATA, cluster=engine)
+        counts.append(engine.most_alive)
+        assert not engine.alive
+    assert counts[0] == counts[1]
+
+
+def test_an_error_of_a_task_leaves_the_last_complete_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Failing(Shuffled):
+        left = 10**9
+
+        def submit(self, function: Callable[..., Any], *args: Any) -> Delayed:
+            self.left -= 1
+            if self.left < 0:
+                raise OSError("lost")
+            return super().submit(function, *args)
+
+    engine, model = Failing(2), als(mfrank.RG2(), iterations=5)
+
+    def fail_in_the_third(epoch: int, *_: object) -> None:
+        engine.left = 10 if epoch == 1 else engine.left
+
+    with pytest.raises(OSError, match="lost"):
+        model.fit(DATA, cluster=engine, callback=fail_in_the_third)
+    assert digest(model) == digest(als(mfrank.RG2(), iterations=2).fit(DATA))

@@ -1,0 +1,194 @@
+"""Worker processes: what they are given comes back, whatever becomes of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from children import run
+
+import mfrank
+from mfrank.backends.sharded import blocks
+from mfrank.cluster.processes import Processes
+from mfrank.cluster.worker import Call, Kept, Order, Results
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Processes]:
+    with Processes(2) as engine:
+        yield engine
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def here(_: object = None) -> int:
+    return os.getpid()
+
+
+def end_once(mark: Path) -> int:
+    """End the process at the first call."""
+    if mark.exists():
+        return os.getpid()
+    mark.touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def end_always() -> None:
+    os._exit(3)
+
+
+def wrong(text: str) -> None:
+    raise KeyError(text)
+
+
+class Unreadable(Exception):
+    """Cannot be unpickled: its arguments are not those of its constructor."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__("told")
+
+
+def unreadable() -> None:
+    raise Unreadable(1, 2)
+
+
+def ready(one: np.ndarray, mark: Path) -> float:
+    while not mark.exists():
+        time.sleep(0.01)
+    return float(one.sum())
+
+
+def test_results_come_in_the_order_of_the_tasks(two: Processes) -> None:
+    tasks = [two.submit(square, number) for number in range(20)]
+    assert two.gather(tasks) == [number**2 for number in range(20)]
+    assert two.gather([]) == []
+
+
+def test_an_argument_may_be_a_task_whose_result_stays_on_its_worker(two: Processes) -> None:
+    first = two.submit(here)
+    second = two.submit(square, two.submit(square, 3))
+    owner, again, power = two.gather([two.submit(here, first), two.submit(here, first), second])
+    assert owner == again
+    assert power == 81
+    assert owner != os.getpid()
+
+
+def test_wait_returns_when_the_first_is_done(two: Processes, tmp_path: Path) -> None:
+    slow = two.submit(ready, np.ones(3), tmp_path / "mark")
+    quick = two.submit(square, 2)
+    assert two.wait([slow, quick]) == {quick}
+    (tmp_path / "mark").touch()
+    assert two.wait([slow]) == {slow}
+    assert two.gather([slow]) == [3.0]
+
+
+def test_an_error_is_raised_here_with_where_it_was(two: Processes) -> None:
+    with pytest.raises(KeyError, match="absent") as caught:
+        two.gather([two.submit(wrong, "absent")])
+    assert "in wrong" in caught.value.__notes__[0]
+    with pytest.raises(RuntimeError, match="told"):
+        two.gather([two.submit(unreadable)])
+    assert two.gather([two.submit(square, 2)]) == [4]
+
+
+def test_the_task_of_a_killed_worker_is_done_again(two: Processes, tmp_path: Path) -> None:
+    kept = two.submit(square, 5)
+    tasks = [two.submit(end_once, tmp_path / "mark"), *(two.submit(square, kept) for _ in range(4))]
+    assert two.gather(tasks)[1:] == [625] * 4
+
+
+def test_a_task_that_ends_every_worker_is_given_up(two: Processes) -> None:
+    with pytest.raises(RuntimeError, match=r"ended 3 worker processes.* status 3; .*fewer workers"):
+        two.gather([two.submit(end_always)])
+    assert two.gather([two.submit(square, 2)]) == [4]
+
+
+def test_a_worker_frees_what_no_task_will_take() -> None:
+    class Large:
+        pass
+
+    results, made = Results(), list[weakref.ref[Large]]()
+
+    def make() -> Large:
+        large = Large()
+        made.append(weakref.ref(large))
+        return large
+
+    results.obey(Order(Call(here, (Kept(0),)), {0: Call(make, ())}, ()))
+    assert made[0]() is not None
+    results.obey(Order(Call(here, ()), {}, (0,)))
+    assert made[0]() is None
+
+
+def test_an_engine_frees_what_nothing_refers_to(two: Processes) -> None:
+    kept = two.submit(square, 3)
+    two.gather([two.submit(square, kept) for _ in range(4)])
+    assert any(kept.key in worker.known for worker in two._workers)
+    gone = kept.key
+    del kept
+    two.workers(here)
+    assert not any(gone in worker.known for worker in two._workers)
+
+
+def test_every_worker_is_asked(two: Processes) -> None:
+    told = two.workers(here)
+    assert len({pid for _, pid in told}) == 2
+    assert all(name == f"process {pid}" for name, pid in told)
+
+
+def test_workers_end_with_the_engine_and_with_their_parent() -> None:
+    with Processes(1) as engine:
+        ((_, pid),) = engine.workers(here)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    told = run(
+        "import os, signal\nfrom mfrank.cluster.processes import Processes\n"
+        "print(Processes(1).workers(os.getpid)[0][1], flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    until = time.monotonic() + 20
+    while Path(f"/proc/{int(told.stdout)}").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{int(told.stdout)}").exists()
+
+
+DATA = mfrank.synthetic(300, 150, 4000, random_state=0)
+
+
+def test_a_fit_survives_the_death_of_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_FEWEST_ENTRIES", 500)
+    seen = list[int]()
+
+    def kill(*_: object) -> None:
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        seen.extend(map(int, children))
+        os.kill(int(children[0]), signal.SIGKILL)
+
+    def model() -> mfrank.ALS:
+        return mfrank.ALS(mfrank.RGX(), factors=8, iterations=3, random_state=0)
+
+    alone, there = model().fit(DATA), model().fit(DATA, cluster=2, callback=kill)
+    assert len(set(seen)) >= 4
+    for name in ("user_factors", "item_factors"):
+        assert getattr(there, name).tobytes() == getattr(alone, name).tobytes()
+
+
+def test_mixed_instruction_sets_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    ext = pytest.importorskip("mfrank._ext", reason="the extension is not built")
+    if ext.isa() == "baseline":
+        pytest.skip("there is no other instruction set than baseline")
+    monkeypatch.setenv("MFRANK_ISA", "baseline")  # read by the workers, which start later
+    model = mfrank.ALS(factors=2, iterations=1)
+    with pytest.raises(
+        ValueError, match=f"cluster mixes .*{ext.isa()} here, .*baseline on process"
+    ):
+        model.fit(DATA, cluster=1)
