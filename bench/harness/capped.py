@@ -108,10 +108,10 @@ def _in_memory(data: Interactions) -> Interactions:
 def _child(folder: str, job: dict[str, Any]) -> dict[str, Any]:
     _model(job, 1).fit(mfrank.synthetic(200, 100, 2000, random_state=0))  # libraries and threads
     before = _kibibytes("/proc/meminfo")["Cached"]
-    if job["limit_mib"] is not None:
-        _limit(job["limit_mib"])
     watch = _Watch()
     watch.start()
+    if job["limit_mib"] is not None:
+        _limit(job["limit_mib"])
     try:
         data = Interactions.open(folder)
         model = _model(job, job["epochs"])
