@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mfrank.arrays.checks import check_count, is_count, shown
-from mfrank.cluster.processes import Processes
 from mfrank.cluster.surface import Engine
 
 if TYPE_CHECKING:
@@ -69,6 +68,8 @@ def connected(cluster: Any) -> Iterator[Engine]:
         Nothing answers at the address.
     """
     if is_count(cluster):
+        from mfrank.cluster.processes import Processes
+
         with Processes(int(cluster)) as engine:
             yield engine
     elif isinstance(cluster, str):

@@ -24,8 +24,8 @@ class Engine(Protocol):
     def submit(self, function: Callable[..., Any], *args: Any) -> Task:
         """Note a call, to be run at the latest when it is waited for.
 
-        An argument may itself be a task: the function gets its result, which stays on the worker
-        that computed it. What a task holds is freed when nothing refers to the task any longer.
+        An argument may itself be a task: the function gets its result, which stays on workers and
+        may be computed on several. It is freed when nothing refers to the task any longer.
         """
 
     def wait(self, tasks: Iterable[Task]) -> set[Task]:

@@ -163,13 +163,13 @@ class ALS(FactorModel, ClosedForm):
             exception, including Ctrl-C, the model has the last complete epoch.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
-        cluster : int, dask.distributed.Client, str or None, default None
+        cluster : int, dask.distributed.Client, str, Engine or None, default None
             Where half-steps run: in so many worker processes on this machine, or on a Dask
-            cluster, given as a client or as the address of its scheduler (``mfrank[dask]``). The
-            result has the same bits as without. This process keeps the factors of both sides.
-            Workers read interactions that were opened from a folder from there, by its path; all
-            others are sent to them once. ``n_threads`` is then that of a task; 0 divides each
-            machine's cores among its workers.
+            cluster, given as a client or as the address of its scheduler (``mfrank[dask]``), or
+            on your own :class:`~mfrank.cluster.surface.Engine`. The result has the same bits as
+            without. This process keeps the factors of both sides. Workers read interactions that
+            were opened from a folder from there, by its path; all others are sent to them once.
+            ``n_threads`` is then that of a task; 0 divides each machine's cores among its workers.
 
         Returns
         -------
@@ -181,10 +181,13 @@ class ALS(FactorModel, ClosedForm):
             Before any work: the data have no positive entry or values that the objective cannot
             use, ``start`` or ``stopping`` do not match the data, or the backend lacks the
             ``gather_dtype``. Also if the fit diverges; the model then has the last complete epoch.
-            And before any work, if ``cluster`` is none of the above, or its workers have different
-            instruction sets or versions of mfrank.
-        ConnectionError
-            No scheduler answers at the address ``cluster``.
+            And before any work, if ``cluster`` is none of the above, or its workers have other
+            instruction sets or versions of mfrank than this process.
+        ConnectionError, ModuleNotFoundError
+            No scheduler answers at the address ``cluster``, or Dask is not installed, or its
+            workers have no mfrank.
+        RuntimeError
+            One block of rows ended several workers; the model has the last complete epoch.
         MemoryError
             Before any work: the fit would need more memory than the machine has.
         """
