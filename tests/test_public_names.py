@@ -19,6 +19,10 @@ def test_every_name_is_there(name: str) -> None:
     assert name in dir(mfrank)
 
 
+def test_nothing_else_is_completed_after_a_dot() -> None:
+    assert set(dir(mfrank)) == {*mfrank.__all__, "backends", "losses", "pagerank"}
+
+
 def test_type_checkers_see_the_modules_that_are_imported() -> None:
     block = next(node for node in ast.parse(SOURCE.read_text()).body if isinstance(node, ast.If))
     seen = {

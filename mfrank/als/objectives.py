@@ -73,9 +73,10 @@ class IALS(QuadraticObjective):
     Parameters
     ----------
     alpha0 : float, default 0.1
-        Weight of every cell, observed or not, >= 0.
+        Weight of every cell, observed or not, >= 0; default from the center of the paper's search
+        range.
     regularization : float, default 0.003
-        lambda, >= 0. Both defaults are at the center of the paper's search range.
+        Ridge lambda, >= 0; default from the center of the paper's search range.
     nu : float, default 1.0
         Exponent of the ridge's frequency scaling; default from the paper. With many factors, or
         users with few items, 0.5 to 0.75 often ranks better.
@@ -155,7 +156,7 @@ class RG2(QuadraticObjective):
     alpha : float, default 0.05
         Extra weight of the positives, >= 0 (best of a grid on MovieLens-1M).
     regularization : float, default 0.07
-        lambda, >= 0 (best of the same grid).
+        Ridge lambda, >= 0 (best of a grid on MovieLens-1M).
     nu : float, default 1.0
         Exponent of the ridge's frequency scaling; default from the paper.
     ridge : {"own", "authors"}, default "own"
@@ -262,7 +263,7 @@ class RG2Sampled(QuadraticObjective):
         Number of negatives per positive, from 0 to N - 1; default from the paper's sampled softmax
         baseline on MovieLens-10M.
     regularization : float, default 0.07
-        lambda, >= 0.
+        Ridge lambda, >= 0.
     nu : float, default 1.0
         Exponent of the ridge's frequency scaling; default from the paper.
     """

@@ -110,7 +110,11 @@ def _add_flag(
         reader = reader_of(hint)
         kwargs = {"type": reader, "metavar": reader.__name__.upper()}
     parser.add_argument(
-        _flag(field.name), dest=field.name, default=argparse.SUPPRESS, help=_escaped(text), **kwargs
+        _flag(field.name),
+        dest=field.name,
+        default=argparse.SUPPRESS,
+        help=_with_flags(text, options).replace("%", "%%"),
+        **kwargs,
     )
 
 
@@ -135,5 +139,7 @@ def _merged_text(name: str, classes: list[_Options]) -> str:
     )
 
 
-def _escaped(text: str) -> str:
-    return text.replace("%", "%%")
+def _with_flags(text: str, options: _Options) -> str:
+    """The text, in which options whose names are no English words are told as flags."""
+    names = {field.name for field in option_fields(options) if "_" in field.name}
+    return re.sub(r"\w+", lambda word: _flag(word[0]) if word[0] in names else word[0], text)

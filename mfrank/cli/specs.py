@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
+from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from mfrank.cli.docstrings import summary
@@ -66,7 +67,15 @@ def _read(value: str, hint: Any) -> Any:
     return reader_of(hint)(value)
 
 
-def reader_of(hint: Any) -> type[Any]:
-    """Type that parses a value with this hint: int, float or str, the first in the union."""
+def reader_of(hint: Any) -> Callable[[str], Any]:
+    """Parser of values with this hint: int, float or str, the first in the union, or none."""
     members = get_args(hint) or (hint,)
-    return next((kind for kind in (int, float) if kind in members), str)
+    kind = next((kind for kind in (int, float) if kind in members), str)
+    if kind is str or NoneType not in members:
+        return kind
+
+    def number_or_none(text: str) -> Any:
+        return None if text.lower() == "none" else kind(text)
+
+    number_or_none.__name__ = f"{kind.__name__}|none"  # argparse shows it
+    return number_or_none

@@ -77,7 +77,7 @@ class Wording:
             return found[0]
         action = self._actions[name]
         if value == "None":
-            return f"no {self._flag(name)}"
+            return f"{self._flag(name)} none" if action.type else f"no {self._flag(name)}"
         if isinstance(action, argparse.BooleanOptionalAction):
             return action.option_strings[value == "False"]
         bare = value.strip("'\"")

@@ -211,7 +211,7 @@ def by_time(
 ) -> Split:
     """Split at points in time, the same for all users: train before valid before test.
 
-    As in production, the test part then has users and items without entries in the training part.
+    As in production, the test part may have users and items that the training part does not have.
 
     Parameters
     ----------

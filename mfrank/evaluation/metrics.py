@@ -203,7 +203,7 @@ class _Coverage(CatalogMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Gini(CatalogMetric):
-    """Gini index of how often each item is listed: 0 if equally, (N - 1) / N if only one is.
+    """Gini index of how often each item is listed: 0 if all equally, (N - 1) / N if only one is.
 
     Items that are never listed count with 0. NaN if all lists are empty.
     """

@@ -230,6 +230,10 @@ class Loss(ABC):
     model with a loss of your own can be saved if the class is defined at the top level of a module:
     :func:`mfrank.load` imports it from there.
 
+    In the equations of mfrank's losses, i is a positive of a list, j a negative (or any item, where
+    a sum is over all), h_i the score of item i, G_i its gain, r_i its rank, counted from 1, Z the
+    ideal DCG, N_u the number of items and N_u+ that of the user's positives.
+
     Attributes
     ----------
     scores : {"dot", "cosine", "distance"}, default "dot"

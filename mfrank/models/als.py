@@ -44,8 +44,8 @@ _MOST_STEPS = 10_000  # rows of usual widths converge in far fewer
 class ALS(FactorModel, ClosedForm):
     """Matrix factorization by exact alternating least squares, under any quadratic objective.
 
-    Epochs have Nesterov's momentum on the item factors, which takes about half of them to the same
-    objective; where it would rise, the epoch is a plain one.
+    Nesterov's momentum on the item factors about halves the number of epochs to the same objective.
+    An epoch that it would make end with a higher objective is done without it.
 
     Parameters
     ----------

@@ -57,8 +57,8 @@ class Descent(FactorModel):
 
     Ranking losses are not convex and work best from factors that already rank. A fit starts from
     the leading singular directions of the data, or from an :class:`ALS` passed to :meth:`fit` as
-    ``start``; with dot products, use a tenth of the default learning rate from there. On large
-    catalogs, thousands of shared negatives rank better but take longer (searched in
+    ``start``. From an ALS, with dot products as scores, use a tenth of the default learning rate.
+    On large catalogs, thousands of shared negatives rank better but take longer (measured by
     ``bench/trainers_quality.py``).
 
     Parameters

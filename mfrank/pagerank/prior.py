@@ -15,10 +15,10 @@ __all__ = ["with_prior"]
 def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = None) -> FactorStore:
     """Return the store with ``weight`` times the log of the item prior added to its item biases.
 
-    Scores become p_x . q_y + b_y + weight log(prior of y), by which
-    ``Recommender.of(with_prior(als.store, 0.1, page_rank.store))`` ranks. The weight is in units of
-    the store's scores, so tune it on validation data, as below. Items with a prior of 0 are treated
-    as half as likely as the least likely other item.
+    Scores become p_x . q_y + b_y + weight log(prior of y), and
+    ``Recommender.of(with_prior(als.store, 0.1, page_rank.store))`` ranks by them. The best weight
+    depends on the scale of the scores: tune it on validation data, as below. Items with a prior of
+    0 are treated as half as likely as the least likely other item.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class FactorStore(MadeOfFields):
     """A fitted model as arrays; user x's score of item y is p_x . q_y + b_x + b_y.
 
     A store is immutable. It keeps read-only views of the given arrays and copies only those that
-    are not C-contiguous, so a fitter that continues must do so in other arrays.
+    are not C-contiguous: do not write to an array that was passed to it.
 
     Factors on a GPU (CuPy's, or any with DLPack or ``__cuda_array_interface__``) stay there, as
     CuPy arrays; ``backend="cuda"`` computes on them in place, other backends copy them at each

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import fields
 
 import pytest
 
+import mfrank
 from mfrank import ALS, IALS, RG2, RGX, WRMF, RG2Sampled
 from mfrank.cli.docstrings import parameters, summary
 from mfrank.cli.flags import (
@@ -52,6 +54,24 @@ def test_values_are_read_as_the_fields_types(parser):
         "track_objective": True,
         "solver": "cg",
     }
+
+
+def test_numbers_that_may_be_none_are_given_as_none() -> None:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    add_flags(parser, mfrank.Descent, leave_out=["loss", "optimizer", "schedule"])
+    line = "--negatives none --positives None --clip 0.5"
+    asked = given(parser.parse_args(line.split()), mfrank.Descent)
+    assert asked == {"negatives": None, "positives": None, "clip": 0.5}
+    for wrong in ("--factors none", "--negatives few"):
+        with pytest.raises(argparse.ArgumentError):
+            parser.parse_args(wrong.split())
+
+
+def test_help_names_other_options_as_flags(parser: argparse.ArgumentParser) -> None:
+    flags = {action.dest: action for action in parser._actions}
+    assert "whatever --n-threads" in flags["random_state"].help
+    for action in flags.values():
+        assert not re.search("cg_|n_threads|random_state", action.help)
 
 
 @pytest.mark.parametrize("line", ["--factors many", "--dtype float16", "--ridge none"])

@@ -80,7 +80,7 @@ def test_remedies_are_flags(line: str, remedy: str, capsys: pytest.CaptureFixtur
         ("fit", "a fit of 9 factors; lower factors", "a fit of 9 factors; lower --factors"),
         ("descend", "lower batch_size, or set positives and negatives to smaller numbers",
          "lower --batch-size, or set --positives and --negatives to smaller numbers"),
-        ("descend", "negatives=None uses all items", "no --negatives uses all items"),
+        ("descend", "negatives=None uses all items", "--negatives none uses all items"),
         ("descend", "use item_biases=False", "use --no-item-biases"),
         ("fit", "with ids='text' or sep=';'", "with --ids text or --sep ';'"),
         ("fit", "column 'user_items' and users=3 in a_b.csv", "column 'user_items' and users=3 in "
