@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -88,6 +90,23 @@ def test_half_steps_zero_the_gradient(objective: QuadraticObjective, values: str
     before = np.abs(gradient(lambda q: fit.loss(fit.p, q), fit.q)).max()
     fit.solve_items()
     assert np.abs(gradient(lambda q: fit.loss(fit.p, q), fit.q)).max() < 1e-7 * before
+
+
+@pytest.mark.parametrize("solve", [Fit.solve_users, Fit.solve_items])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_iterations_that_start_at_the_solution_stay_there(
+    name: str, solve: Callable[[Fit], None]
+) -> None:
+    """In whatever basis the start is given: half-steps turn it into their own."""
+    fit = Fit(OBJECTIVES[name], toy())
+    solve(fit)
+    scores = fit.p @ fit.q.T
+    turn = np.linalg.qr(np.random.default_rng(3).normal(size=(FACTORS, FACTORS)))[0]
+    fit.p, fit.q = fit.p @ turn, fit.q @ turn
+    iterating = SolveOptions("cg", cg_steps=1)
+    fit.steps = replace(fit.steps, backend=choose(), options=iterating)
+    solve(fit)
+    np.testing.assert_allclose(fit.p @ fit.q.T, scores, atol=1e-9 * np.abs(scores).max())
 
 
 @pytest.mark.parametrize(("objective", "values"), cases())

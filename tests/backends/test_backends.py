@@ -10,17 +10,18 @@ import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import DTypeLike, NDArray
-from problems import OBJECTIVES, iterate_plainly, matrices, solve_plainly, solve_turned
+from problems import OBJECTIVES, iterate_plainly, matrices, solve_plainly, solve_turned, toy
 
 import mfrank
 from mfrank import backends
 from mfrank.als.eigenbasis import Eigenbasis
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.csr import CSR
+from mfrank.arrays.placement import on_host
 from mfrank.backends import reference
 from mfrank.backends.adam import AdamAverages, AdamRates
 from mfrank.backends.negative_sampling import ItemProbabilities
-from mfrank.backends.row_problem import CellTerm, Gram, Observed, RowProblem
+from mfrank.backends.row_problem import CellTerm, Gram, Observed, RowProblem, Shared
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.counts import Counts
 
@@ -265,11 +266,12 @@ def test_adam_steps_are_those_of_the_reference(backend: backends.Backend, dtype:
     results = []
     for judged in (backend, reference):
         table, rng = start.copy(), np.random.default_rng(1)
-        kept = AdamAverages(table * 0, table * 0, np.zeros(9, np.int64))
+        before = 256 * (np.arange(9) == 8)  # updates: far apart within a batch
+        kept = AdamAverages(table * 0, table * 0, before.astype(np.int64))
         for rows in ([3, 0, 8], [3], [8, 1]):
             gradients = rng.standard_normal((len(rows), 37)).astype(dtype)
             judged.adam(table, np.array(rows), gradients, kept, rates, 2)
-        np.testing.assert_array_equal(kept.updates, [1, 1, 0, 2, 0, 0, 0, 0, 2])
+        np.testing.assert_array_equal(kept.updates - before, [1, 1, 0, 2, 0, 0, 0, 0, 2])
         np.testing.assert_array_equal(table[[2, 4, 5, 6, 7]], start[[2, 4, 5, 6, 7]])
         results.append((table, *kept))
     for got, truth in zip(*results, strict=True):
@@ -310,6 +312,31 @@ def test_many_factors(backend: backends.Backend, n_factors: int) -> None:
         left = problem.weight[r] * step.gram.matrix @ got[r] + problem.ridge[r] * got[r]
         residual = left + seen.T @ (seen @ got[r]) - seen.sum(axis=0)
         assert np.linalg.norm(residual) <= 1e-4 * np.linalg.norm(seen.sum(axis=0))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_many_entries_that_weigh_less_than_the_background(
+    backend: backends.Backend, dtype: str
+) -> None:
+    """Fewer than factors, but more than are multiplied at a time."""
+    rng = np.random.default_rng(4)
+    matrix = sp.csr_array(rng.integers(1, 6, (2, 500)) * (rng.random((2, 500)) < 0.6))
+    step = half_step(OBJECTIVES["wrmf below one"], matrix, "users", 320, dtype)
+    assert (step.problem.curvature() < 0).any()
+    assert step.error(step.solve(backend)) <= backend.TOLERANCE[dtype]
+
+
+def test_iterations_leave_nothing_where_a_row_has_no_say(backend: backends.Backend) -> None:
+    """Of the start, in a direction without curvature: the solution has minimum norm."""
+    fixed = np.random.default_rng(0).standard_normal((9, 3)) * [0, 1, 1]
+    rows = CSR.from_scipy(toy(values="ones"), "f8").pattern()
+    fixed = fixed[: rows.n_columns]
+    ones, zeros = np.ones(rows.n_rows), np.zeros(rows.n_rows)
+    work = RowProblem(rows, ones, zeros, Observed(*[CellTerm(ones)] * 3), True)
+    out = backend.place(np.ones((rows.n_rows, 3)))
+    at = Shared(np.array([0.0, 1.0, 2.0]), np.zeros(3))
+    backend.solve_rows(work, backend.place(fixed), at, out, SolveOptions("cg", cg_steps=1))
+    assert (on_host(out)[:, 0] == 0).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

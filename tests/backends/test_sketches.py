@@ -84,17 +84,16 @@ def test_lists_have_the_bits_of_those_without(
             np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.parametrize("n", [20, 20_000])  # the latter has items from where two parts meet
 @pytest.mark.parametrize("threads", [1, 2])
-def test_many_items_are_shared_among_threads(threads: int) -> None:
+def test_many_items_are_shared_among_threads(threads: int, n: int) -> None:
     random = np.random.default_rng(0)
     items = random.normal(0, 1, (60_001, 160)).astype(np.float32)
     query = random.normal(0, 1, (1, 160)).astype(np.float32)
-    wanted = cpu.top_k(query, items, 20)
+    wanted = cpu.top_k(query, items, n)
     items.flags.writeable = False
     for _ in range(3):  # the first without a sketch
-        for mine, theirs in zip(
-            cpu.top_k(query, items, 20, n_threads=threads), wanted, strict=True
-        ):
+        for mine, theirs in zip(cpu.top_k(query, items, n, n_threads=threads), wanted, strict=True):
             np.testing.assert_array_equal(mine, theirs)
     assert sketch_of(items) is not None
 

@@ -205,9 +205,13 @@ def test_candidates_score_as_in_the_whole_catalog(backend: backends.Backend) -> 
         assert np.array_equal(scores[row, : len(listed)], whole[row, listed])
 
 
+@pytest.mark.parametrize("n", [50, 75_000])
 @pytest.mark.parametrize("n_queries", [1, 5])
-def test_few_queries_over_a_large_catalog(backend: backends.Backend, n_queries: int) -> None:
-    # Large enough that threads share one query's catalog; whole numbers tie all over it.
+def test_few_queries_over_a_large_catalog(
+    backend: backends.Backend, n_queries: int, n: int
+) -> None:
+    # Large enough that threads share one query's catalog; whole numbers tie all over it. A long
+    # list has items from where the threads' parts meet.
     rng = np.random.default_rng(13)
     queries = rng.integers(-9, 10, (n_queries, 15)).astype(np.float32)
     items = rng.integers(-9, 10, (150_000, 15)).astype(np.float32)
@@ -216,8 +220,8 @@ def test_few_queries_over_a_large_catalog(backend: backends.Backend, n_queries: 
     wanted = queries @ items.T
     for row, scores in enumerate(wanted):
         scores[exclude.row(row)[0]] = -np.inf
-    ids, scores = backend.top_k(queries, items, 50, exclude=[exclude], n_threads=3)
-    best = np.argsort(-wanted, axis=1, kind="stable")[:, :50]
+    ids, scores = backend.top_k(queries, items, n, exclude=[exclude], n_threads=3)
+    best = np.argsort(-wanted, axis=1, kind="stable")[:, :n]
     assert np.array_equal(ids, best)
     assert np.array_equal(scores, np.take_along_axis(wanted, best, axis=1))
 

@@ -199,6 +199,7 @@ def test_a_table_of_unlike_rows_has_the_columns_of_all(split, tmp_path):
     header, *lines = (tmp_path / "table.csv").read_text().splitlines()
     assert header.endswith(",total_seconds ratio")
     assert [line.rsplit(",", 1)[1] for line in lines] == ["", "2.0"]
+    assert str(Comparison((row, rated), None, {})).count("2.00x") == 1
 
 
 def test_json_has_no_nan(split):

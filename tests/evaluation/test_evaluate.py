@@ -324,12 +324,34 @@ def test_a_function_gives_what_its_factors_give() -> None:
     @dataclass
     class Model:
         recommend: Any
+        user_factors: Any = None  # of one side alone, which rank nothing
 
     expected = values(evaluate(model, test, train=train, metrics=EVERYTHING))
     ask = recommender(model)
-    for form in (ask, Model(ask)):
+    for form in (ask, Model(ask), Model(ask, model.user_factors)):
         result = evaluate(form, test, train=train, metrics=EVERYTHING)
         np.testing.assert_allclose(values(result), expected)
+
+
+def test_items_that_a_function_does_not_list_are_its_last() -> None:
+    model, train, test = problem(11)
+    ask = recommender(model)
+
+    def first_three(users: Any, user_items: Any, N: int = 10) -> tuple[Any, Any]:
+        ids, scores = ask(users, user_items, N)
+        return ids[:, :3], scores[:, :3]
+
+    def others_tied(users: Any, user_items: Any, N: int = 10) -> tuple[Any, Any]:
+        ids, scores = ask(users, user_items, N)
+        scores[:, 3:] = np.where(np.isnan(scores[:, 3:]), np.nan, -1e9)
+        return ids, scores
+
+    found, expected = (
+        per_user(evaluate(form, test, train=train, metrics=AUC), AUC)
+        for form in (first_three, others_tied)
+    )
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(found)) > 2
 
 
 def test_padding_that_looks_like_an_item_is_no_second_hit() -> None:
@@ -397,9 +419,9 @@ def test_one_user_has_no_standard_error() -> None:
 def test_report() -> None:
     model, train, test = problem(15)
     result = evaluate(model, test, train=train, metrics=["ndcg@3", "NDCG@3", "gini@2"])
-    assert json.loads(json.dumps(result.to_dict()))["metrics"]["NDCG@3"]["value"] == pytest.approx(
-        result["ndcg@3"].value
-    )
+    told = json.loads(json.dumps(result.to_dict()))
+    assert told.pop("metrics")["NDCG@3"]["value"] == pytest.approx(result["ndcg@3"].value)
+    assert told == {name: getattr(result, name) for name in told}  # by their names in Python
     lines = str(result).splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["metric", "NDCG@3", "Gini@2"]
     assert f"{result['ndcg@3'].value:.5f}" in lines[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from itertools import pairwise, product
 from pathlib import Path
@@ -513,6 +514,9 @@ def test_prior_is_blended_with_factors() -> None:
     assert als.store.item_biases is None
     with pytest.raises(ValueError, match="there is no item_prior"):
         with_prior(als.store, 1.0)
+    nothing = dataclasses.replace(walk.store, item_prior=0 * walk.item_prior)
+    with pytest.raises(ValueError, match="item_prior must be >= 0, with at least one"):
+        with_prior(als.store, 1.0, nothing)
     with pytest.raises(ValueError, match="prior and store have different items"):
         with_prior(als.store, 1.0, fitted(log("abc")).store)
     with pytest.raises(ValueError, match="weight must be a finite number >= 0"):

@@ -85,6 +85,20 @@ def test_values_are_not_saved_and_so_not_explained(tmp_path: Path) -> None:
             assert loaded.explain(0, None, 3) == loaded.explain(0, matrix, 3)
 
 
+@pytest.mark.parametrize("mmap", [False, True])
+def test_a_changed_number_is_found_by_whoever_verifies(tmp_path: Path, mmap: bool) -> None:
+    model = als().fit(toy())
+    model.save(tmp_path)
+    (file,) = tmp_path.rglob("item_factors.npy")
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 1
+    file.write_bytes(content)
+    for load in (mfrank.load, mfrank.ALS.load, FactorStore.load):
+        assert (load(tmp_path, mmap=mmap).item_factors != model.item_factors).sum() == 1
+        with pytest.raises(ValueError, match="item_factors"):
+            load(tmp_path, mmap=mmap, verify=True)
+
+
 def test_foreign_and_damaged_stores_are_refused(tmp_path: Path) -> None:
     store = als().fit(toy()).store
     foreign = FactorStore(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,12 @@ def test_backlinks_are_the_edges_by_target() -> None:
 def test_what_is_no_graph_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         two_queries(**changes)
+
+
+@pytest.mark.parametrize("nodes", [[0], [0, 3], [1, 5], [0, 3, 4], [0, 5, 5], [0, 6], [0, 7, 5]])
+def test_queries_have_all_nodes_between_them(nodes: list[int]) -> None:
+    with pytest.raises(ValueError, match="nodes must ascend strictly from 0 to 5"):
+        replace(two_queries(), nodes=np.array(nodes))
 
 
 def test_wrong_kinds_are_refused() -> None:

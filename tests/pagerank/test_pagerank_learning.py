@@ -254,6 +254,9 @@ def test_gfn_at_the_papers_constants() -> None:
     assert method.steps(78) == 978_532
     assert 0.01 < method.reach(78) < 0.0153
     assert GFN(iterations=3).steps(78) == 3
+    # Errors of both its losses turn a probe's slope by at most an eighth of epsilon over the ball.
+    turned = 78 / method.reach(78) * 2 * method.error(78)
+    assert turned * method.radius == pytest.approx(method.epsilon / 8)
     with pytest.raises(ValueError, match=r"make probes of length .* lower epsilon"):
         next(GFN(epsilon=1e-2).learn(problem()))
 

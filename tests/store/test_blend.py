@@ -34,6 +34,13 @@ def test_scores_are_sums(pair: tuple[mfrank.Recommender, ...], weight: float) ->
     assert both.dtype == one.dtype
 
 
+def test_a_blend_tells_what_it_is_made_of() -> None:
+    both = mfrank.blend(ALS.store, BIASED.store, 2)
+    options = {"weight": 2.0, "of": ["ALS", "Descent"]}
+    assert both.fitter == {"name": "blend", "options": options}
+    assert both.history == ()  # neither fit's epochs are those of both
+
+
 def test_a_blend_is_saved_loaded_and_recommends_its_best(tmp_path: Path) -> None:
     both = mfrank.blend(ALS.store, BIASED.store, 0.5)
     loaded = mfrank.load(both.save(tmp_path / "both"))
