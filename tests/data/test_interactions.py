@@ -66,6 +66,13 @@ def test_arrays_give_the_cells_of_brute_force(rows, duplicates, timestamps):
     assert (made.timestamps is None) == (not timestamps)
 
 
+def test_more_rows_than_numbers_for_them_are_refused_by_name():
+    with pytest.raises(ValueError, match="the number of users must lie in"):
+        Interactions.from_sparse(sp.coo_array((2**31, 2)))
+    with pytest.raises(ValueError, match="the number of items must lie in"):
+        Interactions.from_sparse(sp.coo_array((2, 2**31)))
+
+
 @quick
 @given(triples, st.sampled_from(FORMATS), st.sampled_from([np.float32, np.float64, np.int64]))
 def test_every_sparse_format_gives_the_same_cells_and_stays_as_it_was(rows, form, dtype):

@@ -225,6 +225,7 @@ FAULTS = {  # a row of user, item, value and timestamp, and what is wrong with i
     "a,b,1,2020-01-01": "all whole numbers or all dates, got '0'",
     "a,b,1,1e300": "timestamps must be finite and fit int64",
     "a,b,1,99999999999999999999": "timestamps must fit int64",
+    "a,b,1,9223372036854775808": "timestamps must fit int64",
 }
 
 

@@ -12,6 +12,7 @@ from fits import BACKEND, ITEMS, USERS, als, labeled
 from problems import toy
 
 import mfrank
+from mfrank.retrieval import top_k
 from mfrank.store.factors import FactorStore
 
 
@@ -65,7 +66,12 @@ def test_rows_and_ids_are_two_ways_of_asking_the_same() -> None:
     ids, same = model.recommend(["u3", "u0"], N=4, **named)
     assert model.item_ids.raw(rows).tolist() == ids.tolist()
     np.testing.assert_array_equal(scores, same)
-    for ask, names in ((model.similar_items, ITEMS), (model.recommend_users, ITEMS)):
+    users = [f"u{row}" for row in range(9)]
+    for ask, names in (
+        (model.similar_items, ITEMS),
+        (model.similar_users, users),
+        (model.recommend_users, ITEMS),
+    ):
         by_row, by_id = ask(2, by_row=True), ask(names[2])
         letter = "i" if ask == model.similar_items else "u"
         expected = [None if row < 0 else f"{letter}{row}" for row in by_row[0].tolist()]
@@ -204,7 +210,9 @@ def test_the_same_bits_alone_in_a_batch_and_on_any_threads() -> None:
         equal(model.recommend(user, N=20), [part[user] for part in together])
 
 
-def test_scores_of_pairs() -> None:
+@pytest.mark.parametrize("at_once", [2, top_k._PAIRS_AT_ONCE])
+def test_scores_of_pairs(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(top_k, "_PAIRS_AT_ONCE", at_once)
     model = als().fit(labeled())
     scores = model.user_factors @ model.item_factors.T
     np.testing.assert_allclose(

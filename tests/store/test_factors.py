@@ -132,7 +132,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"item_prior": [0, np.inf, 0]}, "item_prior must be finite"),
     ({"counts": Counts(np.ones(3, np.int64), np.ones(3, np.int64))}, r"counts\.users must be"),
     ({"counts": Counts(np.ones(4, np.int64), np.ones(3, np.int32))}, r"counts\.items must be"),
-    ({"counts": Counts(np.ones(4, np.int64), -np.ones(3, np.int64))}, "must not be negative"),
+    ({"counts": Counts(np.ones(4, np.int64), -np.ones(3, np.int64))}, r"counts\.items must not be"),
     ({"fitter": {"name": "ALS"}}, "fitter must be"),
     ({"fitter": {"name": "ALS", "options": {"x": float("nan")}}}, "fitter must be plain JSON"),
     ({"fitter": {"name": "ALS", "options": {"x": np.int64(1)}}}, "fitter must be plain JSON"),
