@@ -177,6 +177,8 @@ def als(
     iterations: int,
     new: bool = False,
     track_objective: bool = False,
+    momentum: Momentum | None = None,
+    done: int = 0,
 ) -> Iterator[Step]:
     """Run ALS from the given factors, which it may overwrite; yield after every epoch.
 
@@ -196,6 +198,10 @@ def als(
     track_objective : bool, default False
         Whether steps contain the objective's value. It costs little, as the half-steps compute
         most of it.
+    momentum : Momentum, optional
+        By default one that begins.
+    done : int, default 0
+        Complete epochs of this fit; the factors and the momentum are then those after the last.
 
     Yields
     ------
@@ -208,13 +214,14 @@ def als(
     items = half_steps.objective.item_problem(item_users, half_steps.counts)
     constant = _constant(half_steps.objective, users, items) if track_objective else 0.0
     user_factors, item_factors = map(half_steps.backend.place, (user_factors, item_factors))
-    momentum = Momentum(half_steps.backend, half_steps.options.n_threads)
+    momentum = momentum or Momentum(half_steps.backend, half_steps.options.n_threads)
     ridge, memory = beside(items.ridge, item_factors), Recycled()
-    half_steps.solve_users(users, item_factors, user_factors)
-    if new:
+    if not done:
+        half_steps.solve_users(users, item_factors, user_factors)
+    if new and not done:
         threads = half_steps.options.n_threads
         balance(users, items, user_factors, item_factors, half_steps.backend, threads)
-    for epoch in range(1, iterations + 1):
+    for epoch in range(done + 1, iterations + 1):
         user_factors, solved, basis = half_steps.solve_items(
             items, user_factors, item_factors, memory
         )

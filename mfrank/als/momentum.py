@@ -17,6 +17,8 @@ Every half-step rotates the factors into another basis, so S' is rotated after t
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +48,26 @@ class Momentum:
         self._last: Factors | None = None
         self._turn: NDArray[np.float64] | None = None
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What the next epoch depends on, by name, after an epoch; ``last`` where factors are."""
+        assert self._last is not None
+        assert self._turn is not None
+        return {
+            "numbers": np.array([self._t, self._value]),
+            "turn": self._turn,
+            "last": self._last,
+        }
+
+    def resume(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a :meth:`state`; ``last`` is then written to."""
+        self._t, self._value = map(float, state["numbers"])
+        self._turn, self._last = state["turn"], self._backend.place(state["last"])
+
     def turned(self, basis: NDArray[np.float64]) -> None:
         """Note that all factors were rotated by ``basis``, shape (K, K)."""
         with single_threaded():
-            self._turn = basis if self._turn is None else self._turn @ basis
+            # In one order of memory, as a saved state has it: products may depend on it.
+            self._turn = np.ascontiguousarray(basis) if self._turn is None else self._turn @ basis
 
     def next(self, solved: Factors) -> Factors:
         """Return Y from the solved item factors S, in the current basis, as a new array.

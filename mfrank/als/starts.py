@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
@@ -15,7 +17,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.store.factors import FactorStore
 
-__all__ = ["first_factors"]
+__all__ = ["check_start", "first_biases", "first_factors"]
 
 
 def first_factors(
@@ -64,13 +66,7 @@ def first_factors(
         user_factors = empty_aligned((data.n_users, width), dtype)
         user_factors[:] = 0
         return user_factors, item_factors
-    if not isinstance(start, FactorStore):
-        raise TypeError(f"start must be a fitted model or its store, got {shown(start)}")
-    if start.factors != width:
-        raise ValueError(
-            f"start has {counted(start.factors, 'factor')}, this model {width:,}; "
-            f"use set_params(factors={start.factors}) to match"
-        )
+    check_start(start, width)
     start = start.on_host()
     user_factors = random_factors((data.n_users, width), random, dtype)
     item_factors = random_factors((data.n_items, width), random, dtype)
@@ -79,6 +75,17 @@ def first_factors(
     if not _carry_over("items", item_factors, data.item_ids, start.item_factors, start.item_ids):
         raise ValueError("start contains no item of the data; fit without start")
     return user_factors, item_factors
+
+
+def check_start(start: Any, width: int) -> None:
+    """Raise TypeError unless it is a store, ValueError unless it has so many factors."""
+    if not isinstance(start, FactorStore):
+        raise TypeError(f"start must be a fitted model or its store, got {shown(start)}")
+    if start.factors != width:
+        raise ValueError(
+            f"start has {counted(start.factors, 'factor')}, this model {width:,}; "
+            f"use set_params(factors={start.factors}) to match"
+        )
 
 
 def _carry_over(side: str, new: Factors, ids: Ids, old: Factors, old_ids: Ids) -> int:

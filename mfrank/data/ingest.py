@@ -9,7 +9,6 @@ the order of their names, so that the result does not depend on the order in whi
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from mfrank.data.labels import canonical, objects
 from mfrank.data.on_disk import Spill
 from mfrank.data.table_files import Portion, is_stream, read_portions
 from mfrank.data.unknown_ids import UnknownIdError
+from mfrank.files.atomic import working_beside
 
 __all__ = ["ingest"]
 
@@ -94,8 +94,8 @@ def ingest(
     source = _Source(paths, chosen, ids, sep)
     known = _numbered(source, show_progress)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.ingest.") as place:
-        arrays = _arrays(source, known, duplicates, Path(place), show_progress)
+    with working_beside(Path(os.path.abspath(folder))) as place:
+        arrays = _arrays(source, known, duplicates, place, show_progress)
         interaction_folder.write_arrays(arrays, known.user_ids, known.item_ids, folder)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, cast
 
 import scipy.sparse as sp
@@ -17,6 +18,7 @@ from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.user_items import UserItems
 from mfrank.retrieval.candidates import HasUserItems
+from mfrank.retrieval.fingerprint import of_filter
 
 __all__ = ["EarlyStopping"]
 
@@ -78,6 +80,14 @@ class EarlyStopping:
     def is_over(self, values: Sequence[float]) -> bool:
         """Whether the last ``patience`` values brought no new best."""
         return len(values) - 1 - values.index(max(values)) >= self.patience
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the rule and its interactions, by which a resumed fit knows them."""
+        given = self.valid
+        valid = given if isinstance(given, HasUserItems) else sparse_to_host(given)
+        kind = type(self.metric)
+        rule = f"{kind.__module__}.{kind.__qualname__} {self.metric} {int(self.patience)} "
+        return sha256((rule + str(of_filter(valid, with_values=True))).encode()).hexdigest()
 
     def value(self, factors: Any, train: UserItems, backend: str, n_threads: int) -> float:
         """Evaluate an object with ``user_factors`` and ``item_factors`` on ``valid``."""

@@ -1,4 +1,4 @@
-"""Files that are replaced atomically."""
+"""Files that are replaced atomically, and temporary files that a killed process does not leave."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["replacing"]
+__all__ = ["replacing", "working_beside"]
 
 
 @contextmanager
@@ -21,19 +21,29 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a draft; after the block, flush it to the disk and rename it to ``path``.
 
     If the block fails, the draft is deleted and ``path`` keeps its old contents. The draft has the
-    name of ``path`` and lies in a folder ``.<16 hex digits>.<name>`` beside it, so that temporary
-    files which libraries write beside the draft lie there too. The folder is locked while it is in
-    use. A process that is killed leaves it unlocked, and the next one to replace ``path`` removes
-    it (not on Windows, which has no such locks).
+    name of ``path`` and lies in a folder of :func:`working_beside`, so that temporary files which
+    libraries write beside the draft lie there too.
+    """
+    with working_beside(path) as folder:
+        draft = folder / path.name
+        yield draft
+        with draft.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+
+
+@contextmanager
+def working_beside(path: Path) -> Iterator[Path]:
+    """Yield a folder ``.<16 hex digits>.<name of path>`` beside ``path``; remove it afterwards.
+
+    It is for files, not for folders, and is locked while it is in use. A process that is killed
+    leaves it unlocked, and the next one to work beside ``path`` removes it (not on Windows, which
+    has no such locks).
     """
     _sweep(path)
     with _locked_folder(path) as folder:
-        draft = folder / path.name
         try:
-            yield draft
-            with draft.open("rb+") as file:
-                os.fsync(file.fileno())
-            os.replace(draft, path)
+            yield folder
         finally:
             _remove(folder)
 
@@ -67,7 +77,7 @@ else:
 
     @contextmanager
     def _locked_folder(path: Path) -> Iterator[Path]:
-        """Create a folder for the draft, locked if the file system has locks."""
+        """Create a folder, locked if the file system has locks."""
         locked = None
         while locked is None:
             locked = _lock(_make(path))
@@ -88,7 +98,7 @@ else:
         return None
 
     def _sweep(path: Path) -> None:
-        """Remove abandoned drafts of ``path``."""
+        """Remove abandoned folders beside ``path``."""
         of_path = re.compile(rf"\.[0-9a-f]{{16}}\.{re.escape(path.name)}")
         with suppress(OSError):  # the folder is missing or cannot be listed
             for entry in path.parent.iterdir():

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self, get_args
 
 from numpy.typing import DTypeLike
 
 from mfrank.als.engine import HalfSteps, als, refuse_dislikes
+from mfrank.als.momentum import Momentum
 from mfrank.als.objectives import RG2
 from mfrank.als.quadratic import QuadraticObjective
-from mfrank.als.starts import first_factors
+from mfrank.als.starts import check_start, first_factors
 from mfrank.arrays.checks import check_count, share, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
-from mfrank.backends import choose
+from mfrank.backends import Factors, choose
 from mfrank.backends.sharded import solving
 from mfrank.backends.solve_options import SolveOptions, Solver
 from mfrank.cluster.connecting import Cluster, check_cluster
 from mfrank.data.interactions import Interactions
+from mfrank.models.als_state import Resumed, checkpoint_of, resumed, saver
 from mfrank.models.batch_memory import check_width, is_on_host
 from mfrank.models.closed_form import ClosedForm
 from mfrank.models.durations import warn_if_long
@@ -30,9 +34,11 @@ from mfrank.models.option_checks import (
     gather_dtype,
     warn_if_slow,
 )
+from mfrank.models.parameters import describe
 from mfrank.models.stopping import Stopping
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
+from mfrank.store.step import Record
 
 __all__ = ["ALS"]
 
@@ -142,6 +148,7 @@ class ALS(FactorModel, ClosedForm):
         start: Recommender | FactorStore | None = None,
         stopping: Stopping | None = None,
         callback: Callback | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         show_progress: bool = False,
         cluster: Cluster | None = None,
     ) -> Self:
@@ -161,6 +168,14 @@ class ALS(FactorModel, ClosedForm):
             Called after every epoch with its number (from 0), its seconds, and the objective or
             None. The model already has the epoch's factors. Returning true stops the fit. After an
             exception, including Ctrl-C, the model has the last complete epoch.
+        checkpoint : path, optional
+            Folder in which the whole state is saved after every epoch, each time as many bytes as
+            the user factors and twice the item factors have; with ``stopping``, as many as both
+            sides have in addition, while the best epoch is an earlier one. If it contains the state
+            of an interrupted fit with the same data, ``start``, ``stopping`` and options
+            (``iterations``, ``n_threads``, ``backend``, ``random_state`` and ``cluster`` may
+            differ), the fit continues from there and ends with the same bits as without the
+            interruption. A larger ``iterations`` continues a finished fit.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
@@ -179,10 +194,10 @@ class ALS(FactorModel, ClosedForm):
         ------
         ValueError, TypeError
             Before any work: the data have no positive entry or values that the objective cannot
-            use, ``start`` or ``stopping`` do not match the data, or the backend lacks the
-            ``gather_dtype``. Also if the fit diverges; the model then has the last complete epoch.
-            And before any work, if ``cluster`` is none of the above, or its workers have other
-            instruction sets or versions of mfrank than this process.
+            use, ``start``, ``stopping`` or ``checkpoint`` do not match the data, or the backend
+            lacks the ``gather_dtype``; ``cluster`` is none of the above, or its workers have other
+            instruction sets or versions of mfrank than this process. Also if the fit diverges; the
+            model then has the last complete epoch.
         ConnectionError, ModuleNotFoundError
             No scheduler answers at the address ``cluster``, or Dask is not installed, or its
             workers have no mfrank.
@@ -190,6 +205,9 @@ class ALS(FactorModel, ClosedForm):
             One block of rows ended several workers; the model has the last complete epoch.
         MemoryError
             Before any work: the fit would need more memory than the machine has.
+        OSError
+            The checkpoint cannot be written. The model has the epoch that was not saved, the
+            folder the one before.
         """
         self.__post_init__()
         backend, width = choose(self.backend), int(self.factors)
@@ -217,21 +235,46 @@ class ALS(FactorModel, ClosedForm):
             self.n_threads,
             gather_dtype(self.gather_dtype),
         )
+        past = kept = None
+        if store is not None:
+            check_start(store, width)
+        if checkpoint is not None:
+            kept = checkpoint_of(checkpoint, data, store, stopping)
+            past = resumed(kept, describe(self), stopping)
         warn_if_long(data.counts, width, int(self.iterations), options, backend)
         with solving(self.backend, cluster) as solver:
+            momentum, history, best = Momentum(solver, self.n_threads), list[Record](), None
+            if past is None:
+                first = first_factors(
+                    data, width, self.dtype, self.random_state, store, solver, self.n_threads
+                )
+            else:
+                first, best = self._resume(past, data, momentum), past.best
+                history = [dict(record) for record in past.store.history]
+            del past
             steps = als(
                 data.user_rows(self.dtype),
                 data.item_rows(self.dtype),
                 HalfSteps(self.objective, data.counts, solver, options),
-                *first_factors(  # no reference is kept here, so the fit can free them
-                    data, width, self.dtype, self.random_state, store, solver, self.n_threads
-                ),
+                *first,
                 iterations=self.iterations,
                 new=start is None,
                 track_objective=self.track_objective,
+                momentum=momentum,
+                done=len(history),
             )
-            self._keep(steps, data, watch)
+            del first  # so that the fit can free them
+            save = None if kept is None else saver(kept, momentum)
+            self._keep(steps, data, watch, history, save, best)
         return self
+
+    def _resume(
+        self, past: Resumed, data: Interactions, momentum: Momentum
+    ) -> tuple[Factors, Factors]:
+        """Take over a saved epoch; return its factors."""
+        self._store, self._seen = past.store, copy(data.user_items)
+        momentum.resume(past.momentum)
+        return past.store.user_factors, past.store.item_factors
 
     def _check_cluster(self, cluster: Any) -> None:
         """Raise if a fit on the cluster would not be this one."""

@@ -1,44 +1,28 @@
-"""A descent's state on disk: a resumed fit gives the same bits as one never interrupted."""
+"""A fit's state on disk: a resumed fit gives the same bits as one never interrupted."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from mfrank.arrays.placement import Array, beside, on_host
-from mfrank.data.interactions import Interactions
-from mfrank.descent.factor_tables import Tables
+from mfrank.arrays.placement import Array, on_host
 from mfrank.files.folder import metadata_of
-from mfrank.losses import Memory
 from mfrank.store.factors import FORMAT, FactorStore
 
-__all__ = ["Checkpoint", "State", "fingerprint"]
+__all__ = ["Checkpoint"]
 
 _MAY_CHANGE = {"iterations", "n_threads", "backend", "random_state"}
-
-
-class State(NamedTuple):
-    """Everything the next epoch depends on; the fit updates tables and memory in place."""
-
-    seed: int
-    tables: Tables
-    memory: Memory
-
-
-def fingerprint(data: Interactions) -> Array:
-    """SHA-256 of the shape and the positive cells of the interactions, uint8, shape (32,)."""
-    matrix = data.user_items
-    digest = hashlib.sha256(np.array(matrix.shape, dtype=np.int64).tobytes())
-    for array, dtype in ((matrix.indptr, np.int64), (matrix.indices, np.int64)):
-        digest.update(np.ascontiguousarray(array, dtype=dtype).tobytes())
-    digest.update((matrix.data > 0).tobytes())
-    return np.frombuffer(digest.digest(), dtype=np.uint8)
+_OTHER = {
+    "data": "to other interactions",
+    "start": "from another start",
+    "stopping": "with another stopping",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,25 +32,25 @@ class Checkpoint:
     Attributes
     ----------
     folder : Path
-    data : uint8, shape (32,)
-        Fingerprint of the interactions.
+    origin : mapping of str to uint8, shape (32,)
+        SHA-256 of the ``"data"``, and perhaps of the ``"start"`` and ``"stopping"``, of the fit.
     """
 
     folder: Path
-    data: Array
+    origin: Mapping[str, Array]
 
     @classmethod
-    def of(cls, folder: str | os.PathLike[str], data: Interactions) -> Checkpoint:
-        """Return the checkpoint of a fit to these interactions."""
-        return cls(Path(folder), fingerprint(data))
+    def of(cls, folder: str | os.PathLike[str], **origin: str | None) -> Checkpoint:
+        """Return the checkpoint of a fit; SHA-256 as hexadecimal digits, None for nothing."""
+        digests = {name: bytes.fromhex(digest or 64 * "0") for name, digest in origin.items()}
+        arrays = {name: np.frombuffer(digest, np.uint8) for name, digest in digests.items()}
+        return cls(Path(folder), arrays)
 
-    def save(self, store: FactorStore, state: State) -> None:
-        """Replace the folder's content by the state after the store's epoch."""
-        seed, tables, memory = state
-        arrays = {"checkpoint_data": self.data, "checkpoint_seed": np.array([seed], np.uint64)}
-        arrays |= _named(tables, memory)
-        here = {name: on_host(array) for name, array in arrays.items()}
-        replace(store, extras=here).save(self.folder)
+    def save(self, store: FactorStore, arrays: Mapping[str, Array]) -> None:
+        """Replace the folder's content by the store of an epoch, and more arrays of its state."""
+        state = {f"checkpoint_{name}": digest for name, digest in self.origin.items()}
+        state |= {name: on_host(array) for name, array in arrays.items()}
+        replace(store, extras=state).save(self.folder)
 
     def load(self, fitter: Mapping[str, Any]) -> FactorStore | None:
         """Return the saved state of a fit with the same options; None if the folder has none.
@@ -82,51 +66,35 @@ class Checkpoint:
         store, remedy = FactorStore.load(self.folder, verify=True), self._remedy
         if "checkpoint_data" not in store.extras:
             raise ValueError(f"checkpoint holds a saved model, not the state of a fit{remedy}")
-        if not np.array_equal(store.extras["checkpoint_data"], self.data):
-            raise ValueError(f"checkpoint is of a fit to other interactions{remedy}")
         if changed := sorted(_changes(store.fitter, fitter)):
             raise ValueError(f"checkpoint is of a fit with another {', '.join(changed)}{remedy}")
+        for name, digest in self.origin.items():
+            if not np.array_equal(store.extras.get(f"checkpoint_{name}", ()), digest):
+                raise ValueError(f"checkpoint is of a fit {_OTHER[name]}{remedy}")
         return store
 
-    def resume(self, store: FactorStore, tables: Tables, memory: Memory) -> int:
-        """Copy a checkpoint's state into fresh tables (after ``begin``) and memory.
-
-        Returns
-        -------
-        int
-            The seed.
+    def array(
+        self, store: FactorStore, name: str, shape: tuple[int, ...], dtype: DTypeLike
+    ) -> Array:
+        """An array of a saved state, with this shape and dtype.
 
         Raises
         ------
         ValueError
-            An array is missing or has another shape or dtype.
+            It is missing or has another shape or dtype.
         """
         kept = {**store.extras, "users": store.user_factors, "items": store.item_factors}
-        arrays = {"checkpoint_seed": np.empty(1, np.uint64), **_named(tables, memory)}
-        arrays |= {"users": tables.users, "items": tables.items}
-        for name, array in arrays.items():
-            saved = kept.get(name)
-            if saved is None or (saved.shape, saved.dtype) != (array.shape, array.dtype):
-                raise ValueError(
-                    f"checkpoint is damaged: its {name} are missing or have another shape or "
-                    f"dtype{self._remedy}"
-                )
-            array[:] = beside(saved, array)
-        return int(arrays["checkpoint_seed"][0])
+        saved = kept.get(name)
+        if saved is None or (saved.shape, saved.dtype) != (shape, dtype):
+            raise ValueError(
+                f"checkpoint is damaged: its {name} are missing or have another shape or "
+                f"dtype{self._remedy}"
+            )
+        return saved
 
     @property
     def _remedy(self) -> str:
         return f"; name another folder than {self.folder}, or remove it to start over"
-
-
-def _named(tables: Tables, memory: Memory) -> dict[str, Array]:
-    """Arrays of the state, except the factors, by the names they are saved under."""
-    named = {f"memory_{name}": array for name, array in memory.items()}
-    for table, state in tables.kept.items():
-        named |= {f"{table}_{name}": array for name, array in state.items()}
-    if tables.biases is not None:
-        named["checkpoint_biases"] = tables.biases
-    return named
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:

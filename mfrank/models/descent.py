@@ -28,7 +28,8 @@ from mfrank.descent.scoring import SCORINGS, Rows
 from mfrank.losses import Loss, Scores, Sizes
 from mfrank.losses.softmax import SampledSoftmax
 from mfrank.models.batch_memory import check_batch_memory, check_width
-from mfrank.models.checkpoint import Checkpoint, State
+from mfrank.models.checkpoint import Checkpoint
+from mfrank.models.descent_state import DescentState, positives_fingerprint
 from mfrank.models.durations import Pace
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
 from mfrank.models.option_checks import check_backend, check_dtype, check_kind, warn_if_slow
@@ -268,18 +269,20 @@ class Descent(FactorModel):
         )
         warn_if_slow(self.backend)
         check_batch_memory(rows, self.loss, batches, self._sampling, backend)
-        kept = None if checkpoint is None else Checkpoint.of(checkpoint, data)
+        kept = None
+        if checkpoint is not None:
+            kept = Checkpoint.of(checkpoint, data=positives_fingerprint(data))
         past = None if kept is None else kept.load(describe(self))
         store = start.store if isinstance(start, Recommender) else start
         random = generator(self.random_state)
-        seed = int(random.integers(2**63))
+        seed = int(random.integers(2**63))  # drawn before the tables
         tables = self._tables(data, store, random, backend)
         sizes, place = Sizes(len(rows.indices), rows.n_rows, rows.n_columns), tables.backend.place
         memory = {name: place(array) for name, array in self.loss.memory(sizes).items()}
         tables.begin(self.optimizer)
-        history: list[Record] = []
+        state, history = DescentState(seed, tables, memory), list[Record]()
         if kept is not None and past is not None:
-            seed = kept.resume(past, tables, memory)
+            state = state.resumed(kept, past)
             history = [dict(record) for record in past.history]
             self._store, self._seen = replace(past, extras={}), copy(data.user_items)
         drawer = ListDrawer(
@@ -297,12 +300,11 @@ class Descent(FactorModel):
             batches,
             self.weight_decay,
             self.clip,
-            seed,
+            state.seed,
         )
         pace = Pace(int(self.iterations), self._faster)
         steps = descend(drawer, rows.counts, plan, tables, memory, len(history), pace)
-        state = State(seed, tables, memory)
-        save = None if kept is None else lambda store: kept.save(store, state)
+        save = None if kept is None else lambda store, _: kept.save(store, state.arrays())
         self._keep(steps, data, watch, history, save)
         return self
 

@@ -86,29 +86,35 @@ class FactorModel(Parameters, Recommender):
         data: Interactions,
         watch: Watch,
         history: Sequence[Record] = (),
-        save: Callable[[FactorStore], None] | None = None,
+        save: Callable[[FactorStore, FactorStore | None], None] | None = None,
+        best: FactorStore | None = None,
     ) -> None:
         """Run the fit, storing each epoch's factors and, with ``stopping``, the best at the end.
 
         Factors on a device stay there until they are read. ``history`` has the earlier epochs of a
-        resumed fit. If ``save`` raises, the model keeps the epoch that was to be saved.
+        resumed fit, ``best`` is the best of them if there is ``stopping``. ``save`` gets each
+        epoch and the best one so far, or None without ``stopping``. If it raises, the model keeps
+        the epoch that was to be saved.
         """
-        records, values, stopping = list(history), list[float](), watch.stopping
+        records, stopping = list(history), watch.stopping
+        values = [float(record["valid"] or 0) for record in history] if stopping else []
+        if stopping and values and stopping.is_over(values):
+            steps = iter(())
         for step in follow(steps, self.iterations) if watch.show_progress else steps:
             records.append(step.record())
             if stopping:
                 values.append(stopping.value(step, data, self.backend, self.n_threads))
                 records[-1]["valid"] = values[-1]
             self._take(step, data, records)
-            if save:
-                save(self.placed)
             if stopping and values[-1] > max(values[:-1], default=-math.inf):
                 best = self.store
+            if save:
+                save(self.placed, best)
             if watch.callback and watch.callback(step.epoch - 1, step.seconds, step.objective):
                 break
             if stopping and stopping.is_over(values):
                 break
-        if stopping:
+        if best:
             self._store = replace(best, history=records)
 
     @property

@@ -25,5 +25,8 @@ class Stopping(Protocol):
     def value(self, factors: Any, train: Interactions, backend: str, n_threads: int) -> float:
         """Score any object with ``user_factors`` and ``item_factors``; higher is better."""
 
+    def fingerprint(self) -> str:
+        """SHA-256 of what scores and decisions depend on, as hexadecimal digits."""
+
     def is_over(self, values: Sequence[float]) -> bool:
         """Whether to stop, given the scores of all epochs so far."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -13,12 +14,14 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_choice, check_length
 from mfrank.arrays.progress import progress_bar
+from mfrank.cluster.connecting import Cluster
 from mfrank.data.ids import Ids
 from mfrank.data.table_files import check_table_file, write_table
 from mfrank.files.manifest import Format
 from mfrank.files.parts import begun, check_takes_parts
 from mfrank.retrieval import fingerprint
 from mfrank.retrieval.list_tables import Table, list_table
+from mfrank.retrieval.on_workers import Part, written_on_workers
 from mfrank.retrieval.per_user import for_all_users, part_of
 
 if TYPE_CHECKING:
@@ -108,27 +111,40 @@ class AllLists:
         """Names of the files."""
         return [self._name(number) for number in range(max(1, -(-self.n_users // self._users)))]
 
-    def write(self, folder: Path, *, show_progress: bool = False) -> None:
-        """Write the files that are not yet in the folder.
+    def write(
+        self, folder: Path, *, show_progress: bool = False, cluster: Cluster | None = None
+    ) -> None:
+        """Write the files that are not yet in the folder, here or on a checked ``cluster``.
 
         Raises
         ------
         ValueError
-            If the folder holds anything else, or lists of another model or other options.
+            If the folder holds anything else, or lists of another model or other options; or the
+            workers do not all have the arithmetic of this process.
+        ConnectionError
+            If nothing answers at the address of the cluster.
         OSError
             If writing fails; the files that are there stay.
         """
-        names = self.names
         with (
-            begun(folder, self._origin(), FORMAT, names) as missing,
+            begun(folder, self._origin(), FORMAT, self.names) as missing,
             progress_bar(self.n_users, "recommend", "user", shown=show_progress) as advance,
         ):
             left = set(missing)
-            for number, name in enumerate(names):
-                users = self._block(number)
-                if name in left:
-                    write_table(folder / name, self._table(users))
-                advance(len(users))
+            parts = [part for part in self._parts(folder) if part.path.name in left]
+            advance(self.n_users - sum(part.end - part.begin for part in parts))
+            written: Iterable[Part] = map(self._written, parts)
+            if cluster is not None:
+                written = written_on_workers(
+                    cluster,
+                    parts,
+                    AllLists._written,
+                    self._by_threads,
+                    backend=self.model.backend,
+                    n_threads=self.options["n_threads"],
+                )
+            for part in written:
+                advance(part.end - part.begin)
 
     def plan(self, folder: Path) -> Plan:
         """What it would take, after the checks of :meth:`write`; the folder stays as it is."""
@@ -159,8 +175,23 @@ class AllLists:
     def _name(self, number: int) -> str:
         return f"part-{number:05}.{self.format}"
 
-    def _block(self, number: int) -> NDArray[np.int64]:
-        return np.arange(number * self._users, min((number + 1) * self._users, self.n_users))
+    def _parts(self, folder: Path) -> list[Part]:
+        """All files; on workers their paths mean the same."""
+        begins, here = range(0, max(self.n_users, 1), self._users), folder.absolute()
+        return [
+            Part(here / name, begin, min(begin + self._users, self.n_users))
+            for name, begin in zip(self.names, begins, strict=True)
+        ]
+
+    def _written(self, part: Part) -> Part:
+        write_table(part.path, self._table(np.arange(part.begin, part.end)))
+        return part
+
+    def _by_threads(self, n_threads: int) -> AllLists:
+        """The same lists, made by so many threads."""
+        lists = copy(self)
+        object.__setattr__(lists, "options", {**self.options, "n_threads": n_threads})
+        return lists
 
     def _table(self, rows: NDArray[np.int64]) -> Table:
         """The lists of the users of these rows."""

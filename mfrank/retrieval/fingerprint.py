@@ -15,8 +15,9 @@ from mfrank.data.interactions import Interactions
 from mfrank.files.manifest import dump_json
 from mfrank.retrieval.fitted import Fitted
 from mfrank.retrieval.sides import is_nested
+from mfrank.store.factors import FactorStore
 
-__all__ = ["of_filter", "of_model"]
+__all__ = ["of_filter", "of_model", "of_store"]
 
 Named = Iterable[tuple[str, NDArray[Any]]]
 
@@ -29,7 +30,12 @@ def of_model(model: Fitted) -> str:
     ValueError
         If ids are neither integers nor strings.
     """
-    contents = model.store.to_contents()
+    return of_store(model.store)
+
+
+def of_store(store: FactorStore) -> str:
+    """As :func:`of_model`."""
+    contents = store.to_contents()
     digest = hashlib.sha256(dump_json(contents.metadata["fitter"]).encode())
     _add(digest, sorted(contents.arrays.items()))
     return digest.hexdigest()

@@ -14,6 +14,7 @@ from mfrank.arrays.checks import check_instance
 from mfrank.arrays.placement import beside
 from mfrank.arrays.row_lists import Listed, Picked
 from mfrank.backends import Factors, choose
+from mfrank.cluster.connecting import Cluster, check_cluster
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
 from mfrank.retrieval.all_lists import AllLists, ListFormat
 from mfrank.retrieval.answers import (
@@ -156,6 +157,7 @@ class Recommender(Fitted):
         on_unknown: OnUnknown = "error",
         n_threads: int = 0,
         show_progress: bool = False,
+        cluster: Cluster | None = None,
     ) -> Path:
         """Write the lists of all users, those of :meth:`recommend`, to files of a folder.
 
@@ -180,6 +182,10 @@ class Recommender(Fitted):
             As in :meth:`recommend`.
         show_progress : bool, default False
             Show the users that are done on stderr.
+        cluster : int, dask.distributed.Client, str, Engine or None, default None
+            Where lists are made and files written, as in :meth:`mfrank.ALS.fit`; the files have
+            the same bytes as without. The model, with what was seen, is sent to each worker once.
+            The folder must lie on a disk that all workers see, at the same path.
 
         Returns
         -------
@@ -189,12 +195,17 @@ class Recommender(Fitted):
         ------
         ValueError, TypeError
             As in :meth:`recommend`; or ids are neither integers nor strings, the folder holds
-            anything else, or it was begun with another model or other options.
+            anything else, or it was begun with another model or other options; or ``cluster`` is
+            none, or its workers have other instruction sets or versions of mfrank.
         ModuleNotFoundError
-            If parquet is to be written and pandas or pyarrow is not installed.
+            If parquet is to be written and pandas or pyarrow is not installed; or ``cluster`` is an
+            address and Dask is not.
+        ConnectionError
+            If no scheduler answers at the address ``cluster``.
         OSError
             If writing fails; the files that are there stay.
         """
+        check_cluster(cluster)
         options = {
             "user_items": user_items,
             "filter_already_liked_items": filter_already_liked_items,
@@ -206,7 +217,7 @@ class Recommender(Fitted):
             "n_threads": n_threads,
         }
         path = Path(folder)
-        AllLists(self, N, format, options).write(path, show_progress=show_progress)
+        AllLists(self, N, format, options).write(path, show_progress=show_progress, cluster=cluster)
         return path
 
     def recommend_users(

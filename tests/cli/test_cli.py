@@ -69,6 +69,18 @@ def test_fit_on_worker_processes_makes_the_same_model(model, train, tmp_path):
     )
 
 
+def test_fit_goes_on_from_a_checkpoint(model, train, tmp_path):
+    line = ["fit", train, "--checkpoint", str(tmp_path / "state"), "--factors", "4"]
+    line += ["--random-state", "0"]
+    whole, longer = str(tmp_path / "whole"), str(tmp_path / "longer")
+    assert main([*line, "--iterations", "2", "--model", str(tmp_path / "a")]) == 0
+    assert main([*line, "--iterations", "5", "--model", longer]) == 0
+    assert main(["fit", train, *line[4:], "--iterations", "5", "--model", whole]) == 0
+    same, wanted = mfrank.load(longer), mfrank.load(whole)
+    np.testing.assert_array_equal(same.item_factors, wanted.item_factors)
+    assert len(same.store.history) == 5
+
+
 def test_fit_makes_the_model_that_python_makes(split, train, tmp_path):
     line = ["fit", train, "--model", str(tmp_path / "m"), "--objective", "ials", "--alpha0", "0.5"]
     assert main([*line, *FAST]) == 0

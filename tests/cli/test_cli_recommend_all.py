@@ -41,6 +41,14 @@ def test_lists_are_pythons(model: mfrank.ALS, capsys: pytest.CaptureFixture[str]
     assert "begun with filter_already_liked_items=True" in capsys.readouterr().err
 
 
+def test_worker_processes_write_the_same(model: mfrank.ALS) -> None:
+    command = ["recommend-all", "--model", "model", "--format", "csv"]
+    assert main([*command, "--folder", "here"]) == 0
+    assert main([*command, "--folder", "there", "--cluster", "2"]) == 0
+    part = "part-00000.csv"
+    assert Path("here", part).read_bytes() == Path("there", part).read_bytes()
+
+
 @pytest.mark.parametrize("format", ["parquet", "csv"])
 def test_a_dry_run_tells_and_writes_nothing(
     model: mfrank.ALS, capsys: pytest.CaptureFixture[str], format: str

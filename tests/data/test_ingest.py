@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from children import PATHS
 from test_interaction_folder import same
 
 import mfrank
@@ -129,3 +132,42 @@ def test_what_is_no_list_of_files_is_refused(tmp_path: Path) -> None:
         mfrank.Interactions.ingest([tmp_path / "nothing.csv"], tmp_path / "data")
     with pytest.raises(ValueError, match="duplicates must be one of sum, max, last"):
         mfrank.Interactions.ingest([], tmp_path / "data", duplicates="mean")  # type: ignore[arg-type]
+
+
+WAITING = """
+import time
+from pathlib import Path
+import mfrank
+from mfrank.data import interaction_folder
+def wait(*_):
+    print(flush=True)
+    time.sleep(600)
+interaction_folder.write_arrays = wait
+mfrank.Interactions.ingest([{file!r}], {folder!r})
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no locks to tell by")
+def test_what_a_killed_run_left_goes_with_the_next_and_not_before(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, [columns(40, 0)])
+    folder = tmp_path / "data"
+
+    def temporary() -> list[Path]:
+        return [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+    code = f"import sys; sys.path[:0] = {PATHS!r}\n"
+    code += WAITING.format(file=str(file), folder=str(folder))
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        try:
+            other.stdout.readline()
+            (place,) = temporary()
+            assert list(place.iterdir())
+            mfrank.Interactions.ingest([file], folder)
+            assert temporary() == [place]  # the other run is at it
+        finally:
+            other.kill()
+    assert temporary() == [place]
+    got = mfrank.Interactions.ingest([file], folder)
+    assert not temporary()
+    same(got, mfrank.Interactions.from_file(file))

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,15 @@ def made(**options: Any) -> mfrank.Descent:
     return mfrank.Descent(**(few | options))
 
 
-def same(a: mfrank.Descent, b: mfrank.Descent) -> bool:
+def als() -> mfrank.ALS:
+    return mfrank.ALS(factors=2, iterations=3, n_threads=1, random_state=0, track_objective=True)
+
+
+Model = mfrank.ALS | mfrank.Descent
+MADE: dict[str, Callable[[], Model]] = {"ALS": als, "Descent": made}
+
+
+def same(a: Model, b: Model) -> bool:
     """Whether two fits ended in the same bits after the same epochs."""
     objectives = [[epoch["objective"] for epoch in model.store.history] for model in (a, b)]
     return (
@@ -49,7 +58,7 @@ class Kill(Fault):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def killed(folder: Path, epoch: int, call: int) -> bool:
+def killed(model: Model, folder: Path, epoch: int, call: int) -> bool:
     """Whether a fit in a child of this process was killed at a call of the epoch's save."""
     child = os.fork()
     if not child:
@@ -62,17 +71,18 @@ def killed(folder: Path, epoch: int, call: int) -> bool:
                 patch.undo()
 
         arm(-1)
-        made().fit(DATA, checkpoint=folder, callback=arm)
+        model.fit(DATA, checkpoint=folder, callback=arm)
         os._exit(0)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-def kill_at_every_call(folder: Path, epoch: int) -> int:
+def kill_at_every_call(name: str, folder: Path, epoch: int) -> int:
     """Calls at which a fit was killed, each gone on from."""
+    made = MADE[name]
     whole = made().fit(DATA)
     for call in itertools.count():
         where = folder / f"{epoch}-{call}"
-        if not killed(where, epoch, call):
+        if not killed(made(), where, epoch, call):
             return call
         assert same(made().fit(DATA, checkpoint=where), whole), (epoch, call)
         assert len(list(where.glob("data-*"))) == 1
@@ -80,8 +90,9 @@ def kill_at_every_call(folder: Path, epoch: int) -> int:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process that can be killed is forked")
+@pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("epoch", [0, 1])
-def test_a_fit_that_was_killed_in_a_save_goes_on(tmp_path: Path, epoch: int) -> None:
+def test_a_fit_that_was_killed_in_a_save_goes_on(tmp_path: Path, epoch: int, name: str) -> None:
     # In a process of its own, which has no threads when it forks, and nothing to wait for.
     program = f"""
 import os, sys
@@ -89,7 +100,7 @@ sys.path[:0] = {PATHS!r}
 os.fsync = lambda descriptor: None
 from pathlib import Path
 import test_checkpoints
-print(test_checkpoints.kill_at_every_call(Path({str(tmp_path)!r}), {epoch}))
+print(test_checkpoints.kill_at_every_call({name!r}, Path({str(tmp_path)!r}), {epoch}))
 """
     one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
     ran = subprocess.run(
@@ -105,10 +116,12 @@ print(test_checkpoints.kill_at_every_call(Path({str(tmp_path)!r}), {epoch}))
 
 @pytest.mark.parametrize("forever", [False, True], ids=["one call fails", "dead from there on"])
 @pytest.mark.parametrize("epoch", [1, 2])
+@pytest.mark.parametrize("name", MADE)
 def test_a_full_disk_leaves_the_epoch_in_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epoch: int, forever: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, epoch: int, forever: bool
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    made = MADE[name]
     whole, after = made(), list[Any]()
     whole.fit(DATA, callback=lambda *_: after.append(whole.user_factors))
     for call in itertools.count():

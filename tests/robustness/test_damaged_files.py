@@ -194,6 +194,10 @@ def fit_from(folder: Path) -> None:
     mfrank.Descent(mfrank.SONG(), 2, 1, **options).fit(STATE, checkpoint=folder)
 
 
+def als_from(folder: Path) -> None:
+    mfrank.ALS(factors=2, iterations=1, random_state=0).fit(STATE, checkpoint=folder)
+
+
 FOLDERS: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any]]] = {
     "ALS": (save_als, mfrank.load),
     "ALS mapped": (save_als, lambda folder: mfrank.load(folder, mmap=True)),
@@ -206,6 +210,7 @@ FOLDERS: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any]]] = {
     "LinearRanker": (save_ranker, mfrank.LinearRanker.load),
     "Reranker": (save_reranker, Reranker.load),
     "checkpoint": (fit_from, fit_from),
+    "ALS's checkpoint": (als_from, als_from),
 }
 
 

@@ -46,6 +46,7 @@ SEAMS = {
         "value",
         "check",
         "is_over",
+        "fingerprint",
         "from_contents",
         "to_contents",
     ),

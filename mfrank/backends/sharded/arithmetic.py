@@ -5,14 +5,24 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from mfrank._version import __version__
 from mfrank.arrays.native import ext
 from mfrank.arrays.threads import usable_cores
 from mfrank.backends.registry import choose
+from mfrank.cluster.surface import Engine
 
-__all__ = ["Arithmetic", "Worker", "arithmetic", "probe", "refuse_other", "threads_of_a_task"]
+__all__ = [
+    "Arithmetic",
+    "Worker",
+    "arithmetic",
+    "probe",
+    "refuse_other",
+    "same_workers",
+    "threads_of_a_task",
+]
 
 
 class Arithmetic(NamedTuple):
@@ -42,6 +52,19 @@ def probe(backend: str) -> Worker:
     """Tell of this process as a worker; raises ValueError if the backend cannot run here."""
     choose(backend)
     return Worker(arithmetic(), socket.gethostname(), usable_cores())
+
+
+def same_workers(engine: Engine, backend: str) -> list[tuple[str, Worker]]:
+    """The workers of an engine, by their names, which all have the arithmetic of this process.
+
+    Raises
+    ------
+    ValueError
+        They have not, there are none, or one cannot run the backend.
+    """
+    workers = list(engine.workers(partial(probe, backend)))
+    refuse_other(workers)
+    return workers
 
 
 def refuse_other(workers: Sequence[tuple[str, Worker]]) -> None:

@@ -1,7 +1,8 @@
 """Fit a model to a file of interactions by ALS and save it as a folder.
 
-After Ctrl-C, the last complete epoch is saved. --track-objective prints the objective of each
-epoch.
+After Ctrl-C, or if a checkpoint cannot be written, the last complete epoch is saved; with
+--checkpoint, the same command then resumes after that epoch. --track-objective prints the objective
+of each epoch.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 
 from mfrank.arrays.checks import share
 from mfrank.arrays.counted import counted
+from mfrank.cli.clusters import add_cluster_flag
 from mfrank.cli.flags import add_flags, add_objective_flags, given, objective_of
 from mfrank.cli.folders import check_takes_model
 from mfrank.cli.inputs import add_table_flags, read_table
@@ -26,6 +28,7 @@ EXAMPLES = """\
   mfrank fit plays.tsv --user listener --item artist --model model --objective ials --factors 128
   mfrank fit ratings.parquet --at-least 4 --model model --objective rg2 --alpha 0.1
   mfrank fit ratings.csv --model model --hold-out 0.1
+  mfrank fit ratings.csv --model model --checkpoint state
   mfrank fit ratings.csv --model model --cluster tcp://10.0.0.1:8786
 """
 
@@ -34,6 +37,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank fit``."""
     parser.add_argument("interactions", metavar="FILE", help="the interactions to fit to")
     parser.add_argument("--model", required=True, metavar="FOLDER", help="where to save the model")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="where to keep the state after each epoch; with --hold-out, of the last fit",
+    )
     add_table_flags(parser)
     add_objective_flags(parser, ALS().objective)
     fit = parser.add_argument_group("fit")
@@ -46,13 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "interactions until their ranking no longer improves, then fit to all interactions for "
         "the best number of epochs",
     )
-    fit.add_argument(
-        "--cluster",
-        type=_cluster,
-        metavar="N|ADDRESS",
-        help="run half-steps in so many worker processes, or on the Dask cluster whose scheduler "
-        "has this address; the model is the same",
-    )
+    add_cluster_flag(parser, "run half-steps")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -64,20 +66,18 @@ def run(args: argparse.Namespace) -> None:
     announce(model.objective, data)
     if args.hold_out is not None:
         model.set_params(iterations=_best_epoch(model, data, args))
+    how = (
+        {"callback": print_objective}
+        if model.track_objective
+        else {"show_progress": somebody_watches()}
+    )
     try:
-        if model.track_objective:
-            model.fit(data, callback=print_objective, cluster=args.cluster)
-        else:
-            model.fit(data, show_progress=somebody_watches(), cluster=args.cluster)
-    except KeyboardInterrupt:
+        model.fit(data, checkpoint=args.checkpoint, cluster=args.cluster, **how)
+    except (KeyboardInterrupt, OSError):  # such as a full disk at the checkpoint
         save_what_there_is(model, args.model)
         raise
     model.save(args.model)
     print(told(model, model.objective, data, args.model))
-
-
-def _cluster(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
 
 
 def _best_epoch(model: ALS, data: Interactions, args: argparse.Namespace) -> int:

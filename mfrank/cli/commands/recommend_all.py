@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from mfrank.arrays.counted import counted
+from mfrank.cli.clusters import add_cluster_flag
 from mfrank.cli.folders import check_holds_model
 from mfrank.cli.inputs import as_ids, ids_in
 from mfrank.cli.progress import somebody_watches
+from mfrank.cluster.connecting import check_cluster
 from mfrank.data.ids import Ids
 from mfrank.models.loading import load
 from mfrank.retrieval.all_lists import AllLists, ListFormat
@@ -21,6 +23,7 @@ from mfrank.retrieval.all_lists import AllLists, ListFormat
 EXAMPLES = """\
   mfrank recommend-all --model model --folder lists
   mfrank recommend-all --model model --folder lists --n 100 --format csv --dry-run
+  mfrank recommend-all --model model --folder lists --cluster tcp://10.0.0.1:8786
 """
 
 
@@ -56,11 +59,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
     )
+    add_cluster_flag(parser, "make and write the lists")
 
 
 def run(args: argparse.Namespace) -> None:
     """Recommend and write, or tell what it would take."""
     check_holds_model(args.model)
+    check_cluster(args.cluster)
     # Mapped: the factors and the seen items of a block of users are read when it is their turn.
     model = load(args.model, mmap=True, verify=True)
     options = {
@@ -77,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
     if args.dry_run:
         print(_told(lists, folder))
         return
-    lists.write(folder, show_progress=somebody_watches())
+    lists.write(folder, show_progress=somebody_watches(), cluster=args.cluster)
     users, files = counted(lists.n_users, "user"), counted(len(lists.names), "file")
     print(f"{folder}: lists of {users} in {files}")
 

@@ -1,0 +1,107 @@
+"""What the next epoch of ALS depends on, as the arrays of a checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mfrank.als.momentum import Momentum
+from mfrank.arrays.placement import Array, copied
+from mfrank.data.interactions import Interactions
+from mfrank.models.checkpoint import Checkpoint
+from mfrank.models.stopping import Stopping
+from mfrank.retrieval import fingerprint
+from mfrank.store.factors import FactorStore
+
+__all__ = ["Resumed", "checkpoint_of", "resumed", "saver"]
+
+
+class Resumed(NamedTuple):
+    """An epoch that a fit goes on from.
+
+    Attributes
+    ----------
+    store : FactorStore
+        Its factors and history.
+    momentum : mapping
+        See ``Momentum.resume``.
+    best : FactorStore or None
+        The best epoch so far, with early stopping.
+    """
+
+    store: FactorStore
+    momentum: Mapping[str, Array]
+    best: FactorStore | None
+
+
+def checkpoint_of(
+    folder: str | os.PathLike[str],
+    data: Interactions,
+    start: FactorStore | None,
+    stopping: Stopping | None,
+) -> Checkpoint:
+    """The checkpoint of a fit to these interactions, in one pass over them.
+
+    Raises
+    ------
+    ValueError
+        Ids are neither integers nor strings.
+    """
+    return Checkpoint.of(
+        folder,
+        data=fingerprint.of_filter(data, with_values=True),
+        start=None if start is None else fingerprint.of_store(start),
+        stopping=None if stopping is None else stopping.fingerprint(),
+    )
+
+
+def saver(
+    checkpoint: Checkpoint, momentum: Momentum
+) -> Callable[[FactorStore, FactorStore | None], None]:
+    """A function that saves an epoch, and with it the best so far if that is another one."""
+
+    def save(store: FactorStore, best: FactorStore | None) -> None:
+        arrays = {f"momentum_{name}": array for name, array in momentum.state().items()}
+        if best is not None and len(best.history) < len(store.history):
+            arrays |= {"best_users": best.user_factors, "best_items": best.item_factors}
+        checkpoint.save(store, arrays)
+
+    return save
+
+
+def resumed(
+    checkpoint: Checkpoint, fitter: Mapping[str, Any], stopping: Stopping | None
+) -> Resumed | None:
+    """The epoch that the folder has; None if it has none.
+
+    Raises
+    ------
+    ValueError
+        The folder has something else; see ``Checkpoint.load``.
+    """
+    store = checkpoint.load(fitter)
+    if store is None:
+        return None
+    users, items, width = store.user_factors, store.item_factors, store.factors
+    shapes: dict[str, tuple[tuple[int, ...], Any]] = {
+        "numbers": ((2,), np.float64),
+        "turn": ((width, width), np.float64),
+        "last": (items.shape, items.dtype),
+    }
+    momentum = {
+        name: checkpoint.array(store, f"momentum_{name}", *shape) for name, shape in shapes.items()
+    }
+    momentum["last"] = copied(momentum["last"])
+    epoch = replace(store, extras={})
+    if stopping is None:
+        return Resumed(epoch, momentum, None)
+    if "best_users" not in store.extras:
+        return Resumed(epoch, momentum, epoch)
+    best_users = checkpoint.array(store, "best_users", users.shape, users.dtype)
+    best_items = checkpoint.array(store, "best_items", items.shape, items.dtype)
+    best = replace(epoch, user_factors=best_users, item_factors=best_items)
+    return Resumed(epoch, momentum, best)

@@ -1,0 +1,92 @@
+"""Files that the workers of a cluster write: each is whole or not there, whoever writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mfrank.backends import choose
+from mfrank.backends.sharded.arithmetic import same_workers, threads_of_a_task
+from mfrank.cluster.connecting import Cluster, connected
+from mfrank.cluster.surface import Task
+
+__all__ = ["Part", "written_on_workers"]
+
+_TASKS_OF_A_WORKER = 2
+"""Under way at a time, so that none waits for the next."""
+
+
+class Part(NamedTuple):
+    """A file, and the rows of the users that it is for."""
+
+    path: Path
+    begin: int
+    end: int
+
+
+def written_on_workers(
+    cluster: Cluster,
+    parts: Sequence[Part],
+    write: Callable[[Any, Part], object],
+    source: Callable[[int], Any],
+    *,
+    backend: str,
+    n_threads: int,
+) -> Iterator[Part]:
+    """Write files as tasks; yield each that is there.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Checked.
+    parts : sequence of Part
+    write : function of the source and a part
+        A task, which may run twice.
+    source : function of a number of threads
+        What the lists are made from, which is sent to each worker once.
+    backend : str
+        That workers must have.
+    n_threads : int
+        Of a task; 0 divides each machine's cores among its workers.
+
+    Raises
+    ------
+    ConnectionError, ValueError
+        Nothing answers there, the workers do not all have the arithmetic of this process, or the
+        backend is on a GPU.
+    OSError
+        A file cannot be written, or lies on another disk.
+    """
+    if not isinstance(choose(backend).place(np.empty((1, 1))), np.ndarray):
+        raise ValueError(f"cluster and backend={backend!r} do not go together; leave one out")
+    with connected(cluster) as engine:
+        workers = same_workers(engine, backend)
+        held = engine.submit(_itself, source(threads_of_a_task(workers, n_threads)))
+        left, running = list(reversed(parts)), dict[Task, Part]()
+        while left or running:
+            while left and len(running) < _TASKS_OF_A_WORKER * len(workers):
+                part = left.pop()
+                running[engine.submit(_written, held, write, part)] = part
+            for task in engine.wait(running):
+                part = running.pop(task)
+                engine.gather([task])
+                if not part.path.exists():
+                    raise OSError(_other_disk(part.path, "a worker wrote it, and it is not here"))
+                yield part
+
+
+def _itself(source: Any) -> Any:
+    return source
+
+
+def _written(source: Any, write: Callable[[Any, Part], object], part: Part) -> None:
+    if not part.path.parent.is_dir():
+        raise OSError(_other_disk(part.path, "a worker does not see its folder"))
+    write(source, part)
+
+
+def _other_disk(path: Path, what: str) -> str:
+    return f"{path}: {what}; pass a folder on a disk that all workers see, at the same path"

@@ -1,0 +1,239 @@
+"""An ALS fit that was stopped after an epoch, or killed, goes on to the bits of a whole one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import children
+import pytest
+from engines import Shuffled
+from problems import OBJECTIVES
+
+import mfrank
+from mfrank.backends.sharded import blocks
+
+DATA = mfrank.synthetic(120, 60, 1500, names=True, random_state=0)
+SPLIT = mfrank.by_ratio(DATA, train=0.8, valid=0.2, test=0.0, random_state=0)
+
+
+@pytest.fixture(autouse=True)
+def no_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_after(epochs: int) -> Callable[..., None]:
+    def after(epoch: int, *_: object) -> None:
+        if epoch + 1 == epochs:
+            raise Stopped
+
+    return after
+
+
+def als(objective: Any = None, **options: Any) -> mfrank.ALS:
+    few = {"factors": 6, "iterations": 5, "random_state": 0, "track_objective": True}
+    return mfrank.ALS(mfrank.IALS() if objective is None else objective, **few | options)
+
+
+def bits(model: mfrank.ALS) -> tuple[Any, ...]:
+    store = model.store
+    history = [{**epoch, "seconds": 0} for epoch in store.history]
+    return store.user_factors.tobytes(), store.item_factors.tobytes(), history
+
+
+def stopped(folder: Path, epochs: int, made: mfrank.ALS, data: Any = DATA, **how: Any) -> None:
+    with pytest.raises(Stopped):
+        made.fit(data, checkpoint=folder, callback=stop_after(epochs), **how)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_goes_on_from_every_epoch(tmp_path: Path, name: str) -> None:
+    whole = bits(als(OBJECTIVES[name]).fit(DATA))
+    for epochs in range(1, 5):
+        folder = tmp_path / str(epochs)
+        stopped(folder, epochs, als(OBJECTIVES[name]))
+        again = als(OBJECTIVES[name]).fit(DATA, checkpoint=folder)
+        assert bits(again) == whole
+        assert not again.store.extras  # the state is the checkpoint's, no part of the model
+        assert again.recommend(DATA.user_ids.raw([0]))[0].shape == (1, 10)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": "cg"},
+        {"solver": "cholesky", "dtype": "float64"},
+        {"cg_tolerance": 1e-3, "n_threads": 2},
+        {"backend": "reference", "factors": 3, "track_objective": False},
+    ],
+)
+def test_every_solver_and_dtype_does(tmp_path: Path, options: dict[str, Any]) -> None:
+    stopped(tmp_path, 2, als(**options))
+    assert bits(als(**options).fit(DATA, checkpoint=tmp_path)) == bits(als(**options).fit(DATA))
+
+
+def test_a_fit_whose_momentum_begins_anew_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mfrank.als.momentum import Momentum
+
+    done, anew, plain = list[int](), set[int](), Momentum.plain
+
+    def noted(self: Momentum) -> Any:
+        anew.add(len(done))
+        return plain(self)
+
+    monkeypatch.setattr(Momentum, "plain", noted)
+    whole = als(mfrank.WRMF(), iterations=25)
+    whole.fit(DATA, callback=lambda epoch, *_: done.append(epoch))
+    assert anew
+    for epoch in sorted(anew):
+        for epochs in (epoch, epoch + 1):
+            folder = tmp_path / f"{epochs}"
+            stopped(folder, epochs, als(mfrank.WRMF(), iterations=25))
+            again = als(mfrank.WRMF(), iterations=25).fit(DATA, checkpoint=folder)
+            assert bits(again) == bits(whole)
+
+
+def test_a_warm_start_does(tmp_path: Path) -> None:
+    start = als(random_state=3).fit(DATA)
+    stopped(tmp_path, 3, als(), start=start)
+    again = als().fit(DATA, start=start, checkpoint=tmp_path)
+    assert bits(again) == bits(als().fit(DATA, start=start))
+
+
+def test_early_stopping_keeps_its_best_epoch_and_its_end(tmp_path: Path) -> None:
+    stopping = mfrank.EarlyStopping(SPLIT.valid, patience=2)
+    options: dict[str, Any] = {"factors": 20, "iterations": 30}
+    whole = als(**options).fit(SPLIT.train, stopping=stopping)
+    n_epochs = len(whole.store.history)
+    assert 3 <= n_epochs < 30
+    for epochs in range(1, n_epochs + 1):  # after the last, nothing is left to do
+        folder = tmp_path / str(epochs)
+        stopped(folder, epochs, als(**options), SPLIT.train, stopping=stopping)
+        again = als(**options).fit(SPLIT.train, stopping=stopping, checkpoint=folder)
+        assert bits(again) == bits(whole)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["begun there", "ended there"])
+def test_a_fit_goes_on_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    monkeypatch.setattr(blocks, "_FEWEST_ENTRIES", 100)
+    DATA.to_folder(tmp_path / "data")
+    mapped = mfrank.Interactions.open(tmp_path / "data")
+    where: list[tuple[Any, dict[str, Any]]] = [(mapped, {"cluster": Shuffled(3)}), (DATA, {})]
+    (begin, begun), (end, ended) = where if first else where[::-1]
+    stopped(tmp_path / "state", 2, als(), begin, **begun)
+    again = als(n_threads=2).fit(end, checkpoint=tmp_path / "state", **ended)
+    assert bits(again) == bits(als().fit(DATA))
+
+
+def test_a_complete_checkpoint_gives_the_model_back_and_takes_more_epochs(tmp_path: Path) -> None:
+    first = als(random_state=None).fit(DATA, checkpoint=tmp_path)
+    assert bits(als(random_state=None).fit(DATA, checkpoint=tmp_path)) == bits(first)
+    longer = als(random_state=None, iterations=7).fit(DATA, checkpoint=tmp_path)
+    assert len(longer.store.history) == 7
+    assert longer.store.history[:5] == first.store.history
+
+
+def test_a_start_is_not_computed_where_there_is_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mfrank.models import als as module
+
+    whole = als().fit(DATA, checkpoint=tmp_path)
+    monkeypatch.delattr(module, "first_factors")
+    assert bits(als().fit(DATA, checkpoint=tmp_path)) == bits(whole)
+
+
+def test_what_is_not_the_fit_that_was_begun_is_refused(tmp_path: Path) -> None:
+    folder, start = tmp_path / "state", als(iterations=1).fit(DATA)
+    als(iterations=1).fit(DATA, checkpoint=folder)
+    ends = rf"; name another folder than {folder}, or remove it to start over"
+    for other, change in (
+        (als(mfrank.WRMF(), factors=5), "another factors, objective"),
+        (als(cg_steps=4), "another cg_steps"),
+        (mfrank.Descent(mfrank.SONG(), 6, 1, random_state=0), "another estimator"),
+    ):
+        with pytest.raises(ValueError, match=f"checkpoint is of a fit with {change}{ends}"):
+            other.fit(DATA, checkpoint=folder)  # type: ignore[attr-defined]
+    values = DATA.user_items.copy()
+    values.data[0] += 1
+    with pytest.raises(ValueError, match=f"checkpoint is of a fit to other interactions{ends}"):
+        als().fit(values, checkpoint=folder)
+    with pytest.raises(ValueError, match=f"checkpoint is of a fit from another start{ends}"):
+        als().fit(DATA, start=start, checkpoint=folder)
+    start.save(tmp_path / "model")
+    with pytest.raises(ValueError, match="holds a saved model, not the state of a fit"):
+        als().fit(DATA, checkpoint=tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        None,
+        mfrank.EarlyStopping(SPLIT.valid, patience=1),
+        mfrank.EarlyStopping(SPLIT.valid, mfrank.Recall @ 10),
+        mfrank.EarlyStopping(SPLIT.valid, mfrank.NDCG @ 5),
+        mfrank.EarlyStopping(DATA),
+    ],
+)
+def test_another_stopping_is_refused(tmp_path: Path, other: Any) -> None:
+    stopped(tmp_path, 1, als(), SPLIT.train, stopping=mfrank.EarlyStopping(SPLIT.valid))
+    with pytest.raises(ValueError, match="checkpoint is of a fit with another stopping"):
+        als().fit(SPLIT.train, stopping=other, checkpoint=tmp_path)
+    again = mfrank.EarlyStopping(SPLIT.valid.user_items, "NDCG@10")  # the same in other words
+    if isinstance(other, mfrank.EarlyStopping):
+        assert again.fingerprint() != other.fingerprint()
+    assert again.fingerprint() == mfrank.EarlyStopping(SPLIT.valid.user_items).fingerprint()
+
+
+@pytest.mark.parametrize("name", ["numbers", "turn", "last"])
+def test_a_state_that_is_not_all_there_is_told(tmp_path: Path, name: str) -> None:
+    from dataclasses import replace
+
+    als(iterations=1).fit(DATA, checkpoint=tmp_path)
+    store = mfrank.FactorStore.load(tmp_path)
+    kept = {key: array for key, array in store.extras.items() if key != f"momentum_{name}"}
+    replace(store, extras=kept).save(tmp_path)
+    with pytest.raises(ValueError, match=f"checkpoint is damaged: its momentum_{name} .*or remove"):
+        als().fit(DATA, checkpoint=tmp_path)
+
+
+KILLED_IN = """
+import os, signal
+from mfrank.als.engine import HalfSteps
+from test_als_checkpoints import DATA, als
+step, left = HalfSteps.{step}, {epoch}
+def killing(self, problem, *factors):
+    global left
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left -= 1
+    return step(self, problem, *factors)
+HalfSteps.{step} = killing
+als().fit(DATA, checkpoint={folder!r}, cluster={cluster})
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+@pytest.mark.parametrize("cluster", [None, 2])
+@pytest.mark.parametrize(("step", "epoch"), [("solve_items", 0), ("solve_users", 3)])
+def test_a_fit_that_was_killed_in_a_half_step_goes_on(
+    tmp_path: Path, step: str, epoch: int, cluster: int | None
+) -> None:
+    where = {"step": step, "epoch": epoch, "folder": str(tmp_path / "state"), "cluster": cluster}
+    killed = children.run(KILLED_IN.format(**where), OMP_NUM_THREADS="1")
+    assert killed.returncode == -9, killed.stderr
+    assert (tmp_path / "state").exists() == (epoch > 0)
+    again = als().fit(DATA, checkpoint=tmp_path / "state")
+    assert bits(again) == bits(als().fit(DATA))
+    assert len(os.listdir(tmp_path / "state")) == 3  # the lock, the manifest, one generation
