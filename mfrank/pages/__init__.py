@@ -1,0 +1,1 @@
+"""A model to look at: a local site of pages that also answer in JSON."""
