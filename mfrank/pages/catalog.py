@@ -126,7 +126,7 @@ def _read(path: Path, known: Ids) -> dict[Any, Entry]:
     entries = {
         label: Entry(
             row[name_column].strip() or str(label),
-            " · ".join(_facts(row, others)),
+            " · ".join(_facts(row, others, row[name_column])),
             "" if kinds is None else row[kinds].partition(_MANY)[0],
         )
         for label, row in zip(ids, rows, strict=True)
@@ -143,10 +143,12 @@ def _column(header: list[str], names: tuple[str, ...], default: int) -> int:
     return next((header.index(name) for name in names if name in header), default)
 
 
-def _facts(row: list[str], columns: list[int]) -> Iterator[str]:
+def _facts(row: list[str], columns: list[int], name: str) -> Iterator[str]:
+    """Fields with something that the name does not say, as it may say the year."""
     for column in columns:
-        if text := row[column].strip().replace(_MANY, ", "):
-            yield text
+        text = row[column].strip()
+        if text and text not in name:
+            yield text.replace(_MANY, ", ")
 
 
 def _kind_column(rows: list[list[str]], columns: list[int]) -> int | None:

@@ -15,7 +15,7 @@ from mfrank.retrieval.recommender import Recommender
 
 __all__ = ["places"]
 
-_NEIGHBORS, _STEPS, _OTHERS, _FARTHEST = 12, 250, 6, 4.0
+_NEIGHBORS, _STEPS, _OTHERS, _FARTHEST, _GRAVITY = 12, 250, 6, 4.0, 0.05
 
 
 def places(model: Recommender, rows: NDArray[np.int64], seed: int = 0) -> NDArray[np.float64]:
@@ -32,12 +32,13 @@ def places(model: Recommender, rows: NDArray[np.int64], seed: int = 0) -> NDArra
     n = len(rows)
     if n < 4:
         return np.stack([np.linspace(0, 1, n), np.full(n, 0.5)], axis=1)
-    near = model.similar_items(rows, _NEIGHBORS + 1, items=rows, by_row=True, n_threads=1).ids
+    near, likeness = model.similar_items(rows, _NEIGHBORS + 1, items=rows, by_row=True, n_threads=1)
     place_of = np.full(len(model.item_ids), -1)
     place_of[rows] = np.arange(n)
     heads = np.repeat(np.arange(n), near.shape[1])
     tails = np.where(near.ravel() >= 0, place_of[near.ravel()], -1)
-    kept = (tails >= 0) & (tails != heads)
+    # An item without a direction is like none, though a list of its neighbors is filled by row.
+    kept = (tails >= 0) & (tails != heads) & (likeness.ravel() > 0)
     heads, tails = heads[kept], tails[kept]
     rng = np.random.default_rng(seed)
     at = _start(heads, tails, n, rng)
@@ -50,14 +51,16 @@ def places(model: Recommender, rows: NDArray[np.int64], seed: int = 0) -> NDArra
 def _start(
     heads: NDArray[np.int64], tails: NDArray[np.int64], n: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """The second and third eigenvectors of the graph's random walk, spread to the same size."""
+    """The order of items by the second and third eigenvectors of the graph's random walk.
+
+    Their values would put a few items that hang together loosely far away from all others.
+    """
     graph = sp.csr_array((np.ones(len(heads)), (heads, tails)), shape=(n, n))
     graph = graph + graph.T + 1e-3 * sp.eye_array(n, format="csr")
     scale = sp.diags_array(1 / np.sqrt(graph.sum(axis=1)))
     _, vectors = eigsh(scale @ graph @ scale, k=3, v0=np.ones(n), tol=1e-3)
-    at = vectors[:, [1, 0]]
-    at = 10 * at / np.maximum(np.abs(at).max(axis=0), 1e-12)
-    return np.asarray(at + 0.1 * rng.standard_normal((n, 2)))
+    order = vectors[:, [1, 0]].argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
+    return np.asarray(20 * order / n - 10 + 0.1 * rng.standard_normal((n, 2)))
 
 
 def _pull(
@@ -68,7 +71,7 @@ def _pull(
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
     """How each item moves in a step: toward its neighbors, away from a few others."""
-    moves = np.zeros_like(at)
+    moves = -_GRAVITY * at
     apart = at[heads] - at[tails]
     square = (apart**2).sum(axis=1, keepdims=True)
     pulled = np.clip(-2 / (1 + square) * apart, -_FARTHEST, _FARTHEST)

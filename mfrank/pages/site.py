@@ -129,5 +129,7 @@ def _number(value: float) -> str:
 
 
 def _short(value: float | None) -> str:
-    """A number in three digits or so."""
-    return "" if value is None else f"{value:.3g}"
+    """A number in three digits, a large one in whole numbers."""
+    if value is None:
+        return ""
+    return _number(round(value)) if abs(value) >= 1000 else f"{value:.3g}"

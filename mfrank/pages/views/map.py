@@ -41,7 +41,11 @@ class ItemMap:
 
     def _make(self, world: World, index: int, n: int) -> dict[str, Any]:
         labels, model = self._labels(world, n), world.models[index]
-        labels = [label for label in labels if label in model.item_ids]
+        labels = [
+            label
+            for label in labels
+            if label in model.item_ids and world.catalog.users_of(label) > 0
+        ]
         at = places(model, model.item_ids.rows(labels))
         items = world.items(labels)
         counted: dict[str, int] = {}
