@@ -39,6 +39,7 @@ def serve(application: FastAPI, host: str, port: int) -> None:
     )
     with config.bind_socket() as socket:
         bound_host, bound_port = socket.getsockname()[:2]
+        socket.listen(config.backlog)  # who reads the line below may connect at once
         shown = f"[{bound_host}]" if ":" in bound_host else bound_host
         print(f"http://{shown}:{bound_port}/ (Ctrl-C stops it)", flush=True)
         uvicorn.Server(config).run(sockets=[socket])
