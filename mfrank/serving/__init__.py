@@ -70,6 +70,8 @@ def run(application: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> N
     ------
     ModuleNotFoundError
         uvicorn is not installed.
+    ValueError
+        ``port`` is not from 0 to 65535.
     OSError
         The address is taken, or not of this computer.
     """

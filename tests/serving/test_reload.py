@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -109,6 +110,29 @@ def test_a_process_serves_reloads_on_sighup_and_ends_in_order(
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
     assert process.stderr.read() in ("", f"mfrank: {tmp_path / 'model'}: a newer model answers\n")  # type: ignore[union-attr]
+
+
+def test_answers_over_an_open_connection_do_not_wait_for_acknowledgements(
+    served: tuple[subprocess.Popen[str], str],
+) -> None:
+    """Nagle's algorithm would hold back the body of each answer for 40 ms."""
+    with httpx.Client(base_url=served[1]) as asking:
+        taken = []
+        for _ in range(20):
+            began = time.perf_counter()
+            assert asking.get("/health").status_code == 200
+            taken.append(time.perf_counter() - began)
+    assert min(taken[1:]) < 0.03
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model().save(tmp_path / "model")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", str(tmp_path / "model"), "--port", str(port)]) == 1
+    assert f"cannot listen on 127.0.0.1, port {port}" in capsys.readouterr().err
+    assert main(["serve", str(tmp_path / "model"), "--port", "70000"]) == 2
+    assert "port must be" in capsys.readouterr().err
 
 
 def answers(address: str) -> bool:
