@@ -1,0 +1,164 @@
+"""Requests a second and times to an answer of mfrank serve, beside a plain FastAPI and implicit.
+
+Both answer from the same factors in one process of uvicorn, over connections of this computer that
+stay open; ids of users are drawn. Services take turns; rates are medians over the rounds, times are
+of all requests. ``grown_mib`` is what a process grew by between its first round and its last.
+
+    python bench/serving.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from harness.records import line, parser, save
+from harness.subjects import interactions
+from implicit.cpu.als import AlternatingLeastSquares
+
+import mfrank
+
+BATCH = 100
+PORTS = {"mfrank serve": 8741, "FastAPI and implicit": 8742}
+
+Ask = Callable[[np.random.Generator], bytes]
+
+
+def questions(n_users: int) -> dict[str, Ask]:
+    """What is asked, as the bytes of a request."""
+
+    def one(rng: np.random.Generator) -> bytes:
+        return b"GET /recommend/%d?n=10 HTTP/1.1\r\nhost: localhost\r\n\r\n" % rng.integers(n_users)
+
+    def batch(rng: np.random.Generator) -> bytes:
+        body = json.dumps({"users": rng.integers(n_users, size=BATCH).tolist(), "n": 10}).encode()
+        head = "POST /recommend HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        return head.encode() + b"content-length: %d\r\n\r\n%s" % (len(body), body)
+
+    return {"a user": one, f"{BATCH} users": batch}
+
+
+async def ask_on(port: int, ask: Ask, seed: int, until: float, taken: list[float]) -> None:
+    """Ask on a connection until the time is over; add the seconds that each answer took."""
+    rng = np.random.default_rng(seed)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    while time.perf_counter() < until:
+        request, began = ask(rng), time.perf_counter()
+        writer.write(request)
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        if not head.startswith(b"http/1.1 200"):
+            raise RuntimeError(head.decode())
+        length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        await reader.readexactly(int(length))
+        taken.append(time.perf_counter() - began)
+    writer.close()
+
+
+async def load(port: int, ask: Ask, connections: int, seconds: float) -> tuple[float, list[float]]:
+    """Requests a second, and the seconds of each, of so many connections at once."""
+    taken: list[float] = []
+    began = time.perf_counter()
+    tasks = (ask_on(port, ask, seed, began + seconds, taken) for seed in range(connections))
+    await asyncio.gather(*tasks)
+    return len(taken) / (time.perf_counter() - began), taken
+
+
+@contextmanager
+def services(folder: Path, n_users: int) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """Both services, once they answer."""
+    model, plain = str(folder / "model"), str(Path(__file__).parent / "servers/plain_implicit.py")
+    commands = {
+        "mfrank serve": ["-m", "mfrank", "serve", model, "--port", str(PORTS["mfrank serve"])],
+        "FastAPI and implicit": [plain, str(folder), str(PORTS["FastAPI and implicit"])],
+    }
+    running = {
+        name: subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)
+        for name, command in commands.items()
+    }
+    try:
+        for name, process in running.items():
+            while process.poll() is None:
+                try:
+                    asyncio.run(load(PORTS[name], questions(n_users)["a user"], 1, 0.5))
+                    break
+                except OSError:
+                    time.sleep(0.2)
+        yield running
+    finally:
+        for process in running.values():
+            process.terminate()
+            process.wait()
+
+
+def memory(process: subprocess.Popen[bytes]) -> float:
+    """MiB that a process holds."""
+    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    return pages * 4096 / 2**20
+
+
+def race(running: dict[str, subprocess.Popen[bytes]], n_users: int, args: Any) -> list[Any]:
+    """A row for each question, number of connections and service."""
+    rows = []
+    for question, ask in questions(n_users).items():
+        for connections in args.connections:
+            rates: dict[str, list[float]] = {name: [] for name in running}
+            taken: dict[str, list[float]] = {name: [] for name in running}
+            held: dict[str, list[float]] = {name: [] for name in running}
+            for _ in range(args.repeats):
+                for name, process in running.items():
+                    rate, seconds = asyncio.run(load(PORTS[name], ask, connections, args.seconds))
+                    rates[name].append(rate)
+                    taken[name] += seconds
+                    held[name].append(memory(process))
+            for name in running:
+                rows.append(
+                    {
+                        "asked": question,
+                        "connections": connections,
+                        "service": name,
+                        "requests_a_second": float(np.median(rates[name])),
+                        "p50_ms": 1e3 * float(np.percentile(taken[name], 50)),
+                        "p99_ms": 1e3 * float(np.percentile(taken[name], 99)),
+                        "grown_mib": held[name][-1] - held[name][0],
+                    }
+                )
+                print(line(rows[-1]), flush=True)
+    return rows
+
+
+def main() -> None:
+    """Measure, print, save."""
+    made = parser(__doc__, repeats=5)
+    made.add_argument("--data", default="gowalla")
+    made.add_argument("--factors", type=int, default=64)
+    made.add_argument("--connections", nargs="+", type=int, default=[1, 16])
+    made.add_argument("--seconds", type=float, default=5.0, help="of each round")
+    args = made.parse_args()
+
+    data = interactions(args.data)
+    options = {"factors": args.factors, "iterations": 3, "n_threads": args.threads}
+    model = mfrank.ALS(mfrank.IALS(), **options, random_state=0).fit(data)
+    peer = AlternatingLeastSquares(factors=args.factors, num_threads=1)
+    peer.user_factors, peer.item_factors = model.user_factors.copy(), model.item_factors.copy()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        model.save(folder / "model")
+        peer.save(folder / "implicit.npz")
+        sp.save_npz(folder / "user_items.npz", data.to_scipy())
+        with services(folder, data.n_users) as running:
+            rows = race(running, data.n_users, args)
+    save(args.folder, f"serving-{args.data}", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Answer for a model over HTTP, in JSON: recommend, similar, score, explain; see /docs there.
+
+A newer model that is saved to the folder takes over within a second, or at once on SIGHUP; no
+request fails meanwhile. SIGTERM and Ctrl-C end it when requests that have begun are answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from mfrank import serving
+from mfrank.cli.flags import add_flags, given
+from mfrank.cli.folders import check_holds_model
+
+EXAMPLES = """\
+  mfrank serve model --port 8000
+  curl 'http://127.0.0.1:8000/recommend/alice?n=10'
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``mfrank serve``."""
+    parser.add_argument("model", metavar="MODEL", help="the folder of a saved model")
+    parser.add_argument("--port", type=int, default=8000, metavar="INT", help="(default: 8000)")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="where to listen; 0.0.0.0 is every address of this computer (default: 127.0.0.1)",
+    )
+    add_flags(parser.add_argument_group("limits of a request"), serving.Limits)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Serve until stopped."""
+    check_holds_model(args.model)
+    limits = serving.Limits(**given(args, serving.Limits))
+    serving.run(serving.app(args.model, limits=limits), host=args.host, port=args.port)

@@ -1,0 +1,51 @@
+"""A model to look at: a local site of pages, each of which answers in JSON too.
+
+``mfrank.pages.app(model)`` is an ASGI application; :func:`mfrank.serving.run` runs it, as
+``mfrank explore`` does. It needs the extra ``pages``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from mfrank.data.interactions import Interactions
+from mfrank.retrieval.recommender import Recommender
+from mfrank.serving.extras import needs
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["app"]
+
+
+def app(
+    models: Mapping[str, Recommender],
+    data: Interactions | None = None,
+    items: str | os.PathLike[str] | None = None,
+) -> FastAPI:
+    """Return the site of one fitted model, or of two to compare.
+
+    Parameters
+    ----------
+    models : mapping of str to Recommender
+        One or two fitted models by the names that pages call them.
+    data : Interactions, optional
+        What users have, with the ids of the models. What a model has not seen of it is held out:
+        pages tell hits and misses. Values, such as ratings, are shown, and explain scores of WRMF.
+    items : path, optional
+        A .csv or .tsv file with a header: ids of items (the column ``item``, ``item_id`` or
+        ``id``, else the first), their names (``title`` or ``name``, else the second), and whatever
+        else is known of them. Default: names are ids.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        FastAPI or Jinja2 is not installed.
+    ValueError, TypeError, FileNotFoundError
+        There are not one or two models, they are not fitted, or ``items`` cannot be read.
+    """
+    with needs("pages"):
+        from mfrank.pages.site import build
+    return build(models, data, items)

@@ -1,0 +1,104 @@
+"""What a page was asked: parameters of its URL, refused with a sentence if they are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlencode
+
+from starlette.datastructures import QueryParams
+
+from mfrank.data.ids import Ids
+from mfrank.data.unknown_ids import UnknownIdError
+from mfrank.pages.world import World
+from mfrank.serving.answers import as_given
+
+__all__ = ["Asked"]
+
+_LAST_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for a page.
+
+    Attributes
+    ----------
+    path : str
+        As it was sent, quoted.
+    places : mapping of str to str
+        The parts of the path that are parameters, still quoted.
+    query : QueryParams
+    """
+
+    path: str
+    places: Mapping[str, Any]
+    query: QueryParams
+
+    def id(self, name: str, known: Ids) -> Any:
+        """An id in the path; UnknownIdError if it is none of the known."""
+        label = as_given([unquote(self.places[name])], known)[0]
+        known.rows([label])
+        return label
+
+    def ids(self, name: str, known: Ids) -> list[Any]:
+        """Ids in the query, each once; UnknownIdError if one is unknown."""
+        labels = list(dict.fromkeys(as_given(self.query.getlist(name), known)))
+        if labels:
+            known.rows(labels)
+        return labels
+
+    def text(self, name: str, longest: int = 100) -> str:
+        """A text in the query; empty if there is none."""
+        text = self.query.get(name, "").strip()
+        if len(text) > longest:
+            raise ValueError(f"{name} must have at most {longest} characters, got {len(text)}")
+        return text
+
+    def number(self, name: str, default: int, low: int, high: int) -> int:
+        """A whole number in the query."""
+        text = self.query.get(name, str(default))
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):
+            raise ValueError(f"{name} must be a whole number from {low} to {high}, got {text!r}")
+        return int(text)
+
+    def place(self, name: str, size: int) -> int:
+        """A number in the path, below ``size``; UnknownIdError if it is not."""
+        text = str(self.places[name])
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) < size):
+            raise UnknownIdError(f"{name} must be from 0 to {size - 1}, got {text!r}", [text])
+        return int(text)
+
+    def model(self, world: World) -> int:
+        """Which model is asked, from 0."""
+        return self.number("model", 0, 0, len(world.models) - 1)
+
+    def page(self, name: str = "page") -> int:
+        """Which page of a long list is asked, from 1."""
+        return self.number(name, 1, 1, _LAST_PAGE)
+
+    def url(self, **changed: Any) -> str:
+        """The URL of this request with other parameters; None leaves one out."""
+        kept = [
+            (name, value)
+            for name, value in self.query.multi_items()
+            if name not in changed and name != "format"
+        ]
+        for name, value in changed.items():
+            values = value if isinstance(value, list) else [value]
+            kept.extend((name, str(each)) for each in values if each is not None)
+        return self.path + ("?" + urlencode(kept) if kept else "")
+
+    def pages(self, total: int, n: int, name: str = "page") -> dict[str, Any]:
+        """Where a list of ``total`` stands, ``n`` to a page, and the URLs beside it."""
+        page, last = self.page(name), min(max(1, -(-total // n)), _LAST_PAGE)
+        if page > last:
+            raise ValueError(f"{name} must be a whole number from 1 to {last}, got {page}")
+        return {
+            "page": page,
+            "of": last,
+            "total": total,
+            "before": self.url(**{name: page - 1}) if page > 1 else None,
+            "after": self.url(**{name: page + 1}) if page < last else None,
+        }

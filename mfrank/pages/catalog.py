@@ -1,0 +1,160 @@
+"""Names of items, what else is known of them, and the search for users and items."""
+
+from __future__ import annotations
+
+import csv
+import os
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.data.fields import spelled_like
+from mfrank.data.ids import Ids
+from mfrank.data.labels import objects
+
+__all__ = ["Catalog", "Entry", "folded"]
+
+_IDS = ("item", "item_id", "itemid", "id")
+_NAMES = ("title", "name", "label")
+_MANY = "|"
+"""Separates the values of a field that has several, such as genres."""
+_MOST_KINDS = 40
+"""A field with more different values does not sort items into kinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An item: its name, further fields as text, and its kind, such as its first genre."""
+
+    name: str
+    facts: str = ""
+    kind: str = ""
+
+
+class Catalog:
+    """Items by id, with names and popularity, and users by id.
+
+    Parameters
+    ----------
+    item_ids, user_ids : Ids
+    popularity : shape (n_items,)
+        Number of users of each item.
+    path : path, optional
+        The file of names, see :func:`mfrank.pages.app`.
+    """
+
+    def __init__(
+        self,
+        item_ids: Ids,
+        user_ids: Ids,
+        popularity: NDArray[np.int64],
+        path: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.item_ids, self.user_ids, self.popularity = item_ids, user_ids, popularity
+        self._entries = {} if path is None else _read(Path(path), item_ids)
+        self.labels: list[Any] = item_ids.labels.tolist()
+        self._folded = [folded(self.entry(label).name) for label in self.labels]
+        self._user_texts = [folded(str(user)) for user in user_ids.labels.tolist()]
+        self.by_popularity = np.argsort(-popularity, kind="stable")
+
+    def entry(self, item: Any) -> Entry:
+        """What is known of an item; its id as name if nothing is."""
+        return self._entries.get(item) or Entry(str(item))
+
+    def users_of(self, item: Any) -> int:
+        """Number of users that have an item; 0 for one that the first model does not know."""
+        row = int(self.item_ids.rows([item], missing=-1)[0])
+        return int(self.popularity[row]) if row >= 0 else 0
+
+    def items_like(self, text: str) -> list[Any]:
+        """Ids of items whose name or id is like the text: best match first, then popular ones."""
+        sought = folded(text)
+        found = []
+        for place, row in enumerate(self.by_popularity.tolist()):
+            match = _match(sought, self._folded[row], str(self.labels[row]).casefold())
+            if match is not None:
+                found.append((match, place, self.labels[row]))
+        return [label for _, _, label in sorted(found, key=lambda each: each[:2])]
+
+    def users_like(self, text: str) -> list[Any]:
+        """Ids of users that begin with the text, shortest first."""
+        sought = folded(text)
+        rows = (row for row, user in enumerate(self._user_texts) if user.startswith(sought))
+        ordered = sorted(rows, key=lambda row: len(self._user_texts[row]))
+        return [self.user_ids.labels[row : row + 1].tolist()[0] for row in ordered]
+
+
+def folded(text: str) -> str:
+    """Text without case and accents, as it is searched for."""
+    parts = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(part for part in parts if not unicodedata.combining(part)).strip()
+
+
+def _match(sought: str, name: str, label: str) -> int | None:
+    if sought in (name, label):
+        return 0
+    place = name.find(sought)
+    if place < 0:
+        return None
+    if place == 0:
+        return 1
+    return 2 if not name[place - 1].isalnum() else 3
+
+
+def _read(path: Path, known: Ids) -> dict[Any, Entry]:
+    if path.suffix not in (".csv", ".tsv"):
+        raise ValueError(f"items must be a .csv or .tsv file, got {path}")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header, *rows = csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+    except (UnicodeDecodeError, ValueError, csv.Error) as error:
+        raise ValueError(f"{path} has no header and rows of text in UTF-8: {error}") from None
+    lowered = [name.strip().casefold() for name in header]
+    if len(header) < 2:
+        raise ValueError(f"{path} must have a column of ids and one of names, got {header}")
+    id_column = _column(lowered, _IDS, 0)
+    name_column = _column(lowered, _NAMES, 1 if id_column == 0 else 0)
+    others = [at for at in range(len(header)) if at not in (id_column, name_column)]
+    rows = [row for row in rows if len(row) == len(header)]
+    kinds = _kind_column(rows, others)
+    ids = spelled_like(objects(row[id_column].strip() for row in rows), known).tolist()
+    entries = {
+        label: Entry(
+            row[name_column].strip() or str(label),
+            " · ".join(_facts(row, others, row[name_column])),
+            "" if kinds is None else row[kinds].partition(_MANY)[0],
+        )
+        for label, row in zip(ids, rows, strict=True)
+    }
+    if len(known) and not any(label in entries for label in known.labels.tolist()):
+        raise ValueError(
+            f"{path} names no item of the model; its ids are like {ids[:3]}, the model's like "
+            f"{known.labels[:3].tolist()}"
+        )
+    return entries
+
+
+def _column(header: list[str], names: tuple[str, ...], default: int) -> int:
+    return next((header.index(name) for name in names if name in header), default)
+
+
+def _facts(row: list[str], columns: list[int], name: str) -> Iterator[str]:
+    """Fields with something that the name does not say, as it may say the year."""
+    for column in columns:
+        text = row[column].strip()
+        if text and text not in name:
+            yield text.replace(_MANY, ", ")
+
+
+def _kind_column(rows: list[list[str]], columns: list[int]) -> int | None:
+    """The last column whose first values are few, such as genres."""
+    for column in reversed(columns):
+        values = {row[column].partition(_MANY)[0] for row in rows}
+        if 1 < len(values) <= _MOST_KINDS and not all(value.isdigit() for value in values):
+            return column
+    return None

@@ -1,0 +1,135 @@
+"""The site: routes, templates, and what stands around them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+from mfrank._version import __version__
+from mfrank.arrays.threads import usable_cores
+from mfrank.data.interactions import Interactions
+from mfrank.pages.asked import Asked
+from mfrank.pages.views.compare import compare
+from mfrank.pages.views.item import item
+from mfrank.pages.views.map import ItemMap
+from mfrank.pages.views.model import model
+from mfrank.pages.views.sandbox import sandbox
+from mfrank.pages.views.search import home, search
+from mfrank.pages.views.user import user, why
+from mfrank.pages.world import World, path_of
+from mfrank.retrieval.recommender import Recommender
+from mfrank.serving.answers import CannotAnswer, dump
+from mfrank.serving.guards import HEADERS, Bounded, RawPaths, WithHeaders
+from mfrank.serving.limits import Limits
+from mfrank.serving.refusals import refusal, told
+
+__all__ = ["build"]
+
+View = Callable[[World, Asked], dict[str, Any]]
+
+_FORMATS = ("html", "json")
+_LIMITS = Limits(max_body=2**16, max_seconds=60.0)
+
+
+def build(
+    models: Mapping[str, Recommender],
+    data: Interactions | None,
+    items: str | os.PathLike[str] | None,
+) -> FastAPI:
+    """The application of :func:`mfrank.pages.app`."""
+    site = _Site(World(models, data, items))
+    application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    views: tuple[tuple[str, str, View], ...] = (
+        ("/", "home", home),
+        ("/search", "search", search),
+        ("/user/{user}", "user", user),
+        ("/user/{user}/why/{item}", "why", why),
+        ("/item/{item}", "item", item),
+        ("/compare/{user}", "compare", compare),
+        ("/sandbox", "sandbox", sandbox),
+        ("/model/{index}", "model", model),
+        ("/map", "map", ItemMap()),
+    )
+    for path, name, view in views:
+        application.add_route(path, site.route(name, view), methods=["GET"])
+    application.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
+    own = (RequestValidationError, HTTPException, CannotAnswer, ValueError, TypeError, Exception)
+    for kind in own:
+        application.add_exception_handler(kind, site.refuse)
+    application.add_middleware(Bounded, limits=_LIMITS)
+    application.add_middleware(WithHeaders, headers=HEADERS)
+    application.add_middleware(RawPaths)
+    return application
+
+
+class _Site:
+    """The world, and the templates in which it is shown."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._pool = ThreadPoolExecutor(usable_cores(), "mfrank-pages")
+        self._templates = Environment(
+            loader=PackageLoader("mfrank.pages"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters.update(number=_number, short=_short)
+        self._templates.globals.update(
+            names=world.names, path_of=path_of, version=__version__, q="", here=""
+        )
+
+    def route(self, name: str, view: View) -> Callable[[Request], Any]:
+        """A route that shows what a view returns, as a page or as JSON."""
+
+        async def answer(request: Request) -> Response:
+            asked = Asked(request.scope["path"], request.path_params, request.query_params)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._pool, self._shown, name, view, asked)
+
+        return answer
+
+    async def refuse(self, request: Request, error: Exception) -> Response:
+        """Why a page is not there, with the status that fits."""
+        status, sentence = told(error)
+        if request.query_params.get("format") == "json":
+            return refusal(status, sentence)
+        page = self._render("error", {"status": status, "sentence": sentence})
+        return Response(page, status, media_type="text/html")
+
+    def _shown(self, name: str, view: View, asked: Asked) -> Response:
+        format = asked.query.get("format", "html")
+        if format not in _FORMATS:
+            raise ValueError(f"format must be html or json, got {format!r}")
+        content = view(self.world, asked)
+        if format == "json":
+            return Response(dump(content), media_type="application/json")
+        links = {"json_url": asked.url(format="json"), "here": name, "asked": asked}
+        return Response(self._render(name, {**content, **links}), media_type="text/html")
+
+    def _render(self, name: str, content: Mapping[str, Any]) -> bytes:
+        text = self._templates.get_template(f"{name}.html").render(content)
+        return text.encode("utf-8", "replace")  # an id may have half a surrogate pair
+
+
+def _number(value: float) -> str:
+    """A whole number with its thousands apart, by narrow spaces."""
+    return f"{value:,}".replace(",", "\u202f")
+
+
+def _short(value: float | None) -> str:
+    """A number in three digits, a large one in whole numbers."""
+    if value is None:
+        return ""
+    return _number(round(value)) if abs(value) >= 1000 else f"{value:.3g}"

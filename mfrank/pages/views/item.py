@@ -1,0 +1,44 @@
+"""An item: its popularity, and the items nearest to it with theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mfrank.pages.asked import Asked
+from mfrank.pages.world import World
+from mfrank.serving.answers import similar
+
+__all__ = ["item"]
+
+_MOST = 500
+
+
+def item(world: World, asked: Asked) -> dict[str, Any]:
+    """The neighbors of an item."""
+    index, n = asked.model(world), asked.number("n", 20, 1, 100)
+    model = world.models[index]
+    label = asked.id("item", model.item_ids)
+    near = similar(model, label, _MOST)
+    pages = asked.pages(len(near), n)
+    begin = (pages["page"] - 1) * n
+    greatest = max(world.catalog.popularity.max(initial=0), 1)
+    users = world.catalog.users_of(label)
+    return {
+        "item": world.item(label),
+        "model": index,
+        "names": world.names,
+        "share": users / max(len(world.catalog.user_ids), 1),
+        "rank": 1 + int((world.catalog.popularity > users).sum()),
+        "n_items": len(world.catalog.item_ids),
+        "neighbors": [
+            world.item(
+                each["id"],
+                rank=begin + place,
+                score=each["score"],
+                width=100 * max(each["score"], 0) / (max(near[0]["score"], 1e-12)),
+                popularity=100 * world.catalog.users_of(each["id"]) / greatest,
+            )
+            for place, each in enumerate(near[begin : begin + n], 1)
+        ],
+        "pages": pages,
+    }

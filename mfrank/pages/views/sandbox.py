@@ -1,0 +1,56 @@
+"""Somebody new: pick items, see the list that follows. All of it is in the URL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mfrank.pages.asked import Asked
+from mfrank.pages.reasons import because
+from mfrank.pages.world import World
+from mfrank.serving.answers import CannotAnswer, from_items
+
+__all__ = ["sandbox"]
+
+_MOST_PICKED = 50
+
+
+def sandbox(world: World, asked: Asked) -> dict[str, Any]:
+    """The list of somebody who likes the picked items."""
+    index, n = asked.model(world), asked.number("n", 15, 1, 100)
+    model, text = world.models[index], asked.text("q")
+    picked = asked.ids("like", model.item_ids)
+    if len(picked) > _MOST_PICKED:
+        raise ValueError(f"like must name at most {_MOST_PICKED} items, got {len(picked)}")
+    listed, note = [], ""
+    if picked:
+        try:
+            listed = from_items(model, picked, n)
+        except CannotAnswer as error:
+            note = str(error)
+    offered = world.catalog.items_like(text)[: 12 + len(picked)]
+    offered = [each for each in offered if each not in picked and each in model.item_ids][:12]
+    reasons = because(model, None, picked, [each["id"] for each in listed], is_new=True)
+    return {
+        "model": index,
+        "names": world.names,
+        "q": text,
+        "picked": [
+            world.item(each, without=asked.url(like=[other for other in picked if other != each]))
+            for each in picked
+        ],
+        "offered": [
+            world.item(each, add=asked.url(like=[*picked, each], q=None)) for each in offered
+        ],
+        "items": [
+            world.item(
+                each["id"],
+                rank=rank,
+                score=each["score"],
+                because=world.items(reasons[rank - 1]),
+                add=asked.url(like=[*picked, each["id"]], q=None),
+            )
+            for rank, each in enumerate(listed, 1)
+        ],
+        "note": note,
+        "empty": asked.url(like=None, q=None),
+    }

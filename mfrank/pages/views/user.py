@@ -1,0 +1,126 @@
+"""A user: the list of a model, why each item, and beside it what the user has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mfrank.pages.asked import Asked
+from mfrank.pages.reasons import because
+from mfrank.pages.world import World, path_of
+from mfrank.serving.answers import CannotAnswer, explanation
+
+__all__ = ["ranks_of", "user", "why"]
+
+_RANKED = 1000
+"""Ranks are told up to this one."""
+
+
+def user(world: World, asked: Asked) -> dict[str, Any]:
+    """The list, the history and what was held out."""
+    index = asked.model(world)
+    model, n = world.models[index], asked.number("n", 10, 1, 100)
+    who = asked.id("user", model.user_ids)
+    has = world.has(index, who)
+    listed = world.best(index, who, max(_RANKED, asked.page() * n))
+    pages, held_out = asked.pages(len(listed), n), dict(has.held_out)
+    begin = (pages["page"] - 1) * n
+    shown = listed[begin : begin + n]
+    reasons = because(
+        model,
+        who,
+        [item for item, _ in has.seen],
+        [each["id"] for each in shown],
+        world.row(index, who),
+    )
+    ranks = {each["id"]: rank for rank, each in enumerate(listed[:_RANKED], 1)}
+    return {
+        "user": who,
+        "model": index,
+        "names": world.names,
+        "n": n,
+        "items": [
+            world.item(
+                each["id"],
+                rank=begin + place,
+                score=each["score"],
+                width=_width(each["score"], shown),
+                held_out=each["id"] in held_out,
+                because=world.items(reasons[place - 1]),
+                why=path_of("user", who, "why", each["id"]) + (f"?model={index}" if index else ""),
+            )
+            for place, each in enumerate(shown, 1)
+        ],
+        "pages": pages,
+        **_history(world, asked, has.seen),
+        "held_out": [
+            world.item(item, value=value if world.has_values else None, rank=ranks.get(item))
+            for item, value in sorted(
+                has.held_out, key=lambda each: ranks.get(each[0], _RANKED + 1)
+            )[:20]
+        ],
+        "n_held_out": len(held_out),
+        "hits": sum(rank <= n for item, rank in ranks.items() if item in held_out),
+        "compare": path_of("compare", who) if len(world.models) > 1 else None,
+    }
+
+
+def why(world: World, asked: Asked) -> dict[str, Any]:
+    """A user's score of an item: what adds to it, or the paths that lead to it."""
+    index = asked.model(world)
+    model, most = world.models[index], asked.number("n", 12, 1, 100)
+    who, what = asked.id("user", model.user_ids), asked.id("item", model.item_ids)
+    seen = [item for item, _ in world.has(index, who).seen]
+    answer = {
+        "user": who,
+        "item": world.item(what),
+        "model": index,
+        "names": world.names,
+        "back": path_of("user", who) + (f"?model={index}" if index else ""),
+    }
+    try:
+        told = explanation(model, who, what, most, world.row(index, who))
+    except (CannotAnswer, ValueError) as error:
+        (nearest,) = because(model, who, seen, [what], most=most)
+        score = float(model.score([who], [what])[0])
+        return {**answer, "score": score, "nearest": world.items(nearest), "note": str(error)}
+    if "paths" in told:
+        paths = [
+            {"items": world.items(path["items"]), "mass": path["mass"]} for path in told["paths"]
+        ]
+        return {**answer, **told, "paths": paths}
+    greatest = max((abs(each["contribution"]) for each in told["contributions"]), default=0.0)
+    parts = [
+        world.item(
+            each["id"],
+            contribution=each["contribution"],
+            width=100 * abs(each["contribution"]) / (greatest or 1),
+        )
+        for each in told["contributions"]
+    ]
+    return {**answer, **told, "contributions": parts}
+
+
+def ranks_of(world: World, index: int, who: Any) -> dict[Any, int]:
+    """The rank of each item in a user's list, up to 1000."""
+    best = world.best(index, who, _RANKED)
+    return {each["id"]: rank for rank, each in enumerate(best, 1)}
+
+
+def _history(
+    world: World, asked: Asked, seen: list[tuple[Any, float | None]], n: int = 20
+) -> dict[str, Any]:
+    pages = asked.pages(len(seen), n, "history_page")
+    begin = (pages["page"] - 1) * n
+    return {
+        "history": [
+            world.item(item, value=value if world.has_values else None)
+            for item, value in seen[begin : begin + n]
+        ],
+        "history_pages": pages,
+    }
+
+
+def _width(score: float, shown: list[dict[str, Any]]) -> float:
+    """Length of a bar in percent: scores from 0, or from the least of the page if it is below."""
+    least, greatest = min(0.0, shown[-1]["score"]), shown[0]["score"]
+    return 100 * (score - least) / (greatest - least) if greatest > least else 100.0

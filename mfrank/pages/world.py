@@ -1,0 +1,152 @@
+"""What the pages show: one or two models, the catalog, and what users have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays.checks import check_instance
+from mfrank.data.interactions import Interactions
+from mfrank.data.unknown_ids import UnknownIdError
+from mfrank.pages.catalog import Catalog
+from mfrank.retrieval.recommender import Recommender
+from mfrank.serving.answers import Items, recommendations
+
+__all__ = ["Has", "World", "path_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """What a user has: the items that a model has seen, and those held out from it.
+
+    Attributes
+    ----------
+    seen, held_out : list of (item, value or None)
+        Greatest value first, then the most popular.
+    """
+
+    seen: list[tuple[Any, float | None]]
+    held_out: list[tuple[Any, float | None]]
+
+
+class World:
+    """The models by name, in order, and everything that is known beside them."""
+
+    def __init__(
+        self,
+        models: Mapping[str, Recommender],
+        data: Interactions | None,
+        items: str | os.PathLike[str] | None,
+    ) -> None:
+        if not 1 <= len(models) <= 2:
+            raise ValueError(f"models must be one or two, got {len(models)}")
+        for name, model in models.items():
+            check_instance(f"models[{name!r}]", model, Recommender, "a fitted model")
+        if data is not None:
+            check_instance("data", data, Interactions, "Interactions")
+        self.names, self.models = list(models), list(models.values())
+        self.data = data
+        first = self.models[0]
+        self.catalog = Catalog(first.item_ids, first.user_ids, _popularity(first), items)
+        values = None if data is None else data.user_items.data
+        self.has_values = values is not None and bool((values != values[:1]).any())
+
+    def item(self, label: Any, **more: Any) -> dict[str, Any]:
+        """An item as pages and JSON show it."""
+        entry = self.catalog.entry(label)
+        return {
+            "id": label,
+            "name": entry.name,
+            "facts": entry.facts,
+            "kind": entry.kind,
+            "users": self.catalog.users_of(label),
+            "url": path_of("item", label),
+            **more,
+        }
+
+    def items(self, labels: Sequence[Any]) -> list[dict[str, Any]]:
+        """Several items."""
+        return [self.item(label) for label in labels]
+
+    def best(self, index: int, user: Any, n: int) -> Items:
+        """The user's list of a model: what they have is left out, if the model knows it."""
+        model = self.models[index]
+        listed: Items = recommendations(model, [user], n, include_seen=model.seen is None)[0]
+        return listed
+
+    def knows(self, index: int, user: Any) -> bool:
+        """Whether a model knows a user."""
+        return user in self.models[index].user_ids
+
+    def has(self, index: int, user: Any) -> Has:
+        """What a user has, for a model.
+
+        Raises
+        ------
+        UnknownIdError
+            The model does not know the user.
+        """
+        model = self.models[index]
+        row = int(model.user_ids.rows([user])[0])
+        seen = None
+        if model.seen is not None:
+            own = model.seen.matrix
+            columns = own.indices[own.indptr[row] : own.indptr[row + 1]]
+            seen = model.item_ids.raw(columns).tolist()
+        values = self._values_of(user)
+        if seen is None:
+            return Has(self._sorted(values), [])
+        known = set(seen)
+        later = {item: value for item, value in values.items() if item not in known}
+        return Has(self._sorted({item: values.get(item) for item in seen}), self._sorted(later))
+
+    def row(self, index: int, user: Any) -> sp.csr_array | None:
+        """What the model has seen of a user, with values, shape (1, n_items); None without data."""
+        if self.data is None:
+            return None
+        model, seen = self.models[index], dict(self.has(index, user).seen)
+        kept = {item: value for item, value in seen.items() if value is not None}
+        columns = model.item_ids.rows(list(kept), missing=-1) if kept else np.empty(0, np.int64)
+        values = np.array(list(kept.values()), dtype=np.float64)[columns >= 0]
+        columns = columns[columns >= 0]
+        place = np.zeros(len(columns), dtype=np.int64)
+        shape = (1, len(model.item_ids))
+        return sp.csr_array(sp.coo_array((values, (place, columns)), shape)) if len(kept) else None
+
+    def _values_of(self, user: Any) -> dict[Any, float | None]:
+        if self.data is None:
+            return {}
+        try:
+            row = int(self.data.user_ids.rows([user])[0])
+        except UnknownIdError:
+            return {}
+        own = self.data.user_items
+        among = slice(own.indptr[row], own.indptr[row + 1])
+        items = self.data.item_ids.raw(own.indices[among]).tolist()
+        return dict(zip(items, own.data[among].tolist(), strict=True))
+
+    def _sorted(self, values: Mapping[Any, float | None]) -> list[tuple[Any, float | None]]:
+        return sorted(
+            values.items(), key=lambda each: (-(each[1] or 0), -self.catalog.users_of(each[0]))
+        )
+
+
+def path_of(*parts: Any) -> str:
+    """The path of a page; ids may have every character."""
+    return "/" + "/".join(quote(str(part), safe="") for part in parts)
+
+
+def _popularity(model: Recommender) -> NDArray[np.int64]:
+    counts = model.store.counts
+    if counts is not None:
+        return counts.items
+    if model.seen is not None:
+        return np.bincount(model.seen.matrix.indices, minlength=len(model.item_ids))
+    return np.zeros(len(model.item_ids), dtype=np.int64)

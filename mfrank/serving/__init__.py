@@ -1,0 +1,80 @@
+"""A model as a service: lists, scores and explanations as JSON over HTTP.
+
+``mfrank.serving.app(model)`` is an ASGI application, which any server of such runs and tests call
+in their own process; ``mfrank.serving.run`` runs it as ``mfrank serve`` does. Both need the extra
+``serve``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mfrank.retrieval.recommender import Recommender
+from mfrank.serving.extras import needs
+from mfrank.serving.limits import Limits
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["Limits", "app", "run"]
+
+
+def app(
+    model: Recommender | str | os.PathLike[str],
+    *,
+    limits: Limits | None = None,
+    reload_seconds: float = 1.0,
+) -> FastAPI:
+    """Return the application that answers from a model.
+
+    Parameters
+    ----------
+    model : Recommender or path
+        A fitted model, or the folder of a saved one. A folder is looked at again and again: what
+        is saved there later answers the requests that come after it is loaded.
+    limits : Limits, optional
+        The most that a request may ask; default ``Limits()``.
+    reload_seconds : float, default 1
+        Seconds between two looks at the folder, > 0.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        FastAPI is not installed.
+    ValueError, TypeError, FileNotFoundError
+        ``model`` is neither a fitted model nor a folder with one, or ``reload_seconds`` is not
+        above 0.
+    """
+    with needs("serve"):
+        from mfrank.serving.application import build
+    return build(model, limits or Limits(), reload_seconds)
+
+
+def run(application: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:
+    """Serve an application until Ctrl-C or SIGTERM; requests that have begun are answered.
+
+    While it listens on this computer only, requests for any other host name are refused, so that
+    no page of the web reads from it. SIGHUP looks for a newer model at once.
+
+    Parameters
+    ----------
+    application : FastAPI
+        Such as :func:`app` returns.
+    host : str, default "127.0.0.1"
+        Address to listen on; "0.0.0.0" is every address of this computer.
+    port : int, default 8000
+        0 takes a free one.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        uvicorn is not installed.
+    ValueError
+        ``port`` is not from 0 to 65535.
+    OSError
+        The address is taken, or not of this computer.
+    """
+    with needs("serve"):
+        from mfrank.serving.running import serve
+    serve(application, host, port)

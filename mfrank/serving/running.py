@@ -1,0 +1,81 @@
+"""Runs an application with uvicorn, until it is told to stop."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import socket
+import sys
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp
+
+__all__ = ["serve"]
+
+_GRACE = 10
+"""Seconds that requests which have begun get to end."""
+_BACKLOG = 2048
+
+
+def serve(application: FastAPI, host: str, port: int) -> None:
+    """What :func:`mfrank.serving.run` does."""
+    if not 0 <= port < 2**16:
+        raise ValueError(f"port must be a whole number from 0 to 65535, got {port}")
+    signal.signal(signal.SIGTERM, _end)
+    live = getattr(application.state, "live", None)
+    if live is not None and hasattr(signal, "SIGHUP"):  # Windows has none
+        signal.signal(signal.SIGHUP, lambda *_: live.look_now())
+    outer: ASGIApp = application
+    if _is_loopback(host):
+        names = [host, "localhost", "127.0.0.1", "[::1]"]
+        outer = TrustedHostMiddleware(application, allowed_hosts=names, www_redirect=False)
+    config = uvicorn.Config(
+        outer,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE,
+    )
+    with _listening(host, port) as place:
+        bound_host, bound_port = place.getsockname()[:2]
+        shown = f"[{bound_host}]" if ":" in bound_host else bound_host
+        print(f"http://{shown}:{bound_port}/ (Ctrl-C stops it)", flush=True)
+        uvicorn.Server(config).run(sockets=[place])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket to which clients may connect from now on.
+
+    It names its protocol, which uvicorn's own socket does not: without it asyncio leaves Nagle's
+    algorithm on, and answers over open connections wait 40 ms.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        family, kind, protocol, _, address = found[0]
+        place = socket.socket(family, kind, protocol)
+        try:
+            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            place.bind(address)
+            place.listen(_BACKLOG)
+        except BaseException:
+            place.close()
+            raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise OSError(f"cannot listen on {host}, port {port}: {reason}; pass another") from error
+    return place
+
+
+def _end(_signal: int, _frame: FrameType | None) -> None:
+    """Exit with 0: uvicorn raises the signal again when it has answered what had begun."""
+    sys.exit(0)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

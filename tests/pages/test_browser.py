@@ -1,0 +1,192 @@
+"""The pages in Chromium: nothing on the console, no other host, keys, phone width, both themes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_site import data, items_file, models
+
+pytest.importorskip("selenium", reason="needs selenium: pip install mfrank[test]")
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+for program in ("chromium", "chromedriver"):
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed", allow_module_level=True)
+
+USER, ITEM = data().user_ids.labels[3], data().item_ids.labels[5]
+PAGES = [
+    "/",
+    "/search?q=number",
+    f"/user/{USER}",
+    f"/user/{USER}/why/{ITEM}",
+    f"/item/{ITEM}",
+    f"/compare/{USER}",
+    f"/sandbox?like={ITEM}&q=num",
+    "/model/0",
+    "/map",
+]
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+
+AUDIT = (Path(__file__).parents[1] / "support" / "audit.js").read_text()
+"""Contrast of 4.5 for every text, a name for everything that is operated, one first heading."""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The site in a process of its own: ``mfrank explore``."""
+    folder = tmp_path_factory.mktemp("site")
+    folders = [str(model.save(folder / name)) for name, model in models().items()]
+    command = [sys.executable, "-m", "mfrank", "explore", *folders, "--port", "0"]
+    command += ["--items", str(items_file(folder))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        found = re.match(r"(http://\S+:\d+)/", process.stdout.readline())  # type: ignore[union-attr]
+        assert found
+        yield found[1]
+    finally:
+        process.terminate()
+        process.communicate(timeout=15)
+        assert process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(shutil.which("chromium"))
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    service = webdriver.ChromeService(str(shutil.which("chromedriver")))
+    os.environ.setdefault("SE_OFFLINE", "true")
+    driver = webdriver.Chrome(options=options, service=service)
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+def show(browser: Any, url: str, width: int = 1200, theme: str = "light") -> None:
+    """Open a page in a window of this width, in a theme."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    scheme = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
+    browser.get(url)
+    if "/map" in url:
+        wait_for(browser, "#map[data-ready]")
+
+
+def wait_for(browser: Any, selector: str) -> Any:
+    """The element, once it is there and shown."""
+    return WebDriverWait(browser, 10).until(
+        lambda b: next(
+            (e for e in b.find_elements(By.CSS_SELECTOR, selector) if e.is_displayed()), None
+        )
+    )
+
+
+def press(browser: Any, *keys: str) -> None:
+    browser.switch_to.active_element.send_keys(*keys)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 360])
+def test_pages_render_without_a_complaint(
+    browser: Any, address: str, width: int, theme: str
+) -> None:
+    browser.get_log("performance")
+    for path in PAGES:
+        show(browser, address + path, width, theme)
+        across = browser.execute_script("return document.documentElement.scrollWidth")
+        assert across <= width, f"{path} is {across} wide"
+        audit = browser.execute_script(AUDIT)
+        assert audit["faint"] == [], path
+        assert audit["nameless"] == [], path
+        assert (audit["headings"], audit["mains"], audit["language"]) == (1, 1, "en"), path
+    assert browser.get_log("browser") == []
+    asked = [
+        json.loads(each["message"])["message"]["params"]["request"]["url"]
+        for each in browser.get_log("performance")
+        if 'Network.requestWillBeSent"' in each["message"]
+    ]
+    assert len(asked) > len(PAGES)
+    assert {url for url in asked if not url.startswith(address + "/")} == set()
+
+
+def test_a_user_is_found_and_a_list_walked_by_keys_alone(browser: Any, address: str) -> None:
+    show(browser, address + "/")
+    browser.find_element(By.TAG_NAME, "body").send_keys("/")
+    assert browser.switch_to.active_element.get_attribute("id") == "search"
+    press(browser, str(USER))
+    wait_for(browser, "#found a")
+    press(browser, Keys.ARROW_DOWN, Keys.ENTER)
+    WebDriverWait(browser, 10).until(lambda b: b.current_url == f"{address}/user/{USER}")
+    body = browser.find_element(By.TAG_NAME, "body")
+    body.send_keys("j")
+    press(browser, "j")
+    second = browser.find_elements(By.CSS_SELECTOR, ".rows li")[1]
+    assert "at" in second.get_attribute("class").split()
+    goal = second.find_element(By.TAG_NAME, "a").get_attribute("href")
+    press(browser, Keys.ENTER)
+    WebDriverWait(browser, 10).until(lambda b: b.current_url == goal)
+    browser.back()
+    browser.find_element(By.TAG_NAME, "body").send_keys("n")
+    WebDriverWait(browser, 10).until(lambda b: "page=2" in b.current_url)
+
+
+def test_escape_leaves_the_search(browser: Any, address: str) -> None:
+    show(browser, address + "/")
+    field = browser.find_element(By.ID, "search")
+    field.send_keys("number")
+    wait_for(browser, "#found a")
+    field.send_keys(Keys.ESCAPE)
+    assert not browser.find_element(By.ID, "found").is_displayed()
+
+
+def test_suggestions_show_a_hostile_name_as_text(browser: Any, address: str) -> None:
+    show(browser, address + "/")
+    browser.find_element(By.ID, "search").send_keys("bjork")
+    assert "<script>" in wait_for(browser, "#found a").text
+
+
+def test_two_models_and_the_sandbox_by_clicks(browser: Any, address: str) -> None:
+    show(browser, f"{address}/user/{USER}")
+    browser.find_element(By.LINK_TEXT, "knn").click()
+    WebDriverWait(browser, 10).until(lambda b: "model=1" in b.current_url)
+    browser.find_element(By.LINK_TEXT, "Side by side").click()
+    wait_for(browser, ".lines")
+    browser.find_element(By.LINK_TEXT, "Sandbox").click()
+    for n in (1, 2):
+        wait_for(browser, "a.add").click()
+        WebDriverWait(browser, 10).until(lambda b, n=n: b.current_url.count("like=") == n)
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".chips li")) == 3  # and "take out all"
+
+
+def test_the_map_zooms_by_keys_and_opens_an_item(browser: Any, address: str) -> None:
+    show(browser, address + "/map")
+    canvas = browser.find_element(By.ID, "map")
+    browser.execute_script("arguments[0].focus()", canvas)
+    press(browser, "+", Keys.ARROW_LEFT)
+    assert browser.execute_script("return document.getElementById('map').map.scale") > 1
+    press(browser, "0")
+    place = browser.execute_script(
+        "const map = document.getElementById('map').map;"
+        "return [...map.place(map.points[0]), map.width, map.height]"
+    )
+    x, y, width, height = place
+    action = webdriver.ActionChains(browser)
+    action.move_to_element_with_offset(canvas, int(x - width / 2), int(y - height / 2))
+    action.click().perform()
+    WebDriverWait(browser, 10).until(lambda b: "/item/" in b.current_url)

@@ -1,0 +1,39 @@
+"""Places on the map: near where items are similar, the same for the same seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mfrank
+from mfrank.pages.layout import places
+
+
+def groups() -> mfrank.Recommender:
+    """Items in three directions, the last without any."""
+    rng = np.random.default_rng(0)
+    items = np.repeat(np.eye(3, 8), 20, axis=0) + 0.05 * rng.standard_normal((60, 8))
+    return mfrank.Recommender.of(
+        mfrank.FactorStore(np.ones((2, 8)), np.vstack([items, np.zeros(8)]))
+    )
+
+
+def test_items_of_a_group_lie_together() -> None:
+    at = places(groups(), np.arange(61))
+    assert at.shape == (61, 2)
+    assert ((at >= 0) & (at <= 1)).all()
+    apart = np.linalg.norm(at[:60, None] - at[None, :60], axis=2)
+    group = np.arange(60) // 20
+    same = group[:, None] == group[None, :]
+    assert np.median(apart[same]) < 0.5 * np.median(apart[~same])
+
+
+def test_the_same_seed_gives_the_same_map() -> None:
+    assert np.array_equal(places(groups(), np.arange(61)), places(groups(), np.arange(61)))
+
+
+@pytest.mark.parametrize("n", range(7))
+def test_few_items_have_places_too(n: int) -> None:
+    at = places(groups(), np.arange(0, 60, 9)[:n])
+    assert at.shape == (n, 2)
+    assert np.isfinite(at).all()

@@ -1,0 +1,316 @@
+"""The JSON API: it answers what the model answers, and refuses with a status and a sentence."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from clients import client, kinds, model, named
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mfrank
+from mfrank import serving
+from mfrank.serving.answers import dump
+
+ODD = "a/b c?d=%41&é<b>"
+
+
+@pytest.fixture(scope="module")
+def api() -> Any:
+    return client(model())
+
+
+def ids(answer: Any) -> list[Any]:
+    return [each["id"] for each in answer["items"]]
+
+
+@pytest.mark.parametrize("kind", kinds)
+def test_lists_are_the_models_own(kind: str) -> None:
+    for user in model(kind).user_ids.labels[:4].tolist():
+        answer = client(model(kind)).get(f"/recommend/{quote(str(user), safe='')}?n=5")
+        assert answer.status_code == 200
+        expected = model(kind).recommend(user, N=5).to_dicts()
+        assert answer.json()["user"] == user
+        assert ids(answer.json()) == [each["id"] for each in expected]
+        scores = [each["score"] for each in answer.json()["items"]]
+        np.testing.assert_allclose(scores, [each["score"] for each in expected], rtol=1e-5)
+
+
+def test_an_id_may_have_every_character_of_a_url(api: Any) -> None:
+    answer = api.get(f"/recommend/{quote(ODD, safe='')}")
+    assert answer.status_code == 200
+    assert answer.json()["user"] == ODD
+    item = ids(answer.json())[0]
+    assert api.get(f"/explain/{quote(ODD, safe='')}/{item}").json()["user"] == ODD
+
+
+# Clients resolve "." and ".." themselves: such an id is asked for by POST.
+@given(st.text(min_size=1, max_size=8).filter(lambda text: text not in (".", "..")))
+def test_whatever_the_user_the_answer_is_json(api: Any, text: str) -> None:
+    path = quote(text, safe="", errors="surrogatepass")
+    answer = api.get(f"/recommend/{path}")
+    assert answer.status_code in (200, 404)
+    assert answer.headers["content-type"] == "application/json"
+    assert set(answer.json()) in ({"user", "items"}, {"error"}, {"error", "ids"})
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/recommend/nobody", 404, "unknown ids: 'nobody'"),
+        ("/recommend/user-0?n=0", 422, "n: "),
+        ("/recommend/user-0?n=x", 422, "got 'x'"),
+        ("/recommend/user-0?n=1001", 422, "at most 1000"),
+        ("/recommend/user-0?items=nothing", 404, "nothing"),
+        ("/recommend/user-0?filter_items=nothing", 404, "nothing"),
+        ("/similar/nothing", 404, "nothing"),
+        ("/similar/item-0?n=-1", 422, "n: "),
+        ("/score/user-0", 422, "item: "),
+        ("/score/nobody?item=item-0", 404, "nobody"),
+        ("/score/user-0?item=nothing", 404, "nothing"),
+        ("/explain/nobody/item-0", 404, "nobody"),
+        ("/explain/user-0/nothing", 404, "nothing"),
+        ("/explain/user-0/item-0?n=0", 422, "n: "),
+        ("/nowhere", 404, "Not Found"),
+        ("/recommend/", 405, "Not Allowed"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_sentence(api: Any, path: str, status: int, words: str) -> None:
+    answer = api.get(path.replace("user-0", first_user()).replace("item-0", items()[0]))
+    assert answer.status_code == status, answer.text
+    assert words in answer.json()["error"]
+
+
+def first_user() -> str:
+    return str(named().user_ids.labels[-1])
+
+
+def items() -> list[str]:
+    return list(named().item_ids.labels.tolist())
+
+
+def test_filters_of_a_list(api: Any) -> None:
+    path = f"/recommend/{first_user()}?n=20"
+    every, seen = ids(api.get(path).json()), ids(api.get(path + "&include_seen=true").json())
+    assert set(seen) == set(items())
+    assert set(every) < set(seen)
+    assert ids(api.get(f"{path}&filter_items={every[0]}").json()) == every[1:]
+    some = api.get(f"{path}&items={every[2]}&items={every[1]}").json()
+    assert ids(some) == every[1:3]
+
+
+def test_similar_items_leave_the_item_out(api: Any) -> None:
+    item = items()[0]
+    answer = api.get(f"/similar/{item}?n=100").json()
+    assert answer["item"] == item
+    assert sorted([item, *ids(answer)]) == sorted(items())
+
+
+def test_scores_are_those_of_the_list(api: Any) -> None:
+    listed = api.get(f"/recommend/{first_user()}?n=3").json()["items"]
+    query = "&".join(f"item={each['id']}" for each in reversed(listed))
+    scores = api.get(f"/score/{first_user()}?{query}").json()["items"]
+    assert [each["id"] for each in scores] == [each["id"] for each in reversed(listed)]
+    for one, other in zip(reversed(listed), scores, strict=True):
+        assert one["score"] == pytest.approx(other["score"], rel=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 100])
+def test_an_explanation_sums_to_the_score(api: Any, n: int) -> None:
+    why = api.get(f"/explain/{first_user()}/{items()[0]}?n={n}").json()
+    parts = math.fsum(each["contribution"] for each in why["contributions"])
+    assert parts + why["baseline"] + why["others"] == pytest.approx(why["score"], abs=1e-9)
+    assert len(why["contributions"]) <= n
+
+
+def test_a_walk_explains_itself_by_paths() -> None:
+    data = named()
+    times = np.arange(data.nnz) * 7 % 31
+    timed = mfrank.Interactions.from_arrays(
+        data.user_ids.labels[data.entry_users],
+        data.item_ids.labels[data.user_items.indices],
+        None,
+        times,
+    )
+    walk = client(mfrank.SupervisedPageRank(random_state=0).fit(timed))
+    why = walk.get(f"/explain/{first_user()}/{items()[0]}?n=3").json()
+    assert all(path["items"][-1] == items()[0] for path in why["paths"])
+    masses = math.fsum(path["mass"] for path in why["paths"])
+    assert masses + why["others"] == pytest.approx(why["score"])
+
+
+@pytest.mark.parametrize("kind", ["Descent", "ItemKNN", "Popularity"])
+def test_who_cannot_explain_says_so(kind: str) -> None:
+    answer = client(model(kind)).get(f"/explain/{first_user()}/{items()[0]}")
+    assert answer.status_code == 501
+    assert kind in answer.json()["error"]
+
+
+def test_batches_are_the_single_lists(api: Any) -> None:
+    users = named().user_ids.labels[:7].tolist()
+    lists = api.post("/recommend", json={"users": users, "n": 4}).json()["lists"]
+    assert [each["user"] for each in lists] == users
+    for each in lists:
+        single = api.get(f"/recommend/{quote(each['user'], safe='')}?n=4").json()
+        assert ids(each) == ids(single)
+
+
+def test_a_batch_may_be_empty_or_skip_the_unknown(api: Any) -> None:
+    assert api.post("/recommend", json={"users": []}).json() == {"lists": []}
+    asked = {"users": ["nobody", first_user()], "on_unknown": "skip"}
+    nobody, known = api.post("/recommend", json=asked).json()["lists"]
+    assert nobody == {"user": "nobody", "items": []}
+    assert len(known["items"]) > 0
+
+
+def test_a_batch_has_filters_for_all_or_for_each(api: Any) -> None:
+    users = named().user_ids.labels[-2:].tolist()
+    asked = {"users": users, "n": 20, "include_seen": True}
+    for blocked in (items()[:3], [items()[:3], items()[3:]]):
+        lists = api.post("/recommend", json={**asked, "filter_items": blocked}).json()["lists"]
+        for place, each in enumerate(lists):
+            own = blocked[place] if isinstance(blocked[0], list) else blocked
+            assert set(ids(each)) == set(items()) - set(own)
+
+
+@pytest.mark.parametrize("kind", ["ALS", "ItemKNN", "Popularity"])
+def test_somebody_new_is_not_recommended_what_they_like(kind: str) -> None:
+    liked = items()[:3]
+    asked = {"from_items": liked, "weights": [1, 2.5, 1], "n": 20}
+    answer = client(model(kind)).post("/recommend", json=asked)
+    assert answer.status_code == 200, answer.text
+    (listed,) = answer.json()["lists"]
+    assert listed["user"] is None
+    assert set(ids(listed)) == set(items()) - set(liked)
+
+
+def test_weights_of_somebody_new_are_the_values_of_the_fold_in(api: Any) -> None:
+    asked = {"from_items": items()[:2], "weights": [1, 9], "n": 5}
+    listed = api.post("/recommend", json=asked).json()["lists"][0]
+    expected = model().recommend_from_items(items()[:2], 5, values=[1, 9]).to_dicts()
+    assert ids(listed) == [each["id"] for each in expected]
+
+
+def test_descent_cannot_rank_for_somebody_new() -> None:
+    answer = client(model("Descent")).post("/recommend", json={"from_items": items()[:1]})
+    assert answer.status_code == 501
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({}, "either users or from_items"),
+        ({"users": ["a"], "from_items": ["b"]}, "either users or from_items"),
+        ({"users": ["a"], "weights": [1]}, "weights go with from_items"),
+        ({"from_items": ["item"], "weights": "x"}, "weights"),
+        ({"users": ["a"], "n": 0}, "n: "),
+        ({"users": [True]}, "users"),
+        ({"users": "alice"}, "users"),
+        ({"user": ["a"]}, "user"),
+        ({"users": ["a"] * 1001}, "at most 1000"),
+        ({"users": ["a"], "items": [["b"] * 600, ["c"] * 600]}, "at most 1000"),
+        ([], "body"),
+    ],
+)
+def test_a_batch_is_checked_before_any_work(api: Any, body: Any, words: str) -> None:
+    answer = api.post("/recommend", json=body)
+    assert answer.status_code == 422
+    assert words in answer.json()["error"]
+
+
+@pytest.mark.parametrize("text", ["{", '{"users": [NaN]}', "", '{"users": ["a"], "n": 1e999}'])
+def test_a_body_that_is_no_json_is_refused(api: Any, text: str) -> None:
+    answer = api.post("/recommend", content=text, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json()["error"]
+
+
+def test_bodies_are_limited_with_and_without_their_length() -> None:
+    small = client(model(), limits=serving.Limits(max_body=100))
+
+    def chunks() -> Any:
+        yield from [b"x" * 60] * 3
+
+    for content in (b"x" * 101, chunks()):
+        answer = small.post("/recommend", content=content)
+        assert answer.status_code == 413
+        assert "at most 100 bytes" in answer.json()["error"]
+
+
+def test_an_answer_that_takes_too_long_is_503() -> None:
+    class Slow(mfrank.Recommender):
+        def recommend(self, *args: Any, **options: Any) -> Any:
+            time.sleep(0.3)
+            return super().recommend(*args, **options)
+
+    slow = Slow()
+    slow._adopt(model().store)
+    answer = client(slow, limits=serving.Limits(max_seconds=0.05)).get(
+        f"/recommend/{first_user()}?include_seen=true"
+    )
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_a_model_without_histories_says_how_to_ask() -> None:
+    bare = client(mfrank.Recommender.of(model().store))
+    refused = bare.get(f"/recommend/{first_user()}")
+    assert refused.status_code == 422
+    assert "include_seen=true" in refused.json()["error"]
+    assert bare.get(f"/recommend/{first_user()}?include_seen=true").status_code == 200
+
+
+def test_health_and_metrics_tell_what_was_asked() -> None:
+    asked = client(model())
+    for _ in range(3):
+        asked.get(f"/recommend/{first_user()}")
+    asked.get("/recommend/nobody")
+    asked.request("BREW", "/recommend/nobody")
+    about = asked.get("/health").json()
+    assert (about["status"], about["model"], about["users"]) == ("ok", "ALS", 30)
+    lines = asked.get("/metrics").text.splitlines()
+    route = 'route="/recommend/{user}",method="GET"'
+    assert f'mfrank_requests_total{{{route},status="200"}} 3' in lines
+    assert f'mfrank_requests_total{{{route},status="404"}} 1' in lines
+    assert 'mfrank_request_seconds_count{route="/recommend/{user}"} 5' in lines
+    assert not any("BREW" in line for line in lines)
+    for line in lines:  # the format: a comment, or a name with labels and a number
+        assert line.startswith("# ") or math.isfinite(float(line.rpartition(" ")[2]))
+
+
+def test_docs_tell_every_route_and_load_nothing_from_elsewhere(api: Any) -> None:
+    page, openapi = api.get("/docs").text, api.get("/openapi.json").json()
+    for path in openapi["paths"]:
+        assert path in page
+    assert "http" not in page
+    assert "<script" not in page
+    assert api.get("/docs.css").headers["content-type"].startswith("text/css")
+
+
+def test_every_answer_tells_browsers_to_run_nothing(api: Any) -> None:
+    for path in ("/docs", "/health", "/nowhere"):
+        policy = api.get(path).headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+
+
+@given(
+    st.recursive(
+        st.none() | st.text() | st.floats() | st.integers(), lambda more: st.lists(more, max_size=3)
+    )
+)
+def test_json_never_has_what_json_does_not_have(value: Any) -> None:
+    text = dump({"score": value}).decode("ascii")
+    json.loads(text, parse_constant=lambda name: pytest.fail(name))
+
+
+def test_limits_are_checked() -> None:
+    for wrong in ({"max_n": 0}, {"max_seconds": 0}, {"max_body": -1}, {"max_seconds": "x"}):
+        with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+            serving.Limits(**wrong)
