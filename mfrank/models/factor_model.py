@@ -87,13 +87,22 @@ class FactorModel(Parameters, Recommender):
         watch: Watch,
         history: Sequence[Record] = (),
         save: Callable[[FactorStore], None] | None = None,
+        *,
+        start: Step | None = None,
+        unsettled: int = 0,
     ) -> None:
         """Run the fit, storing each epoch's factors and, with ``stopping``, the best at the end.
 
         Factors on a device stay there until they are read. ``history`` has the earlier epochs of a
-        resumed fit. If ``save`` raises, the model keeps the epoch that was to be saved.
+        resumed fit. If ``save`` raises, the model keeps the epoch that was to be saved. With
+        ``stopping``, ``start`` is a candidate too, and patience begins after the first
+        ``unsettled`` epochs.
         """
         records, values, stopping = list(history), list[float](), watch.stopping
+        if stopping and start is not None:
+            values.append(stopping.value(start, data, self.backend, self.n_threads))
+            records.append({**start.record(), "valid": values[-1]})
+            best, unsettled = self._stored(data, start, records), unsettled + 1
         for step in follow(steps, self.iterations) if watch.show_progress else steps:
             records.append(step.record())
             if stopping:
@@ -106,7 +115,7 @@ class FactorModel(Parameters, Recommender):
                 best = self.store
             if watch.callback and watch.callback(step.epoch - 1, step.seconds, step.objective):
                 break
-            if stopping and stopping.is_over(values):
+            if stopping and stopping.is_over(_settled(values, unsettled)):
                 break
         if stopping:
             self._store = replace(best, history=records)
@@ -158,3 +167,8 @@ class FactorModel(Parameters, Recommender):
             ) from error
         model._adopt(store)
         return model
+
+
+def _settled(values: Sequence[float], unsettled: int) -> list[float]:
+    """The values with the first ``unsettled`` as one: patience does not count these epochs."""
+    return [max(values[:unsettled]), *values[unsettled:]] if unsettled else list(values)
