@@ -8,8 +8,8 @@ from typing import TypeAlias
 __all__ = ["History", "epochs_of", "seconds_of", "summary"]
 
 History: TypeAlias = Sequence[Mapping[str, float | int | None]]
-"""One record per epoch, see :meth:`mfrank.store.step.Step.record`. Epoch 0 is the start of a fit, if
-it was judged."""
+"""One record per epoch, see :meth:`mfrank.store.step.Step.record`. Epoch 0 is a start that
+was judged."""
 
 
 def epochs_of(history: History) -> int:
