@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from mfrank.retrieval.recommender import Recommender
     from mfrank.store.blend import blend
     from mfrank.store.factors import FactorStore
+    from mfrank.tuning.tune import Tuned, tune
 
 __all__ = [
     "ALS",
@@ -143,6 +144,7 @@ __all__ = [
     "StepDecay",
     "StochasticRank",
     "SupervisedPageRank",
+    "Tuned",
     "UnknownIdError",
     "__version__",
     "blend",
@@ -164,6 +166,7 @@ __all__ = [
     "tfidf_weight",
     "to_implicit",
     "to_safetensors",
+    "tune",
     "with_prior",
 ]
 
@@ -264,6 +267,7 @@ _HOMES = {
     "retrieval.recommender": ("Recommender",),
     "store.blend": ("blend",),
     "store.factors": ("FactorStore",),
+    "tuning.tune": ("Tuned", "tune"),
 }
 
 _FOLDERS = (
@@ -280,6 +284,7 @@ _FOLDERS = (
     "pagerank",
     "retrieval",
     "store",
+    "tuning",
 )
 
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

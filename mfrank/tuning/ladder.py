@@ -1,0 +1,93 @@
+"""Successive halving without waiting (Li et al. 2020, ASHA): which trial comes next.
+
+Every trial begins on rung 0, narrow and quick. The best third of the trials of a rung go on to the
+next, as soon as it is known. So the search can be stopped at any time, and what comes next follows
+from the outcomes so far alone, whatever took how long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mfrank.tuning.axes import middle, near, spread_out
+from mfrank.tuning.families import Family
+from mfrank.tuning.outcomes import Outcome, Trial
+
+__all__ = ["Ladder", "best"]
+
+_PROMOTED = 3
+"""One of so many trials of a rung goes on to the next."""
+
+
+def best(outcomes: Sequence[Outcome]) -> Outcome | None:
+    """The outcome of the highest value, the first of equals; None if all failed."""
+    judged = [outcome for outcome in outcomes if outcome.value is not None]
+    return max(judged, key=lambda outcome: outcome.value or 0.0, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Families that compete for the same rungs."""
+
+    families: tuple[Family, ...]
+    seed: int
+
+    @property
+    def top(self) -> int:
+        """The highest rung."""
+        return self.families[0].rungs - 1
+
+    def of(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """The outcomes of this ladder."""
+        names = {family.name for family in self.families}
+        return [outcome for outcome in outcomes if outcome.trial.family in names]
+
+    def proposed(self, outcomes: Sequence[Outcome], top: int) -> Trial:
+        """The next trial, given this ladder's outcomes, with no rung above ``top``."""
+        for rung in reversed(range(top)):
+            if trial := _promoted(outcomes, rung):
+                return trial
+        return self._new(outcomes)
+
+    def climb(self, outcomes: Sequence[Outcome], top: int) -> Trial | None:
+        """The best so far on the rung ``top``; None if it or another was there or above."""
+        leader = best(outcomes)
+        if leader is None or any(outcome.trial.rung >= top for outcome in outcomes):
+            return None
+        return Trial(leader.trial.family, leader.trial.point, top)
+
+    def _new(self, outcomes: Sequence[Outcome]) -> Trial:
+        """A trial on rung 0.
+
+        First the middle of each family; then in turn a point of a sequence that fills the cube,
+        and one near the best of the highest rung.
+        """
+        number = sum(outcome.trial.rung == 0 for outcome in outcomes)
+        family = self.families[number % len(self.families)]
+        if number < len(self.families):
+            return Trial(family.name, middle(len(family.axes)), 0)
+        number -= len(self.families)
+        leader = _leader(outcomes)
+        if number % 2 or leader is None:
+            turn = number // 2
+            family = self.families[turn % len(self.families)]
+            return Trial(family.name, spread_out(len(family.axes), turn, self.seed), 0)
+        return Trial(leader.trial.family, near(leader.trial.point, number, self.seed), 0)
+
+
+def _promoted(outcomes: Sequence[Outcome], rung: int) -> Trial | None:
+    """The best trial of a rung that is among its best third and has not gone on yet."""
+    here = [one for one in outcomes if one.trial.rung == rung and one.value is not None]
+    here.sort(key=lambda one: -(one.value or 0.0))
+    above = {(one.trial.family, one.trial.point) for one in outcomes if one.trial.rung > rung}
+    for one in here[: len(here) // _PROMOTED]:
+        if (one.trial.family, one.trial.point) not in above:
+            return Trial(one.trial.family, one.trial.point, rung + 1)
+    return None
+
+
+def _leader(outcomes: Sequence[Outcome]) -> Outcome | None:
+    """The best outcome of the highest rung that has one."""
+    highest = max((one.trial.rung for one in outcomes if one.value is not None), default=0)
+    return best([one for one in outcomes if one.trial.rung == highest])
