@@ -141,7 +141,7 @@ class Closed(Family):
         return _TYPICAL_EPOCHS * epoch_seconds(counts, width, options)
 
     def _width(self, rung: int, setting: Setting) -> int:
-        return setting.width((16, 4, 1)[rung])
+        return setting.width((8, 3, 1)[rung])
 
 
 @dataclass(frozen=True)

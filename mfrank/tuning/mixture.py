@@ -41,15 +41,15 @@ def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Scor
     """Choose greedily: the best outcome first, then what raises the metric, at most three.
 
     Those of other ladders than the first are tried before the others, because they err
-    differently. A part is tried only if all of them can still be refitted in time. The score is that of the
-    blend; None for a single model.
+    differently. A part is tried only if all of them can still be refitted in time. The score is
+    that of the blend; None for a single model.
     """
     first, *others = sorted(outcomes, key=lambda outcome: -(outcome.value or 0.0))
     others.sort(key=lambda other: ladder_of(other.trial.family) == ladder_of(first.trial.family))
     parts, score = [Part(first)], None
     value, store = first.value or 0.0, runner.store(first)
     for other in others:
-        if len(parts) == _MOST_PARTS or not _in_time(runner, [*parts, Part(other)]):
+        if len(parts) == _MOST_PARTS:
             break
         weight, found = _best_weight(runner, store, other, parts)
         if found is None or found.value <= value:

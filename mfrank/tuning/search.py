@@ -18,6 +18,8 @@ _BASELINES_SHARE = 0.05
 """A baseline is left out if it would take more of the time than this."""
 _MOST_TRIALS = 100
 """Of a ladder: more would be chosen among by chance, as the users to judge by are the same."""
+_WITH_REFIT = 1.5
+"""Seconds of a trial and of the refit of its best epoch, in those of the trial."""
 _HOPELESS = 3
 """A ladder whose first trials all fail is left."""
 _WEIGHINGS = 8
@@ -90,27 +92,21 @@ class Search:
         """The ladder's next trial; None if no trial of it fits into the time left."""
         ladder = self._ladders[name]
         own = ladder.of(done)
-        available = self._budget.left() - self.reserve(done)
         if len(own) >= _MOST_TRIALS or (len(own) >= _HOPELESS and best(own) is None):
             return None
-        cost = self._costs(ladder, own)
-        # What is fitted on a rung is refitted, too, if it is the best.
-        top = max(
-            (rung for rung in cost if 2 * cost[rung] <= available / len(self._ladders)), default=0
-        )
-        top = min(top, _fits_memory(own, ladder.top))
-        trial = ladder.proposed(own, top)
-        climb = ladder.climb(own, top)
-        if climb and self._is_last(cost[trial.rung] + 2 * cost[climb.rung], available, own):
-            trial = climb
-        return trial if 2 * cost[trial.rung] <= available else None
-
-    def _is_last(self, seconds: float, available: float, own: Sequence[Outcome]) -> bool:
-        """Whether the ladder has only one trial left."""
+        available = self._budget.left() - self.reserve(done)
         share = available / len(self._ladders)
-        if self._trials is None:
-            return seconds > share
-        return seconds > share or len(own) + 1 >= self._trials // len(self._ladders)
+        cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}
+        top = max((rung for rung in cost if cost[rung] <= share), default=0)
+        top = min(top, _highest_in_memory(own, ladder.top))
+        trial, climb = ladder.proposed(own, top), ladder.climb(own, top)
+        if climb and (self._ends_with(own) or cost[trial.rung] + cost[climb.rung] > share):
+            trial = climb
+        return trial if cost[trial.rung] <= available else None
+
+    def _ends_with(self, own: Sequence[Outcome]) -> bool:
+        """Whether the ladder has one trial left, or none."""
+        return self._trials is not None and len(own) + 1 >= self._trials // len(self._ladders)
 
     def _costs(self, ladder: Ladder, own: Sequence[Outcome]) -> Mapping[int, float]:
         """Seconds of a trial on each rung, predicted by those that are done."""
@@ -126,9 +122,7 @@ def finalists(done: Sequence[Outcome]) -> list[Outcome]:
     return [outcome for outcome in found if outcome is not None]
 
 
-def _fits_memory(own: Sequence[Outcome], top: int) -> int:
-    """The highest rung below any that failed before its fit began."""
-    failed = [
-        one.trial.rung for one in own if one.error and one.epochs == 0 and "memory" in one.error
-    ]
-    return min([top, *(rung - 1 for rung in failed if rung > 0)])
+def _highest_in_memory(own: Sequence[Outcome], top: int) -> int:
+    """The highest rung below any on which memory was too small."""
+    failed = [one.trial.rung for one in own if (one.error or "").startswith("MemoryError")]
+    return max(0, min([top, *(rung - 1 for rung in failed)]))

@@ -48,7 +48,12 @@ class Runner:
             else:
                 model.fit(self.judge.train, stopping=watch)
         except (FloatingPointError, MemoryError) as error:
-            return Outcome(trial, None, seconds=self.budget.now() - watch.began, error=str(error))
+            return Outcome(
+                trial,
+                None,
+                seconds=self.budget.now() - watch.began,
+                error=f"{type(error).__name__}: {error}",
+            )
         self.kept[trial] = model.store
         score = watch.scores[watch.best]
         return Outcome(
