@@ -217,7 +217,7 @@ class Counted(Family):
 
     def work(self, rung: int, setting: Setting) -> float:
         """See :meth:`Family.work`."""
-        return 2e-8 * self.entries(setting.facts)
+        return 6e-8 * self.entries(setting.facts)
 
 
 def _softmax() -> Any:

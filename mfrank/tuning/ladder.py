@@ -1,6 +1,6 @@
 """Successive halving without waiting (Li et al. 2020, ASHA): which trial comes next.
 
-Every trial begins on rung 0, narrow and quick. The best third of the trials of a rung go on to the
+Most trials begin on rung 0, narrow and quick. The best third of the trials of a rung go on to the
 next, as soon as it is known. So the search can be stopped at any time, and what comes next follows
 from the outcomes so far alone, whatever took how long.
 """
@@ -48,7 +48,7 @@ class Ladder:
         for rung in reversed(range(top)):
             if trial := _promoted(outcomes, rung):
                 return trial
-        return self._new(outcomes)
+        return self._new(outcomes, top)
 
     def climb(self, outcomes: Sequence[Outcome], top: int) -> Trial | None:
         """The best so far on the rung ``top``; None if it or another was there or above."""
@@ -57,23 +57,25 @@ class Ladder:
             return None
         return Trial(leader.trial.family, leader.trial.point, top)
 
-    def _new(self, outcomes: Sequence[Outcome]) -> Trial:
-        """A trial on rung 0.
+    def _new(self, outcomes: Sequence[Outcome], top: int) -> Trial:
+        """A trial that no other led to.
 
-        First the middle of each family; then in turn a point of a sequence that fills the cube,
-        and one near the best of the highest rung.
+        First the middle of each family; then in turn one near the best so far, on its rung, and a
+        point of a sequence that fills the cube. Every other point of it begins on rung 1, because
+        what is best for few factors need not be for many (as in Hyperband, Li et al. 2018).
         """
-        number = sum(outcome.trial.rung == 0 for outcome in outcomes)
-        family = self.families[number % len(self.families)]
+        number = sum(outcome.trial.is_new for outcome in outcomes)
         if number < len(self.families):
-            return Trial(family.name, middle(len(family.axes)), 0)
+            family = self.families[number]
+            return Trial(family.name, middle(len(family.axes)), 0, is_new=True)
         number -= len(self.families)
-        leader = _leader(outcomes)
-        if number % 2 or leader is None:
-            turn = number // 2
-            family = self.families[turn % len(self.families)]
-            return Trial(family.name, spread_out(len(family.axes), turn, self.seed), 0)
-        return Trial(leader.trial.family, near(leader.trial.point, number, self.seed), 0)
+        turn, leader = number // 2, best(outcomes)
+        if number % 2 == 0 and leader is not None:
+            point, rung = near(leader.trial.point, number, self.seed), min(leader.trial.rung, top)
+            return Trial(leader.trial.family, point, rung, is_new=True)
+        family = self.families[turn % len(self.families)]
+        point = spread_out(len(family.axes), turn, self.seed)
+        return Trial(family.name, point, min(turn // len(self.families) % 2, top), is_new=True)
 
 
 def _promoted(outcomes: Sequence[Outcome], rung: int) -> Trial | None:
@@ -85,9 +87,3 @@ def _promoted(outcomes: Sequence[Outcome], rung: int) -> Trial | None:
         if (one.trial.family, one.trial.point) not in above:
             return Trial(one.trial.family, one.trial.point, rung + 1)
     return None
-
-
-def _leader(outcomes: Sequence[Outcome]) -> Outcome | None:
-    """The best outcome of the highest rung that has one."""
-    highest = max((one.trial.rung for one in outcomes if one.value is not None), default=0)
-    return best([one for one in outcomes if one.trial.rung == highest])

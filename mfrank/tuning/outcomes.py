@@ -12,11 +12,15 @@ __all__ = ["Outcome", "Trial"]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A family at a point, on a rung: 0 is the narrowest."""
+    """A family at a point, on a rung: 0 is the narrowest.
+
+    ``is_new`` tells a point that was not on a lower rung before.
+    """
 
     family: str
     point: Point
     rung: int
+    is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +59,5 @@ class Outcome:
     def from_dict(cls, record: dict[str, Any]) -> Self:
         """What :meth:`to_dict` made, also after JSON."""
         given = record["trial"]
-        trial = Trial(given["family"], tuple(given["point"]), given["rung"])
+        trial = Trial(**{**given, "point": tuple(given["point"])})
         return cls(**{**record, "trial": trial})

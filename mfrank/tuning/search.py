@@ -38,6 +38,7 @@ class Search:
         self._setting, self._budget, self._trials = setting, budget, trials
         self._ladders = {name: Ladder(of, setting.seed) for name, of in FAMILIES.items()}
         self._seconds = budget.left()
+        self._works: dict[tuple[str, int], float] = {}
 
     def run(self, done: Sequence[Outcome], run: Run) -> None:
         """Run trials until there is no time or none is left; ``run`` appends to ``done``."""
@@ -110,9 +111,17 @@ class Search:
 
     def _costs(self, ladder: Ladder, own: Sequence[Outcome]) -> Mapping[int, float]:
         """Seconds of a trial on each rung, predicted by those that are done."""
-        known = [(named(one.trial.family).work(one.trial.rung, self._setting), one) for one in own]
-        works = (ladder.families[0].work(rung, self._setting) for rung in range(ladder.top + 1))
-        return {rung: predicted_seconds(work, known) for rung, work in enumerate(works)}
+        known = [(self._work(one.trial.family, one.trial.rung), one) for one in own]
+        first = ladder.families[0].name
+        return {
+            rung: predicted_seconds(self._work(first, rung), known)
+            for rung in range(ladder.top + 1)
+        }
+
+    def _work(self, family: str, rung: int) -> float:
+        if (family, rung) not in self._works:
+            self._works[family, rung] = named(family).work(rung, self._setting)
+        return self._works[family, rung]
 
 
 def finalists(done: Sequence[Outcome]) -> list[Outcome]:
