@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Axis", "Point", "middle", "near", "spread_out"]
+__all__ = ["Axis", "Point", "near", "spread_out"]
 
 Point = tuple[float, ...]
 """A place on each axis, from 0 to 1."""
@@ -31,10 +31,11 @@ class Axis:
             return self.low * math.exp(place * math.log(self.high / self.low))
         return self.low + place * (self.high - self.low)
 
-
-def middle(n_axes: int) -> Point:
-    """The middle of the cube."""
-    return (0.5,) * n_axes
+    def place(self, value: float) -> float:
+        """Where a value is, from 0 to 1."""
+        if self.logarithmic:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
 
 
 def spread_out(n_axes: int, number: int, seed: int) -> Point:

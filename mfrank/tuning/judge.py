@@ -116,11 +116,9 @@ class Watch:
         self.scores.append(self._judge.score(factors))
         judged = self._budget.now()
         self.judging += judged - ended
-        if len(self.scores) > 1:  # the first epoch has the start of the fit in it
-            self._longest = max(self._longest, judged - self._epoch_began)
-        else:
-            self._longest = judged - ended
-        self._epoch_began = judged
+        took, self._epoch_began = judged - self._epoch_began, judged
+        # The first epoch has the start of the fit in it, but is all that is known until the second.
+        self._longest = took if len(self.scores) <= 2 else max(self._longest, took)
         return self.scores[-1].value
 
     def is_over(self, values: Sequence[float]) -> bool:

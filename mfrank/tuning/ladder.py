@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mfrank.tuning.axes import middle, near, spread_out
+from mfrank.tuning.axes import near, spread_out
 from mfrank.tuning.families import Family
 from mfrank.tuning.outcomes import Outcome, Trial
 
@@ -60,22 +60,23 @@ class Ladder:
     def _new(self, outcomes: Sequence[Outcome], top: int) -> Trial:
         """A trial that no other led to.
 
-        First the middle of each family; then in turn one near the best so far, on its rung, and a
-        point of a sequence that fills the cube. Every other point of it begins on rung 1, because
-        what is best for few factors need not be for many (as in Hyperband, Li et al. 2018).
+        First the first point of each family; then in turn one near the best so far, on its rung,
+        and a point of a sequence that fills the cube. Every other point of it begins on rung 1,
+        because what is best for few factors need not be for many (Hyperband, Li et al. 2018).
         """
         number = sum(outcome.trial.is_new for outcome in outcomes)
         if number < len(self.families):
             family = self.families[number]
-            return Trial(family.name, middle(len(family.axes)), 0, is_new=True)
+            return Trial(family.name, family.first, 0, is_new=True)
         number -= len(self.families)
         turn, leader = number // 2, best(outcomes)
         if number % 2 == 0 and leader is not None:
             point, rung = near(leader.trial.point, number, self.seed), min(leader.trial.rung, top)
             return Trial(leader.trial.family, point, rung, is_new=True)
-        family = self.families[turn % len(self.families)]
-        point = spread_out(len(family.axes), turn, self.seed)
-        return Trial(family.name, point, min(turn // len(self.families) % 2, top), is_new=True)
+        turn, which = divmod(turn, len(self.families))
+        family = self.families[which]
+        point = spread_out(len(family.axes), turn, self.seed + which)
+        return Trial(family.name, point, min(turn % 2, top), is_new=True)
 
 
 def _promoted(outcomes: Sequence[Outcome], rung: int) -> Trial | None:

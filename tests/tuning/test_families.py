@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import mfrank
-from mfrank.tuning.axes import Axis, middle, near, spread_out
+from mfrank.tuning.axes import Axis, near, spread_out
 from mfrank.tuning.facts import Facts
 from mfrank.tuning.families import BASELINES, FAMILIES, Closed, Sampled, Setting, named
 
@@ -80,7 +80,9 @@ def test_values_in_other_units_give_the_same_model() -> None:
     np.testing.assert_allclose(scores[0], scores[1], rtol=0.05, atol=0.01)
 
 
-@pytest.mark.parametrize("family", [f for of in FAMILIES.values() for f in of], ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "family", [f for of in FAMILIES.values() for f in of], ids=lambda f: f.name
+)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 40, 20), (400, 5, 900)])
 def test_every_corner_makes_a_model_that_fits_any_data(
     family: Closed | Sampled, shape: tuple[int, int, int]
@@ -94,13 +96,23 @@ def test_every_corner_makes_a_model_that_fits_any_data(
         assert np.isfinite(model.set_params(iterations=1).fit(data).item_factors).all()
 
 
-@pytest.mark.parametrize("family", [f for of in FAMILIES.values() for f in of], ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "family", [f for of in FAMILIES.values() for f in of], ids=lambda f: f.name
+)
 def test_higher_rungs_are_wider_and_take_longer(family: Closed | Sampled) -> None:
     setting = Setting(Facts.of(mfrank.synthetic(2000, 1000, 20_000, random_state=0)), 512, 0, 1)
-    models = [family.model(middle(len(family.axes)), rung, setting) for rung in range(family.rungs)]
+    models = [family.model(family.first, rung, setting) for rung in range(family.rungs)]
     works = [family.work(rung, setting) for rung in range(family.rungs)]
     assert [model.factors for model in models] == sorted({model.factors for model in models})
     assert works == sorted(set(works))
+
+
+@pytest.mark.parametrize(
+    "family", [f for of in FAMILIES.values() for f in of], ids=lambda f: f.name
+)
+def test_the_first_point_is_in_the_cube(family: Closed | Sampled) -> None:
+    assert all(0 <= place <= 1 for place in family.first)
+    assert list(family.values(family.first).values()) == pytest.approx(list(family.first_values))
 
 
 def test_names_are_different() -> None:
@@ -114,6 +126,8 @@ def test_places_on_an_axis() -> None:
     assert [axis.at(place) for place in (0.0, 0.5, 1.0)] == pytest.approx([0.1, 1.0, 10.0])
     linear = Axis("y", -1.0, 1.0, logarithmic=False)
     assert [linear.at(place) for place in (0.0, 0.5, 1.0)] == [-1.0, 0.0, 1.0]
+    for one in (axis, linear):
+        assert [one.place(one.at(place)) for place in (0.0, 0.3, 1.0)] == pytest.approx([0, 0.3, 1])
 
 
 def test_points_fill_the_cube_and_are_the_same_for_a_seed() -> None:

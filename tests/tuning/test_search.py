@@ -1,4 +1,4 @@
-"""Which trial comes next: halving, turns of ladders, and the time, by a clock that the tests move."""
+"""Which trial comes next: halving, turns of ladders, and time by a clock that the tests move."""
 
 from __future__ import annotations
 
@@ -126,11 +126,11 @@ def test_one_of_three_goes_on() -> None:
     assert ladder.proposed(done, 0).rung == 0
 
 
-def test_first_the_middle_of_each_family() -> None:
+def test_first_the_first_point_of_each_family() -> None:
     ladder, done = Ladder(ALS, 0), list[Outcome]()
     for family in ALS:
         trial = ladder.proposed(done, 0)
-        assert trial == Trial(family.name, (0.5, 0.5, 0.5), 0, is_new=True)
+        assert trial == Trial(family.name, family.first, 0, is_new=True)
         done.append(Outcome(trial, 0.0))
 
 
