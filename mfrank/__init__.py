@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from mfrank.retrieval.recommender import Recommender
     from mfrank.store.blend import blend
     from mfrank.store.factors import FactorStore
-    from mfrank.tuning.tune import Tuned, tune
+    from mfrank.tuning.tune import tune
 
 __all__ = [
     "ALS",
@@ -144,7 +144,6 @@ __all__ = [
     "StepDecay",
     "StochasticRank",
     "SupervisedPageRank",
-    "Tuned",
     "UnknownIdError",
     "__version__",
     "blend",
@@ -267,7 +266,7 @@ _HOMES = {
     "retrieval.recommender": ("Recommender",),
     "store.blend": ("blend",),
     "store.factors": ("FactorStore",),
-    "tuning.tune": ("Tuned", "tune"),
+    "tuning.tune": ("tune",),
 }
 
 _FOLDERS = (

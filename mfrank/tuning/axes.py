@@ -12,7 +12,7 @@ __all__ = ["Axis", "Point", "near", "spread_out"]
 Point = tuple[float, ...]
 """A place on each axis, from 0 to 1."""
 
-_STEP = 0.12
+_STEP = 0.1
 """Standard deviation of a step from a good point, as a part of an axis."""
 
 

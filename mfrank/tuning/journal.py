@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +49,10 @@ class Journal:
             return
         import sqlite3
 
-        connection = sqlite3.connect(self._path)
-        try:
-            with connection:
-                connection.execute(
-                    "INSERT INTO trials (outcome) VALUES (?)", [json.dumps(outcome.to_dict())]
-                )
-        finally:
-            connection.close()
+        with closing(sqlite3.connect(self._path)) as connection, connection:
+            connection.execute(
+                "INSERT INTO trials (outcome) VALUES (?)", [json.dumps(outcome.to_dict())]
+            )
 
     def _opened(self, path: Path, of: str) -> list[Outcome]:
         """The outcomes that are in the file; made if it is not there."""
@@ -65,9 +62,8 @@ class Journal:
             raise ValueError(f"storage: there is no folder {path.parent}; create it first")
         if path.is_dir():
             raise ValueError(f"storage must be a file, such as search.sqlite; {path} is a folder")
-        connection = sqlite3.connect(path)
         try:
-            with connection:
+            with closing(sqlite3.connect(path)) as connection, connection:
                 connection.execute("CREATE TABLE IF NOT EXISTS search (fingerprint TEXT)")
                 connection.execute(
                     "CREATE TABLE IF NOT EXISTS trials "
@@ -82,8 +78,6 @@ class Journal:
                 f"storage: {path} cannot be used as the SQLite file of a search ({error}); name "
                 "another file"
             ) from error
-        finally:
-            connection.close()
         if known and known[0][0] != of:
             raise ValueError(
                 f"storage: {path} has a search of other data, options or another version of "

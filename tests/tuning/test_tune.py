@@ -21,13 +21,14 @@ from mfrank.tuning.judge import Judge, Watch
 from mfrank.tuning.mixture import blended, spread
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.trials import Runner
+from mfrank.tuning.tune import Tuned
 
 DATA = mfrank.synthetic(150, 60, 2500, random_state=0)
 SMALL: dict[str, Any] = {"trials": 6, "factors": 16, "n_threads": 1}
 
 
 @pytest.fixture(scope="module")
-def found() -> mfrank.Tuned:
+def found() -> Tuned:
     return mfrank.tune(DATA, **SMALL)
 
 
@@ -36,7 +37,7 @@ def lists(model: mfrank.Recommender) -> np.ndarray:
 
 
 def test_the_model_is_fitted_to_all_data_and_knows_what_was_seen(
-    found: mfrank.Tuned, tmp_path: Path
+    found: Tuned, tmp_path: Path
 ) -> None:
     assert found.model.seen is not None
     np.testing.assert_array_equal(
@@ -46,14 +47,14 @@ def test_the_model_is_fitted_to_all_data_and_knows_what_was_seen(
     np.testing.assert_array_equal(lists(mfrank.load(tmp_path / "model")), lists(found.model))
 
 
-def test_the_same_seed_gives_the_same_bits_by_trials(found: mfrank.Tuned) -> None:
+def test_the_same_seed_gives_the_same_bits_by_trials(found: Tuned) -> None:
     again = mfrank.tune(DATA, **SMALL)
     np.testing.assert_array_equal(again.model.item_factors, found.model.item_factors)
     without_times = [[{**row, "seconds": 0} for row in one.leaderboard] for one in (again, found)]
     assert without_times[0] == without_times[1]
 
 
-def test_a_search_that_was_killed_goes_on(found: mfrank.Tuned, tmp_path: Path) -> None:
+def test_a_search_that_was_killed_goes_on(found: Tuned, tmp_path: Path) -> None:
     file = tmp_path / "search.sqlite"
     killed = run(
         "import os, signal, mfrank\n"
@@ -85,13 +86,11 @@ def test_a_search_that_was_killed_goes_on(found: mfrank.Tuned, tmp_path: Path) -
         assert ran == []
 
 
-def families(found: mfrank.Tuned) -> list[str]:
+def families(found: Tuned) -> list[str]:
     return [row["family"] for row in found.leaderboard]
 
 
-def test_a_leaderboard_is_best_first_and_all_of_it_is_json(
-    found: mfrank.Tuned, tmp_path: Path
-) -> None:
+def test_a_leaderboard_is_best_first_and_all_of_it_is_json(found: Tuned, tmp_path: Path) -> None:
     board = found.leaderboard
     values = [row["value"] for row in board]
     assert values == sorted(values, reverse=True)
@@ -105,13 +104,13 @@ def test_a_leaderboard_is_best_first_and_all_of_it_is_json(
     assert "Leaderboard" in board._repr_html_()
 
 
-def test_a_leaderboard_as_a_frame(found: mfrank.Tuned) -> None:
+def test_a_leaderboard_as_a_frame(found: Tuned) -> None:
     pytest.importorskip("pandas", reason="frames are those of pandas")
     frame = found.leaderboard.to_frame()
     assert list(frame["rank"]) == [row["rank"] for row in found.leaderboard]
 
 
-def test_the_value_is_that_of_the_models_on_the_held_out_part(found: mfrank.Tuned) -> None:
+def test_the_value_is_that_of_the_models_on_the_held_out_part(found: Tuned) -> None:
     judge = Judge.of(DATA, mfrank.NDCG @ 20, 0, 1)
     row = next(row for row in found.leaderboard if row["family"] == "IALS")
     model = eval(row["model"], {name: getattr(mfrank, name) for name in mfrank.__all__})
@@ -150,7 +149,7 @@ def test_the_objective_that_reads_values_is_found_where_values_tell() -> None:
     assert closed[0]["family"] == "WRMF"
 
 
-def test_a_blend_is_at_least_as_good_as_its_parts(found: mfrank.Tuned) -> None:
+def test_a_blend_is_at_least_as_good_as_its_parts(found: Tuned) -> None:
     parts = [row for row in found.leaderboard if row["weight"] and row["family"] != "blend"]
     assert found.leaderboard[0]["value"] >= max(row["value"] for row in parts)
     if "blend" in families(found):
