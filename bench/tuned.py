@@ -9,6 +9,7 @@ model is fitted once more to the whole training part and judged once on the test
 to ``tune`` are paired by users.
 
     python bench/tuned.py lastfm-2k citeulike-a ml-1m gowalla retail globo --minutes 10
+    python bench/tuned.py lastfm-2k citeulike-a ml-1m retail --minutes 1 --threads 1 --ease-items 4000
 """
 
 from __future__ import annotations
@@ -221,7 +222,7 @@ def main() -> None:
             for row in rows_of(subject(name), args):
                 print(name, line(row), flush=True)
                 rows.append(row)
-        save(Path(args.folder), f"tuned-{name}", rows, minutes=args.minutes)
+        save(Path(args.folder), f"tuned-{name}-{args.minutes:g}", rows, minutes=args.minutes)
 
 
 if __name__ == "__main__":
