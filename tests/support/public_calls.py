@@ -245,6 +245,8 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
 """Arguments by name; the others have a default."""
 
 OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
+    ("EarlyStopping", "random_state"): lambda rng: 0,
+    ("EarlyStopping", "users"): lambda rng: one_of(rng, [None, 1, 5]),
     ("FactorStore", "user_ids"): _ids,
     ("Interactions", "user_items"): lambda rng: data().user_items,
     ("Interactions", "timestamps"): lambda rng: one_of(rng, [None, np.arange(data().nnz)]),
@@ -263,6 +265,7 @@ OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
     ("by_time", "interactions"): lambda rng: timed(),
     ("leave_last", "interactions"): lambda rng: timed(),
     ("synthetic", "interactions"): lambda rng: 50,
+    ("tune", "random_state"): lambda rng: 0,
 }
 
 PATHS = {"path", "folder", "checkpoint", "storage"}
