@@ -9,7 +9,7 @@ model is fitted once more to the whole training part and judged once on the test
 to ``tune`` are paired by users.
 
     python bench/tuned.py lastfm-2k citeulike-a ml-1m gowalla retail globo --minutes 10
-    python bench/tuned.py lastfm-2k citeulike-a ml-1m retail --minutes 1 --threads 1 --ease-items 4000
+    python bench/tuned.py lastfm-2k citeulike-a ml-1m retail --minutes 1 --ease-items 4000
 """
 
 from __future__ import annotations
@@ -62,44 +62,56 @@ def subject(name: str) -> Split:
     return mfrank.by_ratio(data, train=0.8, valid=0.0, test=0.2, random_state=0)
 
 
+class Look:
+    """Judges implicit after every epoch, and ends its fit past the best epoch or out of time."""
+
+    def __init__(self, model: Any, judge: Judge, ends: float) -> None:
+        self.model, self.judge, self.ends = model, judge, ends
+        self.values: list[float] = []
+        self.seconds: list[float] = []
+
+    def __call__(self, epoch: int, seconds: float, *_: Any) -> None:
+        """After an epoch."""
+        self.seconds.append(seconds)
+        self.values.append(self.judge.score(self.model).value)
+        past_best = len(self.values) - self.best > PATIENCE
+        if past_best or time.perf_counter() + seconds > self.ends:
+            raise StopIteration
+
+    @property
+    def best(self) -> int:
+        """Epochs until the best."""
+        return self.values.index(max(self.values)) + 1
+
+
 def implicit_als(judge: Judge, train: sp.csr_matrix, args: argparse.Namespace) -> Any:
     """The best of implicit's ALS that is found in the minutes, those of its refit kept."""
     from implicit.cpu.als import AlternatingLeastSquares
 
-    facts, wrmf, ends = (
-        Facts.of(judge.train),
-        named("WRMF"),
-        time.perf_counter() + 60 * args.minutes,
-    )
+    ends = time.perf_counter() + 60 * args.minutes
+    facts, wrmf, fitted = Facts.of(judge.train), named("WRMF"), judge.train.to_scipy()
     assert isinstance(wrmf, Closed)
-    fitted, slowest = judge.train.to_scipy(), 0.0
-    best: tuple[float, int, dict[str, Any]] = (-1.0, 0, {})
-    for point in points(3, args.seed):
-        began = time.perf_counter()
-        if began + 2 * slowest > ends:
+    value, epochs, options, refit = -1.0, 0, dict[str, Any](), 0.0
+    for *places, width in points(3, args.seed):
+        if time.perf_counter() + refit > ends:
             break
-        values = {axis.name: axis.at(place) for axis, place in zip(wrmf.axes, point, strict=False)}
+        values = {axis.name: axis.at(at) for axis, at in zip(wrmf.axes, places, strict=False)}
         objective = wrmf.scaled(values | {"nu": 0.0}, facts)
         assert isinstance(objective, mfrank.WRMF)
-        options = {
-            "factors": int(WIDTHS[0] * (WIDTHS[1] / WIDTHS[0]) ** point[2]),
+        tried = {
+            "factors": int(WIDTHS[0] * (WIDTHS[1] / WIDTHS[0]) ** width),
             "alpha": objective.alpha,
             "regularization": objective.regularization,
             "num_threads": args.threads,
             "random_state": args.seed,
         }
-        model, seen = AlternatingLeastSquares(iterations=EPOCHS, **options), list[float]()
-
-        def look(*_: Any, model: Any = model, seen: list[float] = seen) -> None:
-            seen.append(judge.score(model).value)
-            if len(seen) - 1 - seen.index(max(seen)) >= PATIENCE or time.perf_counter() > ends:
-                raise StopIteration
-
+        model = AlternatingLeastSquares(iterations=EPOCHS, **tried)
+        look = Look(model, judge, ends - refit)
         with suppress(StopIteration):
             model.fit(fitted, show_progress=False, callback=look)
-        slowest = max(slowest, time.perf_counter() - began)
-        best = max(best, (max(seen), seen.index(max(seen)) + 1, options), key=lambda one: one[0])
-    _, epochs, options = best
+        if max(look.values) > value:
+            value, epochs, options = max(look.values), look.best, tried
+            refit = 1.25 * sum(look.seconds[:epochs])
     model = AlternatingLeastSquares(iterations=epochs, **options)
     model.fit(train, show_progress=False)
     return model
