@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Recall,
     )
     from mfrank.evaluation.names import definitions
+    from mfrank.evaluation.paired_differences import paired_differences
     from mfrank.evaluation.queries import evaluate_queries
     from mfrank.evaluation.stopping import EarlyStopping
     from mfrank.losses import Gradients, Lists, Loss
@@ -161,6 +162,7 @@ __all__ = [
     "leave_last",
     "load",
     "movielens",
+    "paired_differences",
     "synthetic",
     "tfidf_weight",
     "to_implicit",
@@ -219,6 +221,7 @@ _HOMES = {
         "Recall",
     ),
     "evaluation.names": ("definitions",),
+    "evaluation.paired_differences": ("paired_differences",),
     "evaluation.queries": ("evaluate_queries",),
     "evaluation.stopping": ("EarlyStopping",),
     "losses": (

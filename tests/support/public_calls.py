@@ -52,7 +52,7 @@ SEAMS = {
 }
 """Methods that mfrank calls, with what it has made."""
 
-LONG = {"iterations", "repeats", "rounds", "queries", "batch_size", "trials"}
+LONG = {"iterations", "repeats", "rounds", "queries", "batch_size", "trials", "samples"}
 """Counts of which a large one, or a theorem's, is no error but takes its time."""
 
 
