@@ -1,5 +1,7 @@
-"""What is lost when a process is killed in any stage: a worker's death no run may notice, and a run
-that is killed itself the same call has to go on from, to the same bits.
+"""What is lost when a process is killed in any stage.
+
+A run must not notice that a worker dies. One that is killed itself has to be gone on from by the
+same call, to the same bits.
 
 Ingests files, fits ALS on worker processes with a checkpoint, saves it and writes the lists of all
 users, and kills a worker or the client (SIGKILL) at a random moment of a stage, in processes of

@@ -2,11 +2,12 @@
 
 Every contender gets the same number of trials, points of one low-discrepancy sequence in its own
 search box: Adam's learning rate, which comes down by half a cosine, weight decay or a temperature,
-and its one main option. Every second trial has cosine scores with item biases. A trial stops where
-NDCG@20 on the validation part (the published one, or a tenth of each user's training items) has not
-risen for fifteen epochs from random factors, which is scratch, or six after a start, mfrank's
-spectral one too. The best trial is fitted anew with three seeds for as many epochs, on the training
-part alone, and judged on the test part: means and standard deviations.
+and its one main option. Every second trial has cosine scores with item biases. A trial runs its
+course, and its best epoch is that of the highest NDCG@20 on the validation part (the published one,
+or a tenth of each user's training items). Results of before 2026-11-24 are of trials that stopped
+where it had not risen for fifteen epochs from random factors, which is scratch, or six after a
+start, mfrank's spectral one too. The best trial is fitted anew with three seeds for as many epochs,
+on the training part alone, and judged on the test part: means and standard deviations.
 
 Lists are of at most 100 likes and 1,000 others that a batch shares; for losses over pairs of all
 items of a list, or of items and places, of 30 likes and 60 others of their own. Softmax takes whole
@@ -119,7 +120,7 @@ def search(name: str, args: argparse.Namespace, data: tuple[Interactions, Intera
         return tuning.search(name, PEER_BOXES[like.data][name], like, train, valid)
     best: Found = (-1.0, 0, {})
     start = started(args, train, 0)
-    stopping = mfrank.EarlyStopping(valid, JUDGE, course(args)[1])
+    stopping = mfrank.EarlyStopping(valid, JUDGE, course(args)[1], users=None)
     for options in points(name, args.trials, started=start is not None):
         model = descent(name, options, 0, args)
         try:
@@ -127,7 +128,8 @@ def search(name: str, args: argparse.Namespace, data: tuple[Interactions, Intera
         except FloatingPointError as error:
             print(f"  {name} {options} {error}", flush=True)
             continue
-        values = [epoch["valid"] or 0.0 for epoch in model.store.history]
+        # Without epoch 0, which is the start: its own row is that of the start.
+        values = [epoch["valid"] or 0.0 for epoch in model.store.history if epoch["epoch"]]
         print(f"  {name} {options} {max(values):.4f} of {len(values)} epochs", flush=True)
         best = max(best, (max(values), values.index(max(values)) + 1, options), key=lambda x: x[0])
     return best

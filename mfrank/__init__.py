@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Recall,
     )
     from mfrank.evaluation.names import definitions
+    from mfrank.evaluation.paired_differences import paired_differences
     from mfrank.evaluation.queries import evaluate_queries
     from mfrank.evaluation.stopping import EarlyStopping
     from mfrank.losses import Gradients, Lists, Loss
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from mfrank.retrieval.recommender import Recommender
     from mfrank.store.blend import blend
     from mfrank.store.factors import FactorStore
+    from mfrank.tuning.tune import tune
 
 __all__ = [
     "ALS",
@@ -160,10 +162,12 @@ __all__ = [
     "leave_last",
     "load",
     "movielens",
+    "paired_differences",
     "synthetic",
     "tfidf_weight",
     "to_implicit",
     "to_safetensors",
+    "tune",
     "with_prior",
 ]
 
@@ -217,6 +221,7 @@ _HOMES = {
         "Recall",
     ),
     "evaluation.names": ("definitions",),
+    "evaluation.paired_differences": ("paired_differences",),
     "evaluation.queries": ("evaluate_queries",),
     "evaluation.stopping": ("EarlyStopping",),
     "losses": (
@@ -264,6 +269,7 @@ _HOMES = {
     "retrieval.recommender": ("Recommender",),
     "store.blend": ("blend",),
     "store.factors": ("FactorStore",),
+    "tuning.tune": ("tune",),
 }
 
 _FOLDERS = (
@@ -280,6 +286,7 @@ _FOLDERS = (
     "pagerank",
     "retrieval",
     "store",
+    "tuning",
 )
 
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -37,7 +37,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_the_page_is_short() -> None:
-    assert len(README.splitlines()) <= 197
+    assert len(README.splitlines()) <= 208
 
 
 @pytest.mark.parametrize("last", ["A loss of your own", "Evaluate"])
@@ -52,6 +52,16 @@ def test_its_python_runs(page: ModuleType, last: str, capsys: pytest.CaptureFixt
         loaded = mfrank.load("mine")
         assert isinstance(loaded, mfrank.Descent)
         assert loaded.loss == vars(page)["Hinge"](margin=1.0)
+
+
+def test_its_search_saves_a_model(page: ModuleType) -> None:
+    data = mfrank.synthetic(40, 30, 300, random_state=0)
+    vars(page).update(mfrank=mfrank, data=data)
+    title = "The best model, by one call"
+    code = BLOCKS[title].replace("minutes=10", "trials=2, factors=4")
+    exec(compile(code, title, "exec"), vars(page))
+    assert mfrank.load("model").store.n_users == 40
+    assert Path("trials.json").exists()
 
 
 def test_its_cluster_gives_the_same_model(page: ModuleType) -> None:

@@ -16,8 +16,9 @@ from mfrank.backends import Backend, Factors
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.store.factors import FactorStore
+from mfrank.store.step import Step
 
-__all__ = ["check_start", "first_biases", "first_factors"]
+__all__ = ["as_step", "check_start", "first_biases", "first_factors"]
 
 
 def first_factors(
@@ -115,3 +116,25 @@ def first_biases(
         own = np.zeros(start.n_items) if known is None else known
         _carry_over("items", biases, data.item_ids, own, start.item_ids)
     return biases
+
+
+def as_step(
+    data: Interactions, dtype: DTypeLike, random_state: Seed, start: FactorStore, backend: Backend
+) -> Step:
+    """A start as epoch 0 of a fit to the data: its factors and biases in the data's rows."""
+    users, items = first_factors(data, start.factors, dtype, random_state, start, backend)
+    start = start.on_host()
+    of_users = _carried("users", data.user_ids, start.user_biases, start.user_ids)
+    of_items = _carried("items", data.item_ids, start.item_biases, start.item_ids)
+    return Step(0, 0.0, None, users, items, of_items, of_users)
+
+
+def _carried(
+    side: str, ids: Ids, old: NDArray[np.floating] | None, old_ids: Ids
+) -> NDArray[np.floating] | None:
+    """Old biases in the rows of these ids, 0 where there was none; None without biases."""
+    if old is None:
+        return None
+    new = np.zeros(len(ids))
+    _carry_over(side, new, ids, old, old_ids)
+    return new

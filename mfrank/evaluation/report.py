@@ -63,6 +63,8 @@ class Difference:
         Two-sided paired t-test of a mean difference of 0 (``scipy.stats.ttest_rel``).
     n_users : int
         Number of users compared.
+    test : str, default "paired t-test"
+        What the interval and the p-value are of; :func:`mfrank.paired_differences` has another.
     """
 
     metric: Metric
@@ -72,11 +74,12 @@ class Difference:
     high: float
     p_value: float
     n_users: int
+    test: str = "paired t-test"
 
     def __str__(self) -> str:
         return (
             f"{self.metric}: {self.mean:+.5f}, 95 % interval {self.low:+.5f} to {self.high:+.5f}, "
-            f"paired t-test p = {self.p_value:.3g}, {counted(self.n_users, 'user')}"
+            f"{self.test} p = {self.p_value:.3g}, {counted(self.n_users, 'user')}"
         )
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, cast
 
+import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.csr_checks import checked_rows
@@ -16,7 +18,7 @@ from mfrank.evaluation.evaluate import evaluate
 from mfrank.evaluation.kinds import CatalogMetric, Metric
 from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.names import metric as read_metric
-from mfrank.evaluation.user_items import UserItems
+from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
 from mfrank.retrieval.candidates import HasUserItems
 from mfrank.retrieval.fingerprint import of_filter
 
@@ -40,19 +42,31 @@ class EarlyStopping:
         Metric to maximize, such as ``mfrank.Recall @ 20``.
     patience : int, default 2
         Epochs without a new best after which the fit stops.
+    users : int or None, default 10,000
+        Judge at most so many users, the same ones after every epoch: a sample without replacement
+        from those with interactions in ``valid``. To rank the whole catalog for all users of a
+        large data set can take longer than an epoch. None judges all.
+    random_state : int, default 0
+        Seed of the sample.
 
     Raises
     ------
     TypeError, ValueError
-        ``patience`` is not an int >= 1, or ``metric`` has no per-user values.
+        ``patience`` or ``users`` is not an int >= 1, ``random_state`` not one >= 0, or ``metric``
+        has no per-user values.
     """
 
     valid: UserItems
     metric: Metric | str = NDCG @ 10
     patience: int = 2
+    users: int | None = 10_000
+    random_state: int = 0
 
     def __post_init__(self) -> None:
         check_count("patience", self.patience, 1)
+        if self.users is not None:
+            check_count("users", self.users, 1)
+        check_count("random_state", self.random_state, 0)
         metric = read_metric(self.metric) if isinstance(self.metric, str) else self.metric
         if not isinstance(metric, Metric) or isinstance(metric, CatalogMetric):
             raise ValueError(
@@ -91,12 +105,22 @@ class EarlyStopping:
 
     def value(self, factors: Any, train: UserItems, backend: str, n_threads: int) -> float:
         """Evaluate an object with ``user_factors`` and ``item_factors`` on ``valid``."""
+        valid = in_rows_of(self.valid, ids_of(train), "valid")
         result = evaluate(
             factors,
-            self.valid,
+            valid,
             train=train,
             metrics=self.metric,
+            users=self._sample(valid),
             backend=backend,
             n_threads=n_threads,
         )
         return float(result[self.metric].value)
+
+    def _sample(self, valid: UserItems) -> NDArray[np.int64] | None:
+        """Rows of the users to judge; None for all."""
+        rows = matrix_of(valid, "valid")
+        judged = np.flatnonzero(np.diff(rows.indptr))
+        if self.users is None or len(judged) <= self.users:
+            return None
+        return np.random.default_rng(self.random_state).choice(judged, self.users, replace=False)

@@ -13,7 +13,7 @@ from mfrank.als.momentum import Momentum
 from mfrank.arrays.placement import Array, copied
 from mfrank.data.interactions import Interactions
 from mfrank.models.checkpoint import Checkpoint
-from mfrank.models.stopping import Stopping
+from mfrank.models.stopping import KnownStopping, Stopping
 from mfrank.retrieval import fingerprint
 from mfrank.store.factors import FactorStore
 
@@ -50,7 +50,14 @@ def checkpoint_of(
     ------
     ValueError
         Ids are neither integers nor strings.
+    TypeError
+        The stopping rule cannot be known again.
     """
+    if stopping is not None and not isinstance(stopping, KnownStopping):
+        raise TypeError(
+            "stopping: a checkpoint must know the rule again, and it has no fingerprint(); use "
+            "mfrank.EarlyStopping, or leave checkpoint out"
+        )
     return Checkpoint.of(
         folder,
         data=fingerprint.of_filter(data, with_values=True),

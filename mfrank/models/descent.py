@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mfrank.als.spectral import random_factors, spectral_factors
-from mfrank.als.starts import first_biases, first_factors
+from mfrank.als.starts import as_step, first_biases, first_factors
 from mfrank.arrays.checks import check_above_zero, check_at_least_zero, check_choice, check_count
 from mfrank.arrays.counted import counted
 from mfrank.arrays.csr import CSR
@@ -215,8 +215,11 @@ class Descent(FactorModel):
             biases, if the model has them, are initialized so that factors that the projection does
             not change rank items as ``start`` does.
         stopping : EarlyStopping, optional
-            Stop when the ranking of held-out interactions no longer improves, and keep the best
-            epoch; ``iterations`` is then the maximum.
+            Keep the epoch that ranks held-out interactions best, or ``start`` if that ranks them
+            better than every epoch (the history then begins with epoch 0, the start). Stop when the
+            ranking no longer improves. Epochs before the learning rate has come down to its last
+            value do not count towards the patience, because the ranking often falls at first and
+            rises as the learning rate falls: with ``CosineDecay`` all ``iterations`` are run.
         callback : function, optional
             Called after every epoch with its number (from 0), its seconds, and the mean loss. The
             model already has the epoch's factors. Returning true stops the fit. After an
@@ -305,7 +308,10 @@ class Descent(FactorModel):
         pace = Pace(int(self.iterations), self._faster)
         steps = descend(drawer, rows.counts, plan, tables, memory, len(history), pace)
         save = None if kept is None else lambda store, _: kept.save(store, state.arrays())
-        self._keep(steps, data, watch, history, save)
+        first = None
+        if stopping is not None and store is not None:
+            first = as_step(data, self.dtype, seed, store, backend)
+        self._keep(steps, data, watch, history, save, start=first, unsettled=self._unsettled)
         return self
 
     @property
@@ -331,6 +337,13 @@ class Descent(FactorModel):
             return "set negatives to a number, instead of all items"
         shared = "" if self.shared_negatives else ", or pass shared_negatives=True"
         return f"lower negatives and factors{shared}"
+
+    @property
+    def _unsettled(self) -> int:
+        """Number of epochs until the learning rate no longer changes from epoch to epoch."""
+        epochs = range(self.iterations)
+        rates = [self.schedule.multiplier(epoch / self.iterations) for epoch in epochs]
+        return max((epoch + 1 for epoch in epochs if rates[epoch] != rates[-1]), default=0)
 
     @property
     def _sampling(self) -> Sampling:

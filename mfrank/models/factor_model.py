@@ -88,17 +88,25 @@ class FactorModel(Parameters, Recommender):
         history: Sequence[Record] = (),
         save: Callable[[FactorStore, FactorStore | None], None] | None = None,
         best: FactorStore | None = None,
+        *,
+        start: Step | None = None,
+        unsettled: int = 0,
     ) -> None:
         """Run the fit, storing each epoch's factors and, with ``stopping``, the best at the end.
 
         Factors on a device stay there until they are read. ``history`` has the earlier epochs of a
         resumed fit, ``best`` is the best of them if there is ``stopping``. ``save`` gets each
         epoch and the best one so far, or None without ``stopping``. If it raises, the model keeps
-        the epoch that was to be saved.
+        the epoch that was to be saved. With ``stopping``, ``start`` is a candidate too, and
+        patience begins after the first ``unsettled`` epochs.
         """
         records, stopping = list(history), watch.stopping
         values = [float(record["valid"] or 0) for record in history] if stopping else []
-        if stopping and values and stopping.is_over(values):
+        if stopping and start is not None:
+            values.append(stopping.value(start, data, self.backend, self.n_threads))
+            records.append({**start.record(), "valid": values[-1]})
+            best, unsettled = self._stored(data, start, records), unsettled + 1
+        if stopping and values and stopping.is_over(_settled(values, unsettled)):
             steps = iter(())
         for step in follow(steps, self.iterations) if watch.show_progress else steps:
             records.append(step.record())
@@ -112,7 +120,7 @@ class FactorModel(Parameters, Recommender):
                 save(self.placed, best)
             if watch.callback and watch.callback(step.epoch - 1, step.seconds, step.objective):
                 break
-            if stopping and stopping.is_over(values):
+            if stopping and stopping.is_over(_settled(values, unsettled)):
                 break
         if best:
             self._store = replace(best, history=records)
@@ -164,3 +172,8 @@ class FactorModel(Parameters, Recommender):
             ) from error
         model._adopt(store)
         return model
+
+
+def _settled(values: Sequence[float], unsettled: int) -> list[float]:
+    """The values with the first ``unsettled`` as one: patience does not count these epochs."""
+    return [max(values[:unsettled]), *values[unsettled:]] if unsettled else list(values)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from mfrank.data.interactions import Interactions
 
-__all__ = ["Stopping"]
+__all__ = ["KnownStopping", "Stopping"]
 
 
 @runtime_checkable
@@ -25,8 +25,13 @@ class Stopping(Protocol):
     def value(self, factors: Any, train: Interactions, backend: str, n_threads: int) -> float:
         """Score any object with ``user_factors`` and ``item_factors``; higher is better."""
 
-    def fingerprint(self) -> str:
-        """SHA-256 of what scores and decisions depend on, as hexadecimal digits."""
-
     def is_over(self, values: Sequence[float]) -> bool:
         """Whether to stop, given the scores of all epochs so far."""
+
+
+@runtime_checkable
+class KnownStopping(Stopping, Protocol):
+    """A rule that a checkpoint knows again when its fit goes on."""
+
+    def fingerprint(self) -> str:
+        """SHA-256 of what scores and decisions depend on, as hexadecimal digits."""

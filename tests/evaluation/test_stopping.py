@@ -63,6 +63,9 @@ def test_the_rule_counts_epochs_without_a_new_best() -> None:
         ({"patience": 1.5}, TypeError, "patience must be an int"),
         ({"metric": mfrank.Coverage @ 10}, ValueError, "metric must have per-user values"),
         ({"metric": 10}, ValueError, "metric must have per-user values"),
+        ({"users": 0}, ValueError, "users must be at least 1"),
+        ({"random_state": -1}, ValueError, "random_state must be at least 0"),
+        ({"random_state": None}, TypeError, "random_state must be an int"),
     ],
 )
 def test_bad_rules_are_refused(
@@ -98,3 +101,53 @@ def test_the_value_is_that_of_evaluate() -> None:
     rule = EarlyStopping(SPLIT.valid, metric=Recall @ 5)
     expected = mfrank.evaluate(model, SPLIT.valid, train=SPLIT.train, metrics=Recall @ 5)
     assert rule.value(model, SPLIT.train, "auto", 0) == expected[Recall @ 5].value
+
+
+def test_a_sample_of_users_is_judged_the_same_after_every_epoch() -> None:
+    model = als().fit(SPLIT.train)
+    rule = EarlyStopping(SPLIT.valid, users=40, random_state=3)
+    value = rule.value(model, SPLIT.train, "auto", 0)
+    assert value == rule.value(model, SPLIT.train, "auto", 0)
+    assert value != EarlyStopping(SPLIT.valid, users=40, random_state=4).value(
+        model, SPLIT.train, "auto", 0
+    )
+
+
+def test_a_sample_has_the_stated_size_and_only_users_who_can_be_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[np.ndarray] = []
+    real = mfrank.evaluation.stopping.evaluate
+
+    def noting(*args: object, **options: object) -> object:
+        asked.append(options["users"])  # type: ignore[arg-type]
+        return real(*args, **options)
+
+    monkeypatch.setattr("mfrank.evaluation.stopping.evaluate", noting)
+    model = als().fit(SPLIT.train)
+    EarlyStopping(SPLIT.valid, users=40).value(model, SPLIT.train, "auto", 0)
+    with_some = np.flatnonzero(SPLIT.valid.counts.users)
+    assert len(np.unique(asked[0])) == 40
+    assert np.isin(asked[0], with_some).all()
+    for users in (None, len(with_some)):
+        EarlyStopping(SPLIT.valid, users=users).value(model, SPLIT.train, "auto", 0)
+    assert asked[1:] == [None, None]
+
+
+def test_the_sample_is_of_the_rows_of_the_fit() -> None:
+    """Held-out interactions with the users in another order are matched by id first."""
+    names = [f"u{n}" for n in range(30)]
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(0, 30, 300), rng.integers(0, 12, 300)
+    data = mfrank.Interactions.from_arrays(
+        users, items, shape=(30, 12), user_ids=names, duplicates="max"
+    )
+    split = mfrank.by_ratio(data, train=0.5, test=0.1, random_state=0)
+    turned = split.valid.user_items[::-1]
+    there = mfrank.Interactions.from_sparse(turned, user_ids=names[::-1])
+    model = als(factors=4).fit(split.train)
+    values = [
+        EarlyStopping(valid, users=7).value(model, split.train, "auto", 0)
+        for valid in (split.valid, there)
+    ]
+    assert values[0] == values[1]

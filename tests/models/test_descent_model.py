@@ -268,12 +268,53 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_early_stopping_keeps_the_best_epoch() -> None:
     split = mfrank.by_ratio(DATA, random_state=0)
-    model = made(iterations=30, optimizer=mfrank.Adam(0.05))
+    model = made(iterations=30, optimizer=mfrank.Adam(0.05), schedule=mfrank.Constant())
     model.fit(split.train, stopping=mfrank.EarlyStopping(split.valid, patience=3))
     values = [record["valid"] for record in model.store.history]
     best = mfrank.evaluate(model, split.valid, train=split.train, metrics=mfrank.NDCG @ 10)
     assert best[mfrank.NDCG @ 10].value == pytest.approx(max(values))
     assert len(values) < 30
+
+
+def test_a_start_that_ranks_best_is_kept() -> None:
+    split = mfrank.by_ratio(DATA, random_state=0)
+    start = mfrank.ALS(mfrank.RG2(), factors=6, random_state=0).fit(split.train)
+    stopping = mfrank.EarlyStopping(split.valid)
+    spoiling = mfrank.Adam(0.5)  # a rate at which no epoch ranks
+    model = made(optimizer=spoiling, iterations=3).fit(split.train, start=start, stopping=stopping)
+    np.testing.assert_array_equal(model.item_factors, start.item_factors)
+    np.testing.assert_array_equal(model.user_factors, start.user_factors)
+    first, *others = model.store.history
+    assert first["epoch"] == 0
+    assert first["valid"] == stopping.value(start, split.train, "auto", 0)
+    assert all(other["valid"] < first["valid"] for other in others)
+
+
+def test_the_biases_of_a_start_that_is_kept_are_its_own() -> None:
+    split = mfrank.by_ratio(DATA, random_state=0)
+    start = made(mfrank.SML(), scores="distance", iterations=4).fit(split.train)
+    model = made(mfrank.SML(), scores="distance", optimizer=mfrank.SGD(100.0), iterations=1)
+    model.fit(split.train, start=start, stopping=mfrank.EarlyStopping(split.valid))
+    assert model.store.history[0]["valid"] > model.store.history[1]["valid"]
+    for name in ("user_biases", "item_biases"):
+        np.testing.assert_array_equal(getattr(model.store, name), getattr(start.store, name))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "epochs"),
+    [(mfrank.Constant(), 1), (mfrank.StepDecay((0.45,)), 6), (mfrank.CosineDecay(), 10)],
+    ids=str,
+)
+def test_patience_waits_for_the_learning_rate_to_come_down(
+    schedule: mfrank.descent.schedules.Schedule, epochs: int
+) -> None:
+    """With a start that no epoch reaches, patience of 1 ends the fit at the first that counts."""
+    split = mfrank.by_ratio(DATA, random_state=0)
+    start = mfrank.ALS(mfrank.RG2(), factors=6, random_state=0).fit(split.train)
+    model = made(optimizer=mfrank.Adam(0.5), iterations=10, schedule=schedule)
+    stopping = mfrank.EarlyStopping(split.valid, patience=1)
+    model.fit(split.train, start=start, stopping=stopping)
+    assert [record["epoch"] for record in model.store.history] == list(range(epochs + 1))
 
 
 def test_a_fit_that_diverges_keeps_the_last_epoch() -> None:

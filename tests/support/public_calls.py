@@ -53,7 +53,7 @@ SEAMS = {
 }
 """Methods that mfrank calls, with what it has made."""
 
-LONG = {"iterations", "repeats", "rounds", "queries", "batch_size"}
+LONG = {"iterations", "repeats", "rounds", "queries", "batch_size", "trials", "samples"}
 """Counts of which a large one, or a theorem's, is no error but takes its time."""
 
 
@@ -191,6 +191,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "metric": _metric,
     "metrics": lambda rng: one_of(rng, [_metric(rng), [_metric(rng), _metric(rng)], []]),
     "model": lambda rng: model(one_of(rng, models())),
+    "minutes": lambda rng: one_of(rng, [None, 0.001]),
     "models": lambda rng: {"one": mfrank.ALS(factors=2, iterations=1)},
     "n_threads": lambda rng: one_of(rng, [0, 1, 2, 3]),
     "name": lambda rng: one_of(rng, ["rg", "lightgcn", "implicit", "trec"]),
@@ -227,6 +228,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "timestamp": lambda rng: one_of(rng, [None, False]),
     "timestamps": lambda rng: one_of(rng, [None, np.arange(20)]),
     "train": lambda rng: one_of(rng, [data(), data().to_scipy(), None, 0.8]),
+    "trials": lambda rng: one_of(rng, [1, 2]),
     "user": lambda rng: "user",
     "user_biases": lambda rng: one_of(rng, [None, np.ones(N_USERS)]),
     "user_factors": lambda rng: np.ones((N_USERS, 3), np.float32),
@@ -244,6 +246,8 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
 """Arguments by name; the others have a default."""
 
 OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
+    ("EarlyStopping", "random_state"): lambda rng: 0,
+    ("EarlyStopping", "users"): lambda rng: one_of(rng, [None, 1, 5]),
     ("FactorStore", "user_ids"): _ids,
     ("Interactions", "user_items"): lambda rng: data().user_items,
     ("Interactions", "timestamps"): lambda rng: one_of(rng, [None, np.arange(data().nnz)]),
@@ -262,9 +266,10 @@ OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
     ("by_time", "interactions"): lambda rng: timed(),
     ("leave_last", "interactions"): lambda rng: timed(),
     ("synthetic", "interactions"): lambda rng: 50,
+    ("tune", "random_state"): lambda rng: 0,
 }
 
-PATHS = {"path", "folder", "checkpoint"}
+PATHS = {"path", "folder", "checkpoint", "storage"}
 
 
 @dataclass(frozen=True)
@@ -304,7 +309,7 @@ RECEIVERS: dict[str, Callable[[Rng], Any]] = {
     "Interactions": lambda rng: one_of(rng, [data(), named(), timed()]),
     "Judged": lambda rng: judged(),
 }
-RARE = {"compare": 0.1, "Reranker.fit": 0.3, "synthetic": 0.5}
+RARE = {"compare": 0.1, "tune": 0.1, "Reranker.fit": 0.3, "synthetic": 0.5}
 OFTEN = {"fit": 4.0, "recommend": 3.0, "similar_items": 2.0, "evaluate": 3.0, "from_arrays": 3.0}
 
 

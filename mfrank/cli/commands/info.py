@@ -18,7 +18,7 @@ from mfrank.arrays.counted import counted
 from mfrank.arrays.threads import usable_cores
 from mfrank.cli.folders import check_holds_model
 from mfrank.store.factors import FactorStore
-from mfrank.store.history import seconds_of
+from mfrank.store.history import epochs_of, seconds_of
 
 EXAMPLES = """\
   mfrank info
@@ -83,7 +83,7 @@ def _model(folder: str) -> Iterator[tuple[str, str]]:
     if store.history:
         yield (
             "history",
-            f"{counted(len(store.history), 'epoch')} in {seconds_of(store.history):.2f} s",
+            f"{counted(epochs_of(store.history), 'epoch')} in {seconds_of(store.history):.2f} s",
         )
     yield "made with", ", ".join(f"{k} {v}" for k, v in store.versions.items())
 

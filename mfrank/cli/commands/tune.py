@@ -1,0 +1,70 @@
+"""Search for the model that ranks held-out interactions of a file best, and save it.
+
+ALS under several objectives, a sampled softmax and blends of them take part, in one search space
+for all data; the best is fitted to all interactions. The time is a maximum.
+"""
+
+from __future__ import annotations
+
+import argparse
+from inspect import signature
+
+from mfrank.cli.docstrings import parameters
+from mfrank.cli.folders import check_takes_model, check_writable
+from mfrank.cli.inputs import add_table_flags, read_table
+from mfrank.cli.progress import somebody_watches
+from mfrank.tuning.tune import tune
+
+EXAMPLES = """\
+  mfrank tune ratings.csv --minutes 10 --model model
+  mfrank tune plays.tsv --at-least 4 --minutes 60 --storage search.sqlite --model model
+  mfrank tune clicks.parquet --trials 40 --metric recall@20 --model model --json trials.json
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``mfrank tune``."""
+    parser.add_argument("interactions", metavar="FILE", help="the interactions")
+    parser.add_argument("--model", required=True, metavar="FOLDER", help="where to save the model")
+    told = parameters(tune)
+    for name, kind, metavar in (
+        ("minutes", float, "FLOAT"),
+        ("trials", int, "INT"),
+        ("metric", str, "NAME@K"),
+        ("factors", int, "INT"),
+        ("random_state", int, "INT"),
+        ("n_threads", int, "INT"),
+        ("storage", str, "FILE"),
+    ):
+        default = signature(tune).parameters[name].default
+        shown = "" if default is None else f" (default: {str(default).lower()})"
+        parser.add_argument(
+            "--" + name.replace("_", "-"),
+            type=kind,
+            default=default,
+            metavar=metavar,
+            help=told[name].text.rstrip(".") + shown,
+        )
+    parser.add_argument("--json", metavar="FILE", help="also write the leaderboard to this file")
+    add_table_flags(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Search, save and print."""
+    check_takes_model(args.model)
+    check_writable(args.json)
+    found = tune(
+        read_table(args, args.interactions),
+        minutes=args.minutes,
+        trials=args.trials,
+        metric=args.metric,
+        factors=args.factors,
+        random_state=args.random_state,
+        n_threads=args.n_threads,
+        storage=args.storage,
+        show_progress=somebody_watches(),
+    )
+    found.model.save(args.model)
+    if args.json:
+        found.leaderboard.to_json(args.json)
+    print(f"{found}\nsaved to {args.model}")

@@ -1,0 +1,1 @@
+"""The search for the best model of a table of interactions: :func:`mfrank.tune`."""

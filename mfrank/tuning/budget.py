@@ -1,0 +1,60 @@
+"""The time that a search may take, and what it has learned of the time that trials take."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+from mfrank.tuning.outcomes import Outcome
+
+__all__ = ["CAUTION", "Budget", "predicted_seconds", "refit_seconds"]
+
+Clock = Callable[[], float]
+
+_UNKNOWN = 3.0
+"""How much longer than planned a trial is taken to last while none was measured."""
+CAUTION = 1.25
+"""A refit is taken to last so much longer than the fit to the training part."""
+
+
+class Budget:
+    """Seconds left, by a clock; without a limit, infinitely many."""
+
+    def __init__(self, seconds: float | None, clock: Clock = time.perf_counter) -> None:
+        self._clock = clock
+        self._ends = math.inf if seconds is None else clock() + seconds
+        self.is_limited = seconds is not None
+
+    def spend(self, seconds: float) -> None:
+        """Count the seconds of an earlier run of the same search."""
+        self._ends -= seconds
+
+    def now(self) -> float:
+        """The clock's time."""
+        return self._clock()
+
+    def left(self) -> float:
+        """Seconds left."""
+        return self._ends - self._clock()
+
+
+def predicted_seconds(work: float, done: Sequence[tuple[float, Outcome]]) -> float:
+    """About the seconds of a trial of so much work, by those of its ladder that are done.
+
+    ``done`` has the work and the outcome of each. The slowest of those nearest in work counts.
+    """
+    if not done:
+        return _UNKNOWN * work
+
+    def distance(planned: float) -> float:
+        return abs(math.log(planned / work))
+
+    least = min(distance(planned) for planned, _ in done)
+    near = [one for one in done if distance(one[0]) <= least]
+    return work * max(outcome.seconds / planned for planned, outcome in near)
+
+
+def refit_seconds(outcome: Outcome) -> float:
+    """About the seconds of the same fit to all data."""
+    return CAUTION * outcome.fit_seconds

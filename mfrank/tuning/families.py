@@ -1,0 +1,281 @@
+"""The models that are searched, each with its axes in units that the data give.
+
+A family is a kind of model: :data:`FAMILIES` has all of them, by ladder. Families of a ladder climb
+the same rungs, from narrow and quick to wide, and compete for them.
+
+To add one, write a subclass of :class:`Family` and its line in :data:`FAMILIES`. No range may be
+made for a data set: what depends on the data is scaled by :class:`mfrank.tuning.facts.Facts`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from mfrank.als.cost import epoch_seconds
+from mfrank.als.objectives import EALS, IALS, RG2, WRMF
+from mfrank.als.quadratic import QuadraticObjective
+from mfrank.arrays.threads import usable_cores
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.descent.optimizers import Adam
+from mfrank.models.als import ALS
+from mfrank.models.descent import Descent
+from mfrank.models.item_knn import ItemKNN
+from mfrank.models.popularity import Popularity
+from mfrank.tuning.axes import Axis, Point
+from mfrank.tuning.facts import Facts
+
+__all__ = [
+    "BASELINES",
+    "FAMILIES",
+    "Closed",
+    "Counted",
+    "Family",
+    "Model",
+    "Sampled",
+    "Setting",
+    "ladder_of",
+    "named",
+]
+
+Model: TypeAlias = ALS | Descent | ItemKNN | Popularity
+
+_EPOCHS = 15
+"""Most epochs of ALS: its ranking is best after anything from 1 to 15."""
+_TYPICAL_EPOCHS = 8.0
+"""Epochs until a fit stops, with those that its start costs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """What is the same for all trials: facts of the training part, most factors, seed, threads."""
+
+    facts: Facts
+    factors: int
+    seed: int
+    n_threads: int
+
+    def width(self, share: int) -> int:
+        """Factors of a rung: a share of the most, at least 1, and no more than users or items."""
+        data = self.facts.data
+        return max(1, min(self.factors // share, data.n_users, data.n_items))
+
+
+class Family(ABC):
+    """A kind of model, its axes and its rungs."""
+
+    name: str
+    first_values: tuple[float, ...]
+    axes: ClassVar[tuple[Axis, ...]]
+    rungs: ClassVar[int] = 3
+
+    @abstractmethod
+    def model(self, point: Point, rung: int, setting: Setting) -> Model:
+        """The unfitted model of a point."""
+
+    @abstractmethod
+    def work(self, rung: int, setting: Setting) -> float:
+        """About the seconds of a trial: only their ratios between rungs matter for long."""
+
+    @property
+    def first(self) -> Point:
+        """The point that is tried first: near what was found best on the development splits."""
+        values = zip(self.axes, self.first_values, strict=True)
+        return tuple(axis.place(value) for axis, value in values)
+
+    def values(self, point: Point) -> dict[str, float]:
+        """The values on the axes."""
+        return {axis.name: axis.at(place) for axis, place in zip(self.axes, point, strict=True)}
+
+
+@dataclass(frozen=True)
+class Closed(Family):
+    """ALS under a quadratic objective: three axes that mean the same for every objective.
+
+    - ``background``: what all cells weigh together, as a multiple of what observed cells add, over
+      the root of the density.
+    - ``ridge``: a direction of the data whose singular value is below this is not learned, if rows
+      are of mean length: the loss falls from 0 along it only if sqrt(rho sigma) < d s, with the
+      mean ridges rho and sigma of users and items, the pull d of an observed cell and the singular
+      value s (:mod:`mfrank.als.quadratic` has the notation). In units of ``Facts.spread``.
+    - ``nu``: how the ridge grows with the mass of a row.
+
+    ``weight`` turns the share of the background into the objective's own option.
+    """
+
+    name: str
+    objective: type[Any]
+    weight: Callable[[float, Facts], dict[str, float]]
+    first_values: tuple[float, ...]
+
+    axes = (
+        Axis("background", 0.1, 10.0),
+        Axis("ridge", 0.01, 2.0),
+        Axis("nu", 0.0, 1.0, logarithmic=False),
+    )
+
+    def model(self, point: Point, rung: int, setting: Setting) -> ALS:
+        """See :meth:`Family.model`."""
+        return ALS(
+            self.scaled(self.values(point), setting.facts),
+            factors=self._width(rung, setting),
+            iterations=_EPOCHS,
+            random_state=setting.seed,
+            n_threads=setting.n_threads,
+        )
+
+    def scaled(self, values: Mapping[str, float], facts: Facts) -> QuadraticObjective:
+        """The objective at values on the axes, by what the data tell."""
+        share = values["background"] / np.sqrt(facts.density)
+        options = {name: _short(value) for name, value in self.weight(share, facts).items()}
+        unit = self.objective(**options, nu=_short(values["nu"]), regularization=1.0)
+        data = facts.data
+        users = unit.user_problem(data.user_rows("float32"), data.counts)
+        items = unit.item_problem(data.item_rows("float32"), data.counts)
+        pull = users.row_sums(users.observed.pull, likes_only=True).sum() / data.nnz
+        threshold = values["ridge"] * facts.spread * pull
+        regularization = threshold / np.sqrt(users.ridge.mean() * items.ridge.mean())
+        made: QuadraticObjective = replace(unit, regularization=_short(regularization))
+        return made
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        options = SolveOptions("auto", 3, None, setting.n_threads)
+        counts, width = setting.facts.data.counts, self._width(rung, setting)
+        return _TYPICAL_EPOCHS * epoch_seconds(counts, width, options)
+
+    def _width(self, rung: int, setting: Setting) -> int:
+        return setting.width((8, 3, 1)[rung])
+
+
+@dataclass(frozen=True)
+class Sampled(Family):
+    """A ranking loss over cosines, by stochastic descent from the leading singular directions.
+
+    - ``step``: Adam's learning rate, in units of a component of a row of length 1.
+    - ``temperature``: of the cosines.
+
+    Higher rungs are wider and have more epochs and negatives.
+    """
+
+    name: str
+    loss: Callable[[], Any]
+    first_values: tuple[float, ...] = (0.13, 0.12)
+
+    axes = (Axis("step", 0.03, 0.5), Axis("temperature", 0.05, 0.4))
+
+    def model(self, point: Point, rung: int, setting: Setting) -> Descent:
+        """See :meth:`Family.model`."""
+        values, data = self.values(point), setting.facts.data
+        width = self._width(rung, setting)
+        return Descent(
+            self.loss(),
+            factors=width,
+            iterations=self._epochs(rung),
+            optimizer=Adam(_short(values["step"] / np.sqrt(width)), decay_1=0.5),
+            batch_size=self._lists(setting),
+            positives=30,
+            negatives=min(self._negatives(rung), data.n_items),
+            shared_negatives=True,
+            scores="cosine",
+            temperature=_short(values["temperature"]),
+            random_state=setting.seed,
+            n_threads=setting.n_threads,
+        )
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        n_users, width = setting.facts.data.n_users, self._width(rung, setting)
+        batches = n_users / self._lists(setting)
+        products = 1e-10 * 6 * n_users * self._negatives(rung) * width
+        threads = setting.n_threads or usable_cores()
+        return self._epochs(rung) * (products / threads + 2e-3 * batches)
+
+    def _width(self, rung: int, setting: Setting) -> int:
+        return setting.width((8, 4, 2)[rung])
+
+    def _epochs(self, rung: int) -> int:
+        return (6, 10, 16)[rung]
+
+    def _negatives(self, rung: int) -> int:
+        return (512, 1024, 2048)[rung]
+
+    def _lists(self, setting: Setting) -> int:
+        """Users of a batch: few enough for dozens of batches in an epoch of small data."""
+        return int(np.clip(setting.facts.data.n_users // 64, 32, 256))
+
+
+@dataclass(frozen=True)
+class Counted(Family):
+    """A baseline without options; ``entries`` estimates the entries that its fit goes through."""
+
+    name: str
+    kind: type[ItemKNN] | type[Popularity]
+    entries: Callable[[Facts], float]
+    first_values: tuple[float, ...] = ()
+
+    axes = ()
+    rungs = 1
+
+    def model(self, point: Point, rung: int, setting: Setting) -> ItemKNN | Popularity:
+        """See :meth:`Family.model`."""
+        return self.kind()
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        return 6e-8 * self.entries(setting.facts)
+
+
+def _softmax() -> Any:
+    from mfrank.losses.softmax import SampledSoftmax
+
+    return SampledSoftmax()
+
+
+FAMILIES: Mapping[str, tuple[Family, ...]] = {
+    "ALS": (
+        Closed(
+            "IALS", IALS, lambda share, facts: {"alpha0": share * facts.density}, (1, 0.15, 0.65)
+        ),
+        Closed("RG2", RG2, lambda share, facts: {"alpha": 1 / (2 * share)}, (1, 0.4, 1)),
+        Closed(
+            "WRMF",
+            WRMF,
+            lambda share, facts: {"alpha": 1 / (share * facts.density * facts.mean_value)},
+            (2, 0.2, 0),
+        ),
+        Closed("EALS", EALS, lambda share, facts: {"c0": share * facts.per_user}, (1, 0.15, 0.5)),
+    ),
+    "Descent": (Sampled("SampledSoftmax", _softmax),),
+}
+"""By ladder. RGX is left out: it ranks as RG2 does and takes several times as long.
+
+The first points are between what the searches of ``bench/quality.py`` and
+``bench/trainers_quality.py`` found on the validation parts of ml-1m and gowalla.
+"""
+
+BASELINES: tuple[Family, ...] = (
+    Counted("Popularity", Popularity, lambda facts: facts.data.nnz),
+    Counted("ItemKNN", ItemKNN, lambda facts: float((facts.data.counts.users**2.0).sum())),
+)
+"""Fitted once, before the search."""
+
+
+def named(name: str) -> Family:
+    """The family of this name."""
+    ladders = (*FAMILIES.values(), BASELINES)
+    return next(family for ladder in ladders for family in ladder if family.name == name)
+
+
+def ladder_of(family: str) -> str | None:
+    """The name of the ladder of a family; None for a baseline."""
+    return next((name for name, of in FAMILIES.items() if named(family) in of), None)
+
+
+def _short(value: float) -> float:
+    """Three digits, so that a model prints well."""
+    return float(f"{value:.3g}")

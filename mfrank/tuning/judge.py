@@ -1,0 +1,153 @@
+"""The validation part of a search, and its judgment of models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.data.interactions import Interactions
+from mfrank.data.splits import Split, by_ratio, by_time
+from mfrank.evaluation.evaluate import evaluate
+from mfrank.evaluation.kinds import Metric
+from mfrank.evaluation.report import Evaluation, Score
+from mfrank.tuning.budget import CAUTION, Budget
+
+__all__ = ["Judge", "Watch"]
+
+_HELD_OUT = 0.1
+_USERS = 5_000
+"""Most users that are judged: enough to tell models apart that differ by a few percent."""
+_ENOUGH = 1_000
+"""Users with interactions before and after a point in time who are enough to judge by it, or a
+tenth of all users."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judge:
+    """Training and validation part, and which users are judged by which metric.
+
+    Attributes
+    ----------
+    train, valid : Interactions
+    kind : {"by time", "per user"}
+        By which rule the interactions were held out.
+    users : int64, shape (n_judged,)
+        Rows of the users judged: known to the training part, with validation entries.
+    metric : Metric
+    n_threads : int
+    """
+
+    train: Interactions
+    valid: Interactions
+    kind: str
+    users: NDArray[np.int64]
+    metric: Metric
+    n_threads: int
+
+    @classmethod
+    def of(cls, data: Interactions, metric: Metric, seed: int, n_threads: int) -> Self:
+        """Hold out the latest tenth of the interactions, or a random tenth of each user's.
+
+        Raises
+        ------
+        ValueError
+            There is no user to judge.
+        """
+        kind, split = "by time", _later(data)
+        if split is None:
+            kind = "per user"
+            split = by_ratio(
+                data, train=1 - _HELD_OUT, valid=0.0, test=_HELD_OUT, random_state=seed
+            )
+        users = _known_users(split)
+        if not len(users):
+            raise ValueError(
+                "data must have users with several interactions, of which some are held out to "
+                f"judge by; got {data}"
+            )
+        if len(users) > _USERS:
+            users = np.sort(np.random.default_rng(seed).choice(users, _USERS, replace=False))
+        return cls(split.train, split.test, kind, users, metric, n_threads)
+
+    def evaluation(self, model: Any) -> Evaluation:
+        """Judge a model or anything with factors."""
+        return evaluate(
+            model,
+            self.valid,
+            train=self.train,
+            metrics=self.metric,
+            users=self.users,
+            n_threads=self.n_threads,
+        )
+
+    def score(self, model: Any) -> Score:
+        """The metric of a model."""
+        return self.evaluation(model)[self.metric]
+
+
+class Watch:
+    """The stopping rule of a trial: judges every epoch, ends by patience or by the budget.
+
+    A fit is also ended if another epoch, and the refit of what is best, may not be in time:
+    ``reserve`` are seconds that must be left for all that comes after.
+    """
+
+    def __init__(self, judge: Judge, budget: Budget, reserve: float, patience: int = 2) -> None:
+        self._judge, self._budget = judge, budget
+        self._reserve, self._patience = reserve, patience
+        self.began = self._epoch_began = budget.now()
+        self.scores: list[Score] = []
+        self.fit_seconds: list[float] = []
+        self.judging = 0.0
+        self._longest = 0.0
+
+    def check(self, train: sp.csr_array) -> None:
+        """See :class:`mfrank.models.stopping.Stopping`: the judge's parts are known to match."""
+
+    def value(self, factors: Any, train: Interactions, backend: str, n_threads: int) -> float:
+        """Judge the factors of an epoch."""
+        ended = self._budget.now()
+        self.fit_seconds.append(ended - self.began - self.judging)
+        self.scores.append(self._judge.score(factors))
+        judged = self._budget.now()
+        self.judging += judged - ended
+        took, self._epoch_began = judged - self._epoch_began, judged
+        # The first epoch has the start of the fit in it, but is all that is known until the second.
+        self._longest = took if len(self.scores) <= 2 else max(self._longest, took)
+        return self.scores[-1].value
+
+    def is_over(self, values: Sequence[float]) -> bool:
+        """Whether to stop."""
+        since = len(values) - 1 - values.index(max(values))
+        refit = CAUTION * (self.fit_seconds[-1] + self._longest)
+        late = self._budget.left() - self._reserve < self._longest + refit
+        return since >= self._patience or late
+
+    @property
+    def best(self) -> int:
+        """Index of the best epoch."""
+        return int(np.argmax([score.value for score in self.scores]))
+
+
+def _later(data: Interactions) -> Split | None:
+    """Cut at a point in time; None without times, or if too few users are on both sides."""
+    times = data.timestamps
+    if times is None or not len(times) or times.min() == times.max():
+        return None
+    try:
+        split = by_time(data, test=_HELD_OUT)
+    except ValueError:  # nearly all have the latest time
+        return None
+    known = len(_known_users(split))
+    return split if known >= min(_ENOUGH, data.n_users / 10) else None
+
+
+def _known_users(split: Split) -> NDArray[np.int64]:
+    """Rows of the users with a training entry and a test entry above 0."""
+    liked = sp.csr_array(split.test.user_items > 0)
+    return np.flatnonzero((np.diff(liked.indptr) > 0) & (split.train.counts.users > 0))

@@ -1,0 +1,137 @@
+"""The search: trial after trial, while there is time and trials are left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from mfrank.tuning.budget import Budget, predicted_seconds, refit_seconds
+from mfrank.tuning.families import BASELINES, FAMILIES, Setting, named
+from mfrank.tuning.ladder import Ladder, best
+from mfrank.tuning.outcomes import Outcome, Trial
+
+__all__ = ["Search", "finalists"]
+
+Run = Callable[[Trial, float], object]
+"""Runs a trial, given the seconds that must be left after it."""
+
+_BASELINES_SHARE = 0.05
+"""A baseline is left out if it would take more of the time than this."""
+_MOST_TRIALS = 100
+"""Of a ladder: more would be chosen among by chance, as the users to judge by are the same."""
+_WITH_REFIT = 1.5
+"""Seconds of a trial and of the refit of its best epoch, in those of the trial."""
+_HOPELESS = 3
+"""A ladder whose first trials all fail is left."""
+_WEIGHINGS = 8
+"""Judgments of blends that time is kept for."""
+
+
+class Search:
+    """Which trial comes next, by the outcomes so far, the time and the trials that are left.
+
+    The ladders take turns by the seconds they took or, if only trials are counted, by their trials.
+    Before time or trials run out, the best of each ladder is lifted to the highest rung that it can
+    still be fitted on, if none of its ladder was there.
+    """
+
+    def __init__(self, setting: Setting, budget: Budget, trials: int | None) -> None:
+        self._setting, self._budget, self._trials = setting, budget, trials
+        self._ladders = {name: Ladder(of, setting.seed) for name, of in FAMILIES.items()}
+        self._seconds = budget.left()
+        self._works: dict[tuple[str, int], float] = {}
+
+    def run(self, done: Sequence[Outcome], run: Run) -> None:
+        """Run trials until there is no time or none is left; ``run`` appends to ``done``."""
+        while trial := self.next(done):
+            run(trial, self.reserve(done))
+
+    def next(self, done: Sequence[Outcome]) -> Trial | None:
+        """The next trial; None if the search is over."""
+        if trial := self._baseline(done):
+            return trial
+        searched = [one for ladder in self._ladders.values() for one in ladder.of(done)]
+        if not searched:  # something must be fitted, whatever the time
+            return next(iter(self._ladders.values())).proposed([], 0)
+        if self._trials is not None and len(searched) >= self._trials:
+            return None
+        for name in self._turns(done):
+            if trial := self._of_ladder(name, done):
+                return trial
+        return None
+
+    def reserve(self, done: Sequence[Outcome]) -> float:
+        """Seconds to be left for blending and refitting what is best so far."""
+        return sum(
+            refit_seconds(one) + _WEIGHINGS * one.judge_seconds for one in self._leaders(done)
+        )
+
+    def _leaders(self, done: Sequence[Outcome]) -> list[Outcome]:
+        leaders = [best(ladder.of(done)) for ladder in self._ladders.values()]
+        return [leader for leader in leaders if leader is not None]
+
+    def _baseline(self, done: Sequence[Outcome]) -> Trial | None:
+        """A baseline that was not fitted yet."""
+        known = {outcome.trial.family for outcome in done}
+        for family in BASELINES:
+            affordable = family.work(0, self._setting) <= _BASELINES_SHARE * self._seconds
+            if family.name not in known and affordable:
+                return Trial(family.name, (), 0)
+        return None
+
+    def _turns(self, done: Sequence[Outcome]) -> list[str]:
+        """The ladders, the one that had least first."""
+
+        def had(name: str) -> float:
+            own = self._ladders[name].of(done)
+            if self._budget.is_limited:
+                return sum(outcome.seconds for outcome in own)
+            return len(own)
+
+        return sorted(self._ladders, key=had)
+
+    def _of_ladder(self, name: str, done: Sequence[Outcome]) -> Trial | None:
+        """The ladder's next trial; None if no trial of it fits into the time left."""
+        ladder = self._ladders[name]
+        own = ladder.of(done)
+        if len(own) >= _MOST_TRIALS or (len(own) >= _HOPELESS and best(own) is None):
+            return None
+        available = self._budget.left() - self.reserve(done)
+        share = available / len(self._ladders)
+        cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}
+        top = max((rung for rung in cost if cost[rung] <= share), default=0)
+        top = min(top, _highest_in_memory(own, ladder.top))
+        trial, climb = ladder.proposed(own, top), ladder.climb(own, top)
+        if climb and (self._ends_with(own) or cost[trial.rung] + cost[climb.rung] > share):
+            trial = climb
+        return trial if cost[trial.rung] <= available else None
+
+    def _ends_with(self, own: Sequence[Outcome]) -> bool:
+        """Whether the ladder has one trial left, or none."""
+        return self._trials is not None and len(own) + 1 >= self._trials // len(self._ladders)
+
+    def _costs(self, ladder: Ladder, own: Sequence[Outcome]) -> Mapping[int, float]:
+        """Seconds of a trial on each rung, predicted by those that are done."""
+        known = [(self._work(one.trial.family, one.trial.rung), one) for one in own]
+        first = ladder.families[0].name
+        return {
+            rung: predicted_seconds(self._work(first, rung), known)
+            for rung in range(ladder.top + 1)
+        }
+
+    def _work(self, family: str, rung: int) -> float:
+        if (family, rung) not in self._works:
+            self._works[family, rung] = named(family).work(rung, self._setting)
+        return self._works[family, rung]
+
+
+def finalists(done: Sequence[Outcome]) -> list[Outcome]:
+    """The best outcome of each family whose models have factors."""
+    families = [family for ladder in FAMILIES.values() for family in ladder]
+    found = (best([one for one in done if one.trial.family == f.name]) for f in families)
+    return [outcome for outcome in found if outcome is not None]
+
+
+def _highest_in_memory(own: Sequence[Outcome], top: int) -> int:
+    """The highest rung below any on which memory was too small."""
+    failed = [one.trial.rung for one in own if (one.error or "").startswith("MemoryError")]
+    return max(0, min([top, *(rung - 1 for rung in failed)]))

@@ -1,0 +1,86 @@
+"""Runs trials: fits, judged after every epoch, and refits of what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mfrank.data.interactions import Interactions
+from mfrank.models.baseline import Baseline
+from mfrank.store.factors import FactorStore
+from mfrank.tuning.budget import Budget
+from mfrank.tuning.families import Model, Setting, named
+from mfrank.tuning.judge import Judge, Watch
+from mfrank.tuning.outcomes import Outcome, Trial
+
+__all__ = ["Runner"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runner:
+    """Fits the models of trials to the training part, and to all data.
+
+    Attributes
+    ----------
+    setting : Setting
+    judge : Judge
+    budget : Budget
+    kept : dict of Trial to FactorStore
+        Factors fitted to the training part, of the best trials.
+    """
+
+    setting: Setting
+    judge: Judge
+    budget: Budget
+    kept: dict[Trial, FactorStore]
+
+    def model(self, trial: Trial) -> Model:
+        """The unfitted model of a trial."""
+        return named(trial.family).model(trial.point, trial.rung, self.setting)
+
+    def run(self, trial: Trial, reserve: float) -> Outcome:
+        """Fit and judge; a fit that diverges or needs too much memory is a failure, no error."""
+        watch = Watch(self.judge, self.budget, reserve)
+        try:
+            model = self.model(trial)
+            if isinstance(model, Baseline):
+                watch.value(model.fit(self.judge.train), self.judge.train, "auto", 0)
+            else:
+                model.fit(self.judge.train, stopping=watch)
+        except (FloatingPointError, MemoryError) as error:
+            return Outcome(
+                trial,
+                None,
+                seconds=self.budget.now() - watch.began,
+                error=f"{type(error).__name__}: {error}",
+            )
+        self.kept[trial] = model.store
+        score = watch.scores[watch.best]
+        return Outcome(
+            trial,
+            score.value,
+            score.standard_error,
+            watch.best + 1,
+            self.budget.now() - watch.began,
+            watch.fit_seconds[watch.best],
+            watch.judging / len(watch.scores),
+        )
+
+    def keep(self, outcomes: Sequence[Outcome]) -> None:
+        """Forget the factors of all trials but these."""
+        wanted = {outcome.trial for outcome in outcomes}
+        for trial in [trial for trial in self.kept if trial not in wanted]:
+            del self.kept[trial]
+
+    def refitted(self, outcome: Outcome, data: Interactions) -> Model:
+        """The model of an outcome, fitted to data for as many epochs as were best."""
+        last = outcome.epochs - 1
+        model = self.model(outcome.trial)
+        model.fit(data, callback=lambda epoch, *_: epoch == last)
+        return model
+
+    def store(self, outcome: Outcome) -> FactorStore:
+        """Factors fitted to the training part, made anew if they were not kept."""
+        if outcome.trial not in self.kept:
+            self.kept[outcome.trial] = self.refitted(outcome, self.judge.train).store
+        return self.kept[outcome.trial]

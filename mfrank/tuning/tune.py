@@ -1,0 +1,270 @@
+"""The best model of a table of interactions, by one call."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mfrank.arrays.checks import check_above_zero, check_count, shown
+from mfrank.arrays.counted import counted
+from mfrank.arrays.threads import check_threads
+from mfrank.data.interactions import Interactions
+from mfrank.evaluation.kinds import CatalogMetric, Metric
+from mfrank.evaluation.metrics import NDCG
+from mfrank.evaluation.names import metric as read_metric
+from mfrank.evaluation.report import Score
+from mfrank.models.factor_model import refuse_no_likes
+from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.seen import pack
+from mfrank.tuning.budget import Budget
+from mfrank.tuning.facts import Facts
+from mfrank.tuning.families import Setting
+from mfrank.tuning.journal import Journal, fingerprint
+from mfrank.tuning.judge import Judge
+from mfrank.tuning.ladder import best
+from mfrank.tuning.leaderboard import Leaderboard, Row
+from mfrank.tuning.mixture import Part, blended, mixed
+from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.search import Search, finalists
+from mfrank.tuning.trials import Runner
+
+__all__ = ["Tuned", "tune"]
+
+_DEFAULT_MINUTES = 10.0
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tuned:
+    """The result of :func:`tune`.
+
+    Attributes
+    ----------
+    model : Recommender
+        Fitted to all data: an :class:`mfrank.ALS`, a :class:`mfrank.Descent`, a baseline, or a
+        blend of several as one store, which has no fold-in.
+    leaderboard : Leaderboard
+        All trials, best first.
+    validation : {"by time", "per user"}
+        How the interactions were held out by which models were chosen.
+    """
+
+    model: Recommender
+    leaderboard: Leaderboard
+    validation: str
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.model!r}\nchosen on interactions held out {self.validation}\n{self.leaderboard}"
+        )
+
+
+def tune(
+    data: Any,
+    *,
+    minutes: float | None = None,
+    trials: int | None = None,
+    metric: Metric | str = NDCG @ 20,
+    factors: int = 512,
+    random_state: int = 0,
+    n_threads: int = 0,
+    storage: str | os.PathLike[str] | None = None,
+    show_progress: bool = False,
+) -> Tuned:
+    """Search for the model that ranks held-out interactions best, and fit it to all data.
+
+    A tenth of the interactions is held out: the latest, if there are timestamps and enough users
+    have interactions before and after; otherwise a random tenth of each user's. Models are fitted
+    to the rest and judged on it, ALS under several objectives and a sampled softmax, each in one
+    space for all data: ranges are in units of what the data tell (numbers of rows, columns and
+    entries, mean values). Each fit is judged after every epoch, by at most 5,000 users, and keeps
+    its best epoch. All begin narrow; the best go on to more factors. The best model or, if that
+    ranks higher, a blend of the best of several kinds is fitted to all data.
+
+    The time is kept by predictions from the fits that were measured: a fit begins if it and all
+    that comes after it are expected to be in time, and ends early if it is slower. A narrow ALS is
+    fitted in any case, so much too short a time is exceeded.
+
+    Parameters
+    ----------
+    data : Interactions, scipy sparse (users x items) or DataFrame
+    minutes : float or None
+        Most minutes of the whole call, > 0. Default 10; None if ``trials`` is given.
+    trials : int or None, default None
+        Most fits of the search, >= 1, without those of baselines and of the final model. With
+        ``trials`` and without ``minutes`` the result does not depend on the clock: the same seed
+        gives the same bits. With ``minutes`` how many fits there are depends on the machine.
+    metric : Metric or str, default NDCG @ 20
+        Metric to maximize, with values for each user.
+    factors : int, default 512
+        Factors of the widest model, >= 1; a blend is wider.
+    random_state : int, default 0
+        Seed of the validation part, the search and every fit, >= 0.
+    n_threads : int, default 0
+        0 uses every core this process may use.
+    storage : path or None, default None
+        SQLite file that gets every result at once. A search that was stopped or killed goes on
+        from there by the same call: time and trials spent before count.
+    show_progress : bool, default False
+        Show each result on stderr.
+
+    Returns
+    -------
+    Tuned
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before any work: an argument is out of range, the data have no positive values or have
+        dislikes, no user has interactions to hold out, or ``storage`` is not of this search.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> data = mfrank.synthetic(200, 100, 4000, random_state=0)
+    >>> found = mfrank.tune(data, trials=2, factors=16)
+    >>> ids, scores = found.model.recommend(data.user_ids.raw([0, 1]), N=5)
+    >>> ids.shape
+    (2, 5)
+    """
+    if minutes is None and trials is None:
+        minutes = _DEFAULT_MINUTES
+    if minutes is not None:
+        check_above_zero(minutes=minutes)
+    if trials is not None:
+        check_count("trials", trials, 1)
+    for name, value, least in (("factors", factors, 1), ("random_state", random_state, 0)):
+        check_count(name, value, least)
+    check_threads(n_threads)
+    chosen = _checked(metric)
+    clock = Budget(None if minutes is None else 60 * minutes)
+    interactions = _likes(data)
+    of = fingerprint(
+        interactions, metric=str(chosen), factors=int(factors), random_state=int(random_state)
+    )
+    judge = Judge.of(interactions, chosen, int(random_state), n_threads)
+    journal = Journal(storage, of)
+    clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
+    setting = Setting(Facts.of(judge.train), int(factors), int(random_state), n_threads)
+    runner = Runner(setting, judge, clock, {})
+
+    def run(trial: Trial, reserve: float) -> None:
+        outcome = runner.run(trial, reserve)
+        journal.add(outcome)
+        runner.keep(finalists(journal.outcomes))
+        if show_progress:
+            _tell(outcome, journal.outcomes, clock, chosen)
+
+    Search(setting, clock, trials).run(journal.outcomes, run)
+    parts, score = _chosen(runner, journal.outcomes)
+    model = _fitted(runner, parts, interactions)
+    return Tuned(model, _leaderboard(runner, journal.outcomes, parts, score), judge.kind)
+
+
+def _checked(metric: Metric | str) -> Metric:
+    chosen = read_metric(metric) if isinstance(metric, str) else metric
+    if not isinstance(chosen, Metric) or isinstance(chosen, CatalogMetric):
+        raise ValueError(
+            f"metric must have per-user values, such as NDCG @ 20; got {shown(metric)}"
+        )
+    chosen.depth(1)  # raises if it lacks its cutoff
+    return chosen
+
+
+def _likes(data: Any) -> Interactions:
+    interactions = Interactions.of(data)
+    refuse_no_likes(interactions)
+    if negative := int((interactions.user_items.data < 0).sum()):
+        raise ValueError(
+            f"data has {counted(negative, 'negative value')} (dislikes), which most of the models "
+            "searched cannot use; drop them with Interactions.at_least(0)"
+        )
+    return interactions
+
+
+def _chosen(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Score | None]:
+    """The parts of the final model, and the score of their blend if they are several."""
+    leader = best(outcomes)
+    if leader is None:
+        raise MemoryError(f"no fit succeeded: {outcomes[-1].error}")
+    parts, score = [Part(leader)], None
+    if candidates := finalists(outcomes):
+        mixture, mixed_score = mixed(runner, candidates)
+        value = mixture[0].outcome.value if mixed_score is None else mixed_score.value
+        if (value or 0.0) >= (leader.value or 0.0):
+            parts, score = mixture, mixed_score
+    return parts, score
+
+
+def _fitted(runner: Runner, parts: Sequence[Part], data: Interactions) -> Recommender:
+    models = [runner.refitted(part.outcome, data) for part in parts]
+    if len(models) == 1:
+        return models[0]
+    store = blended([model.store for model in models], [part.weight for part in parts])
+    return Recommender.of(pack(store, data.user_items))
+
+
+def _leaderboard(
+    runner: Runner, outcomes: Sequence[Outcome], parts: Sequence[Part], score: Score | None
+) -> Leaderboard:
+    weights = {part.outcome.trial: part.weight for part in parts}
+    metric = str(runner.judge.metric)
+    rows = [_row(runner, outcome, weights.get(outcome.trial), metric) for outcome in outcomes]
+    if score is not None:
+        rows.append(
+            {
+                "family": "blend",
+                "model": " + ".join(
+                    f"{part.weight:g} {part.outcome.trial.family}" for part in parts
+                ),
+                "factors": None,
+                "epochs": 0,
+                "rung": None,
+                "metric": metric,
+                **_interval(score.value, score.standard_error),
+                "seconds": 0.0,
+                "weight": 1.0,
+                "error": None,
+            }
+        )
+    rows.sort(key=lambda row: -1.0 if row["value"] is None else row["value"], reverse=True)
+    return Leaderboard(tuple({"rank": rank, **row} for rank, row in enumerate(rows, 1)))
+
+
+def _row(runner: Runner, outcome: Outcome, weight: float | None, metric: str) -> Row:
+    model = runner.model(outcome.trial)
+    return {
+        "family": outcome.trial.family,
+        "model": repr(model).replace(", not fitted)", ")").replace("(not fitted)", "()"),
+        "factors": getattr(model, "factors", None),
+        "epochs": outcome.epochs,
+        "rung": outcome.trial.rung,
+        "metric": metric,
+        **_interval(outcome.value, outcome.standard_error),
+        "seconds": outcome.seconds,
+        "weight": weight,
+        "error": outcome.error,
+    }
+
+
+def _interval(value: float | None, error: float | None) -> dict[str, float | None]:
+    """The value with its 95 % interval by the normal distribution."""
+    if value is None or error is None or not error >= 0:
+        return {"value": value, "standard_error": None, "low": None, "high": None}
+    reach = 1.96 * error
+    return {"value": value, "standard_error": error, "low": value - reach, "high": value + reach}
+
+
+def _tell(outcome: Outcome, outcomes: Sequence[Outcome], clock: Budget, metric: Metric) -> None:
+    leader, trial = best(outcomes), outcome.trial
+    value = "failed" if outcome.value is None else f"{metric} {outcome.value:.4f}"
+    left = f", {clock.left() / 60:.1f} min left" if clock.is_limited else ""
+    so_far = "" if leader is None else f"; best {leader.value:.4f}, {leader.trial.family}"
+    print(
+        f"mfrank: trial {len(outcomes)}, {trial.family} on rung {trial.rung}: {value} in "
+        f"{outcome.seconds:.1f} s{so_far}{left}",
+        file=sys.stderr,
+        flush=True,
+    )

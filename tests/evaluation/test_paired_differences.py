@@ -1,0 +1,139 @@
+"""One model against many: intervals and p-values that hold for all at once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import mfrank
+from mfrank import NDCG, paired_differences
+from mfrank.evaluation.report import Evaluation, Score
+
+METRIC = NDCG @ 10
+
+
+def evaluation(values: np.ndarray, weights: np.ndarray | None = None) -> Evaluation:
+    given = np.ones(len(values)) if weights is None else weights
+    return Evaluation({METRIC: Score.of_users(values, given)}, np.arange(len(values)), 0, 0)
+
+
+def drawn(n_users: int, n_models: int, seed: int, lead: float = 0.0) -> dict[str, Evaluation]:
+    """Models whose values differ by noise, the first by ``lead`` from the others."""
+    values = np.random.default_rng(seed).random((n_models, n_users))
+    values[0] += lead
+    return {f"model {number}": evaluation(row) for number, row in enumerate(values)}
+
+
+def test_no_model_is_found_different_more_often_than_promised() -> None:
+    """If none differs, some p-value is < .05 in 5 % of comparisons; of t-tests in far more."""
+    corrected = uncorrected = 0
+    for seed in range(200):
+        results = drawn(80, 11, seed)
+        found = paired_differences(results, METRIC, samples=200, random_state=seed)
+        corrected += min(one.p_value for one in found.values()) < 0.05
+        first, *others = results.values()
+        uncorrected += min(first.compare(other, METRIC).p_value for other in others) < 0.05
+    assert corrected <= scipy.stats.binom.ppf(0.999, 200, 0.05)
+    assert uncorrected > 2 * corrected
+
+
+def test_the_intervals_cover_all_differences_at_once() -> None:
+    covered = 0
+    for seed in range(200):
+        found = paired_differences(drawn(80, 6, seed, lead=0.1), METRIC, samples=200)
+        covered += all(one.low <= 0.1 <= one.high for one in found.values())
+    assert covered >= scipy.stats.binom.ppf(0.001, 200, 0.93)
+
+
+def test_a_clear_lead_is_found() -> None:
+    found = paired_differences(drawn(400, 8, 0, lead=0.3), METRIC)
+    assert all(one.p_value < 0.001 for one in found.values())
+    assert all(one.low > 0 for one in found.values())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_of_two_it_is_about_the_t_test(weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.random(500) + 0.5 if weighted else np.ones(500)
+    pair = [evaluation(rng.random(500) + shift, weights) for shift in (0.03, 0.0)]
+    one = paired_differences({"a": pair[0], "b": pair[1]}, METRIC, samples=4000)["b"]
+    two = pair[0].compare(pair[1], METRIC)
+    assert (one.mean, one.standard_error, one.n_users) == (two.mean, two.standard_error, 500)
+    assert one.p_value == pytest.approx(two.p_value, abs=0.03)
+    assert (one.low, one.high) == pytest.approx((two.low, two.high), abs=0.004)
+
+
+def test_more_models_make_a_difference_less_sure() -> None:
+    results = drawn(100, 20, 1, lead=0.08)
+    few = dict(list(results.items())[:2])
+    alone = paired_differences(few, METRIC)["model 1"]
+    among = paired_differences(results, METRIC)["model 1"]
+    assert among.mean == alone.mean
+    assert among.p_value > alone.p_value
+    assert among.low < alone.low
+
+
+def test_any_model_can_be_the_one_compared() -> None:
+    results = drawn(50, 3, 0)
+    found = paired_differences(results, METRIC, to="model 1")
+    assert list(found) == ["model 0", "model 2"]
+    assert found["model 0"].mean == -paired_differences(results, METRIC)["model 1"].mean
+
+
+def test_equal_models_do_not_differ_and_a_constant_lead_is_certain() -> None:
+    values = np.random.default_rng(0).integers(0, 8, 50) / 8
+    results = {"a": evaluation(values), "same": evaluation(values), "below": evaluation(values - 1)}
+    found = paired_differences(results, METRIC, samples=100)
+    assert found["same"].p_value == 1.0
+    assert (found["same"].low, found["same"].high) == (0.0, 0.0)
+    assert found["below"].p_value == 1 / 101
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    results = drawn(50, 4, 0)
+    first, again, other = (
+        paired_differences(results, METRIC, samples=100, random_state=seed) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_it_says_what_it_tested() -> None:
+    assert "corrected bootstrap p = " in str(paired_differences(drawn(9, 2, 0), METRIC)["model 1"])
+
+
+def test_of_one_user_nothing_is_known() -> None:
+    assert math.isnan(paired_differences(drawn(1, 2, 0), METRIC)["model 1"].p_value)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "error", "message"),
+    [
+        (drawn(5, 1, 0), {}, ValueError, "evaluations must be a dict of at least two"),
+        (list(drawn(5, 2, 0).values()), {}, ValueError, "evaluations must be a dict"),
+        ({"a": 1, "b": 2}, {}, TypeError, r"evaluations\['a'\] must be a result of"),
+        (drawn(5, 2, 0), {"to": "best"}, ValueError, "to must be one of model 0, model 1; got"),
+        (drawn(5, 2, 0), {"samples": 10}, ValueError, "samples must be at least 100"),
+        (drawn(5, 2, 0) | drawn(6, 1, 0), {}, ValueError, "must have the same users"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    given: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        paired_differences(given, METRIC, **options)
+
+
+def test_a_metric_without_values_for_each_user_is_refused() -> None:
+    split = mfrank.by_ratio(mfrank.synthetic(30, 20, 200, random_state=0))
+    result = mfrank.evaluate(
+        mfrank.Popularity().fit(split.train), split.test, metrics=[METRIC, "gini@3"]
+    )
+    with pytest.raises(ValueError, match="one value for all users"):
+        paired_differences({"a": result, "b": result}, "gini@3")
+    with pytest.raises(KeyError, match="was not evaluated"):
+        paired_differences({"a": result, "b": result}, "mrr@3")

@@ -1,0 +1,175 @@
+"""Which trial comes next: halving, turns of ladders, and time by a clock that the tests move."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mfrank
+from mfrank.tuning.budget import Budget, refit_seconds
+from mfrank.tuning.facts import Facts
+from mfrank.tuning.families import BASELINES, FAMILIES, Setting, named
+from mfrank.tuning.ladder import Ladder, best
+from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.search import Search, finalists
+
+DATA = mfrank.synthetic(300, 200, 4000, random_state=0)
+SETTING = Setting(Facts.of(DATA), 64, 0, 1)
+ALS = FAMILIES["ALS"]
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def value_of(trial: Trial) -> float:
+    """A value that depends on the point, and grows with the rung."""
+    return math.sin(40 * sum(trial.point, 1.0)) + trial.rung
+
+
+def searched(trials: int | None, minutes: float | None = None, slowness: float = 1.0) -> Clock:
+    clock = Clock()
+    done: list[Outcome] = []
+
+    def run(trial: Trial, reserve: float) -> None:
+        took = slowness * named(trial.family).work(trial.rung, SETTING)
+        clock.time += took
+        done.append(Outcome(trial, value_of(trial), 0.01, 3, took, 0.6 * took, 0.01 * took))
+
+    budget = Budget(None if minutes is None else 60 * minutes, clock)
+    Search(SETTING, budget, trials).run(done, run)
+    clock.done = done  # type: ignore[attr-defined]
+    return clock
+
+
+def outcomes_of(clock: Clock) -> list[Outcome]:
+    found: list[Outcome] = clock.done  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.mark.parametrize("trials", [1, 2, 7, 20])
+def test_as_many_trials_as_were_asked_for_beside_the_baselines(trials: int) -> None:
+    done = outcomes_of(searched(trials))
+    baselines = {family.name for family in BASELINES}
+    assert sum(one.trial.family not in baselines for one in done) == trials
+    assert {one.trial.family for one in done} >= baselines
+
+
+def test_the_same_trials_whatever_they_take() -> None:
+    quick, slow = searched(20), searched(20, slowness=50.0)
+    assert [one.trial for one in outcomes_of(quick)] == [one.trial for one in outcomes_of(slow)]
+
+
+@pytest.mark.parametrize("trials", [6, 20, 60])
+def test_the_best_of_each_ladder_is_lifted_to_the_top(trials: int) -> None:
+    done = outcomes_of(searched(trials))
+    for families in FAMILIES.values():
+        ladder = Ladder(families, 0)
+        assert max(one.trial.rung for one in ladder.of(done)) == ladder.top
+
+
+def test_no_trial_is_run_twice() -> None:
+    trials = [one.trial for one in outcomes_of(searched(60))]
+    places = {(trial.family, trial.point, trial.rung) for trial in trials}
+    assert len(places) == len(trials)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    minutes=st.floats(0.001, 0.5),
+    slowness=st.floats(0.1, 30.0),
+)
+def test_the_time_is_kept(minutes: float, slowness: float) -> None:
+    """After the first trials, which are run whatever they take, all of it ends in time."""
+    clock = searched(None, minutes, slowness)
+    done = outcomes_of(clock)
+    left = 100.0 + 60 * minutes - clock.time
+    searching = [one for one in done if one.trial.family not in {b.name for b in BASELINES}]
+    if len(searching) > 2:  # of each ladder one was measured before the last
+        leader = best(searching)
+        assert leader is not None
+        assert left >= refit_seconds(leader)
+
+
+def test_time_that_is_there_is_used() -> None:
+    clock = searched(None, 0.3)
+    done = outcomes_of(clock)
+    ladders = len(done) < 2 * 100
+    used = (clock.time - 100.0) / 18.0
+    assert used > 0.5 or not ladders
+
+
+def test_one_of_three_goes_on() -> None:
+    ladder = Ladder(ALS, 0)
+    points = [tuple(p) for p in np.linspace(0, 1, 9)[:, None].repeat(3, 1).tolist()]
+    done = [Outcome(Trial("IALS", p, 0), v) for v, p in enumerate(points)]  # type: ignore[arg-type]
+    promoted = []
+    for _ in range(3):
+        trial = ladder.proposed(done, ladder.top)
+        assert trial.rung == 1
+        promoted.append(trial.point)
+        done.append(Outcome(trial, -1.0))
+    assert promoted == points[:-4:-1]
+    highest = ladder.proposed(done, ladder.top)
+    assert highest.rung == 2  # the best of three on rung 1
+    assert ladder.proposed([*done, Outcome(highest, 0.0)], ladder.top).is_new
+    assert ladder.proposed(done, 0).rung == 0
+
+
+def test_first_the_first_point_of_each_family() -> None:
+    ladder, done = Ladder(ALS, 0), list[Outcome]()
+    for family in ALS:
+        trial = ladder.proposed(done, 0)
+        assert trial == Trial(family.name, family.first, 0, is_new=True)
+        done.append(Outcome(trial, 0.0))
+
+
+def test_failures_are_no_candidates() -> None:
+    failed = Outcome(Trial("IALS", (0.1, 0.1, 0.1), 0), None, error="FloatingPointError: diverged")
+    good = Outcome(Trial("IALS", (0.2, 0.2, 0.2), 0), 0.0)
+    assert best([failed]) is None
+    assert best([failed, good]) is good
+    assert finalists([failed]) == []
+    assert finalists([failed, good]) == [good]
+
+
+def test_a_ladder_that_only_fails_is_left() -> None:
+    done: list[Outcome] = []
+
+    def run(trial: Trial, reserve: float) -> None:
+        error = "MemoryError: too wide" if trial.family == "SampledSoftmax" else None
+        done.append(Outcome(trial, None if error else value_of(trial), error=error))
+
+    Search(SETTING, Budget(None), 20).run(done, run)
+    assert sum(one.error is not None for one in done) == 3
+
+
+def test_rungs_that_do_not_fit_memory_are_not_tried_again() -> None:
+    done: list[Outcome] = []
+
+    def run(trial: Trial, reserve: float) -> None:
+        error = "MemoryError: too wide" if trial.rung == 2 else None
+        done.append(Outcome(trial, None if error else value_of(trial), error=error))
+
+    Search(SETTING, Budget(None), 80).run(done, run)
+    for families in FAMILIES.values():
+        assert sum(one.error is not None for one in Ladder(families, 0).of(done)) == 1
+
+
+def test_time_spent_before_counts() -> None:
+    clock = Clock()
+    budget = Budget(60.0, clock)
+    budget.spend(45.0)
+    clock.time += 5
+    assert budget.left() == pytest.approx(10.0)
+    assert Budget(None, clock).left() == math.inf

@@ -1,0 +1,315 @@
+"""tune as a whole: what it finds, that it repeats and resumes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from children import run
+
+import mfrank
+from mfrank.tuning.budget import Budget
+from mfrank.tuning.families import FAMILIES
+from mfrank.tuning.judge import Judge, Watch
+from mfrank.tuning.mixture import blended, spread
+from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.trials import Runner
+from mfrank.tuning.tune import Tuned
+
+DATA = mfrank.synthetic(150, 60, 2500, random_state=0)
+SMALL: dict[str, Any] = {"trials": 6, "factors": 16, "n_threads": 1}
+
+
+@pytest.fixture(scope="module")
+def found() -> Tuned:
+    return mfrank.tune(DATA, **SMALL)
+
+
+def lists(model: mfrank.Recommender) -> np.ndarray:
+    return model.recommend(np.arange(20), N=5).ids
+
+
+def test_the_model_is_fitted_to_all_data_and_knows_what_was_seen(
+    found: Tuned, tmp_path: Path
+) -> None:
+    assert found.model.seen is not None
+    np.testing.assert_array_equal(
+        found.model.seen.matrix.toarray() != 0, DATA.user_items.toarray() != 0
+    )
+    found.model.save(tmp_path / "model")
+    np.testing.assert_array_equal(lists(mfrank.load(tmp_path / "model")), lists(found.model))
+
+
+def test_the_same_seed_gives_the_same_bits_by_trials(found: Tuned) -> None:
+    again = mfrank.tune(DATA, **SMALL)
+    np.testing.assert_array_equal(again.model.item_factors, found.model.item_factors)
+    without_times = [[{**row, "seconds": 0} for row in one.leaderboard] for one in (again, found)]
+    assert without_times[0] == without_times[1]
+
+
+def test_a_search_that_was_killed_goes_on(found: Tuned, tmp_path: Path) -> None:
+    file = tmp_path / "search.sqlite"
+    killed = run(
+        "import os, signal, mfrank\n"
+        "from mfrank.tuning.trials import Runner\n"
+        "real, calls = Runner.run, []\n"
+        "def run(self, *given):\n"
+        "    calls.append(0)\n"
+        "    if len(calls) == 5: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return real(self, *given)\n"
+        "Runner.run = run\n"
+        "data = mfrank.synthetic(150, 60, 2500, random_state=0)\n"
+        f"mfrank.tune(data, trials=6, factors=16, n_threads=1, storage={str(file)!r})"
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    ran: list[Trial] = []
+    real = Runner.run
+
+    def noting(self: Runner, trial: Trial, reserve: float) -> Outcome:
+        ran.append(trial)
+        return real(self, trial, reserve)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Runner, "run", noting)
+        resumed = mfrank.tune(DATA, **SMALL, storage=file)
+        assert len(ran) == len(found.leaderboard.rows) - 4 - ("blend" in families(found))
+        np.testing.assert_array_equal(resumed.model.item_factors, found.model.item_factors)
+        ran.clear()
+        mfrank.tune(DATA, **SMALL, storage=file)
+        assert ran == []
+
+
+def families(found: Tuned) -> list[str]:
+    return [row["family"] for row in found.leaderboard]
+
+
+def test_a_leaderboard_is_best_first_and_all_of_it_is_json(found: Tuned, tmp_path: Path) -> None:
+    board = found.leaderboard
+    values = [row["value"] for row in board]
+    assert values == sorted(values, reverse=True)
+    assert [row["rank"] for row in board] == list(range(1, len(board) + 1))
+    assert json.loads(board.to_json(tmp_path / "board.json")) == list(board)
+    assert json.loads((tmp_path / "board.json").read_text()) == list(board)
+    for row in board:
+        assert row["low"] <= row["value"] <= row["high"]
+    assert board[0]["weight"] == 1.0
+    assert str(board).splitlines()[1].startswith("1 ")
+    assert "Leaderboard" in board._repr_html_()
+
+
+def test_a_leaderboard_as_a_frame(found: Tuned) -> None:
+    pytest.importorskip("pandas", reason="frames are those of pandas")
+    frame = found.leaderboard.to_frame()
+    assert list(frame["rank"]) == [row["rank"] for row in found.leaderboard]
+
+
+def test_the_value_is_that_of_the_models_on_the_held_out_part(found: Tuned) -> None:
+    judge = Judge.of(DATA, mfrank.NDCG @ 20, 0, 1)
+    row = next(row for row in found.leaderboard if row["family"] == "IALS")
+    model = eval(row["model"], {name: getattr(mfrank, name) for name in mfrank.__all__})
+    model.set_params(iterations=row["epochs"]).fit(judge.train)
+    value = mfrank.evaluate(model, judge.valid, users=judge.users, metrics="ndcg@20")["ndcg@20"]
+    assert row["value"] == value.value
+    assert row["standard_error"] == value.standard_error
+
+
+def test_what_everybody_likes_is_found_by_popularity() -> None:
+    """Users choose by popularity alone: whatever a model learns beyond is noise."""
+    rng = np.random.default_rng(0)
+    likes = rng.random((400, 60)) < np.linspace(0.01, 0.5, 60) ** 2 * 2
+    data = mfrank.Interactions.from_sparse(sp.csr_array(likes.astype(float)))
+    found = mfrank.tune(data, trials=4, factors=32, n_threads=1)
+    best = found.leaderboard[0]["value"]
+    popularity = next(row for row in found.leaderboard if row["family"] == "Popularity")
+    assert best - popularity["value"] < 2 * popularity["standard_error"]
+    ranks = found.model.recommend(np.arange(50), N=10, filter_already_liked_items=False)
+    assert ranks.ids.mean() > 45  # the last items are the popular ones
+
+
+def test_the_objective_that_reads_values_is_found_where_values_tell() -> None:
+    """Each user has items of one taste with high values, and as many of no taste with low ones."""
+    rng = np.random.default_rng(0)
+    n_users, n_items, tastes = 300, 120, 6
+    taste = rng.integers(tastes, size=n_users)
+    liked = rng.random((n_users, n_items)) < 0.5 * (np.arange(n_items) % tastes == taste[:, None])
+    noise = rng.random((n_users, n_items)) < 0.12
+    values = np.where(liked, 50.0, np.where(noise, 1.0, 0.0))
+    data = mfrank.Interactions.from_sparse(sp.csr_array(values))
+    found = mfrank.tune(data, trials=10, factors=16, n_threads=1, metric=mfrank.NDCG @ 10)
+    closed = [
+        row for row in found.leaderboard if row["family"] in {f.name for f in FAMILIES["ALS"]}
+    ]
+    assert closed[0]["family"] == "WRMF"
+
+
+def test_a_blend_is_at_least_as_good_as_its_parts(found: Tuned) -> None:
+    parts = [row for row in found.leaderboard if row["weight"] and row["family"] != "blend"]
+    assert found.leaderboard[0]["value"] >= max(row["value"] for row in parts)
+    if "blend" in families(found):
+        assert found.model.store.factors == sum(row["factors"] for row in parts)
+
+
+def test_scores_are_brought_to_one_scale_before_they_are_blended() -> None:
+    models = [mfrank.ALS(o, factors=4, random_state=0) for o in (mfrank.RG2(), mfrank.WRMF())]
+    stores = [model.fit(DATA).store for model in models]
+    scaled = mfrank.FactorStore(1e6 * stores[1].user_factors, stores[1].item_factors)
+    assert spread(scaled) == pytest.approx(1e6 * spread(stores[1]), rel=1e-5)
+    one = blended(stores, [1.0, 0.5])
+    other = blended([stores[0], scaled], [1.0, 0.5])
+    scores = [store.user_factors @ store.item_factors.T for store in (one, other)]
+    np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-4)
+
+
+def test_the_latest_are_held_out_where_there_are_times() -> None:
+    times = np.random.default_rng(0).integers(0, 10**6, DATA.nnz)
+    cells = DATA.entry_users, DATA.user_items.indices
+    data = mfrank.Interactions.from_arrays(*cells, timestamps=times)
+    judge = Judge.of(data, mfrank.NDCG @ 20, 0, 1)
+    assert judge.kind == "by time"
+    assert judge.train.timestamps is not None
+    assert judge.valid.timestamps is not None
+    assert judge.train.timestamps.max() < judge.valid.timestamps.min()
+    assert (judge.train.counts.users[judge.users] > 0).all()
+
+
+@pytest.mark.parametrize("times", ["none", "one", "no user on both sides"])
+def test_a_part_of_each_users_is_held_out_where_time_does_not_serve(times: str) -> None:
+    users = DATA.entry_users
+    timestamps = {"none": None, "one": np.zeros(DATA.nnz, np.int64)}.get(times, users * 1000)
+    data = mfrank.Interactions.from_arrays(users, DATA.user_items.indices, timestamps=timestamps)
+    judge = Judge.of(data, mfrank.NDCG @ 20, 0, 1)
+    assert judge.kind == "per user"
+    assert judge.train.nnz + judge.valid.nnz == data.nnz
+    assert len(judge.users) > 100
+
+
+def test_at_most_five_thousand_users_are_judged() -> None:
+    data = mfrank.synthetic(9_000, 50, 90_000, random_state=0)
+    judge = Judge.of(data, mfrank.NDCG @ 20, 0, 1)
+    assert len(np.unique(judge.users)) == 5_000
+    assert (judge.valid.counts.users[judge.users] > 0).all()
+
+
+class _Slow:
+    """A clock that every judgment and every epoch moves."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+    def score(self, factors: object) -> SimpleNamespace:
+        self.time += 1.0
+        return SimpleNamespace(value=self.time)  # rises with every epoch
+
+
+def epochs_within(seconds: float, reserve: float) -> tuple[int, float]:
+    slow = _Slow()
+    watch = Watch(slow, Budget(seconds, slow), reserve)  # type: ignore[arg-type]
+    values: list[float] = []
+    while True:
+        slow.time += 9.0
+        values.append(watch.value(None, DATA, "auto", 1))
+        if watch.is_over(values) or len(values) == 1000:
+            return len(values), slow.time
+
+
+@pytest.mark.parametrize("seconds", [60.0, 200.0, 1000.0])
+@pytest.mark.parametrize("reserve", [0.0, 30.0])
+def test_a_fit_ends_while_there_is_time_to_fit_it_again(seconds: float, reserve: float) -> None:
+    epochs, now = epochs_within(seconds, reserve)
+    refit = 9.0 * epochs
+    assert now + refit + reserve <= seconds
+    assert epochs_within(seconds + 100, reserve)[0] > epochs
+
+
+def test_the_minutes_are_kept() -> None:
+    import time
+
+    began = time.perf_counter()
+    mfrank.tune(DATA, minutes=0.01, factors=16, n_threads=1)
+    assert time.perf_counter() - began < 5  # a narrow fit is made in any case
+
+
+REFUSED = [
+    ({"minutes": 0}, ValueError, "minutes must be a finite number > 0"),
+    ({"minutes": "ten"}, ValueError, "minutes must be"),
+    ({"trials": 0}, ValueError, "trials must be at least 1"),
+    ({"trials": 1.5}, TypeError, "trials must be an int"),
+    ({"factors": 0}, ValueError, "factors must be at least 1"),
+    ({"random_state": None}, TypeError, "random_state must be an int"),
+    ({"n_threads": -1}, ValueError, "n_threads"),
+    ({"metric": "coverage@10"}, ValueError, "metric must have per-user values"),
+    ({"metric": "best@10"}, ValueError, "'best@10' is not a metric"),
+    ({"metric": mfrank.Recall}, ValueError, "Recall needs a cutoff"),
+    ({"metric": 3}, ValueError, "metric must have per-user values"),
+    ({"storage": "nowhere/search.sqlite"}, ValueError, "storage: there is no folder nowhere"),
+    ({"storage": "."}, ValueError, "storage must be a file"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), REFUSED)
+def test_what_cannot_be_meant_is_refused_before_any_work(
+    options: dict[str, Any], error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Runner, "run", lambda *_: pytest.fail("a trial was run"))
+    with pytest.raises(error, match=message):
+        mfrank.tune(DATA, **options)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (sp.csr_array((3, 4)), "no positive entries"),
+        (sp.csr_array([[1.0, -1.0], [1.0, 1.0]]), "1 negative value"),
+        (sp.eye_array(4).tocsr(), "data must have users with several interactions"),
+    ],
+)
+def test_data_of_which_nothing_can_be_held_out_are_refused(data: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mfrank.tune(data)
+
+
+def test_a_storage_of_another_search_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "search.sqlite"
+    mfrank.tune(DATA, trials=1, factors=4, storage=file)
+    for other in ({"factors": 5}, {"factors": 4, "random_state": 1}):
+        with pytest.raises(ValueError, match=r"search\.sqlite has a search of other data, options"):
+            mfrank.tune(DATA, trials=1, storage=file, **other)
+    file.write_text("no database, but long enough that it is read as the page of one " * 20)
+    with pytest.raises(ValueError, match="cannot be used as the SQLite file of a search"):
+        mfrank.tune(DATA, trials=1, factors=4, storage=file)
+
+
+def test_every_outcome_is_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "search.sqlite"
+    found = mfrank.tune(DATA, trials=2, factors=4, storage=file)
+    connection = sqlite3.connect(file)
+    saved = [
+        Outcome.from_dict(json.loads(text))
+        for (text,) in connection.execute("SELECT outcome FROM trials")
+    ]
+    connection.close()
+    tried = [row for row in found.leaderboard if row["family"] != "blend"]
+    assert sorted(one.value or 0.0 for one in saved) == sorted(row["value"] for row in tried)
+
+
+def test_a_fit_that_fails_is_told_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def diverging(*_: object, **__: object) -> None:
+        raise FloatingPointError("the fit diverged")
+
+    monkeypatch.setattr(mfrank.Descent, "fit", diverging)
+    found = mfrank.tune(DATA, trials=4, factors=8)
+    failed = [row for row in found.leaderboard if row["family"] == "SampledSoftmax"]
+    assert [row["error"] for row in failed] == ["FloatingPointError: the fit diverged"] * 2
+    assert [row["value"] for row in failed] == [None, None]
+    assert json.loads(found.leaderboard.to_json())[-1]["value"] is None
+    assert "diverged" in str(found)
