@@ -50,20 +50,24 @@ class Checkpoint:
     folder : Path
     data : uint8, shape (32,)
         Fingerprint of the interactions.
+    blocks : int
+        Blocks of users and items that the fit is cut into; 1 in one process.
     """
 
     folder: Path
     data: Array
+    blocks: int = 1
 
     @classmethod
-    def of(cls, folder: str | os.PathLike[str], data: Interactions) -> Checkpoint:
+    def of(cls, folder: str | os.PathLike[str], data: Interactions, blocks: int = 1) -> Checkpoint:
         """Return the checkpoint of a fit to these interactions."""
-        return cls(Path(folder), fingerprint(data))
+        return cls(Path(folder), fingerprint(data), blocks)
 
     def save(self, store: FactorStore, state: State) -> None:
         """Replace the folder's content by the state after the store's epoch."""
         seed, tables, memory = state
         arrays = {"checkpoint_data": self.data, "checkpoint_seed": np.array([seed], np.uint64)}
+        arrays["checkpoint_blocks"] = np.array([self.blocks])
         arrays |= _named(tables, memory)
         here = {name: on_host(array) for name, array in arrays.items()}
         replace(store, extras=here).save(self.folder)
@@ -84,6 +88,9 @@ class Checkpoint:
             raise ValueError(f"checkpoint holds a saved model, not the state of a fit{remedy}")
         if not np.array_equal(store.extras["checkpoint_data"], self.data):
             raise ValueError(f"checkpoint is of a fit to other interactions{remedy}")
+        if not np.array_equal(store.extras.get("checkpoint_blocks", [1]), [self.blocks]):
+            where = "in one process" if self.blocks > 1 else "on a cluster"
+            raise ValueError(f"checkpoint is of a fit {where}{remedy}")
         if changed := sorted(_changes(store.fitter, fitter)):
             raise ValueError(f"checkpoint is of a fit with another {', '.join(changed)}{remedy}")
         return store

@@ -5,14 +5,25 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from mfrank._version import __version__
 from mfrank.arrays.native import ext
 from mfrank.arrays.threads import usable_cores
 from mfrank.backends.registry import choose
+from mfrank.cluster.surface import Engine
 
-__all__ = ["Arithmetic", "Worker", "arithmetic", "probe", "refuse_other", "threads_of_a_task"]
+__all__ = [
+    "Arithmetic",
+    "Worker",
+    "arithmetic",
+    "joined",
+    "probe",
+    "refuse_joined",
+    "refuse_other",
+    "threads_of_a_task",
+]
 
 
 class Arithmetic(NamedTuple):
@@ -44,6 +55,20 @@ def probe(backend: str) -> Worker:
     return Worker(arithmetic(), socket.gethostname(), usable_cores())
 
 
+def joined(engine: Engine, backend: str) -> list[tuple[str, Worker]]:
+    """The engine's workers and what they tell of themselves.
+
+    Raises
+    ------
+    ValueError
+        There are none, they do not all have the arithmetic of this process, or one cannot run the
+        backend.
+    """
+    workers = list(engine.workers(partial(probe, backend)))
+    refuse_other(workers)
+    return workers
+
+
 def refuse_other(workers: Sequence[tuple[str, Worker]]) -> None:
     """Raise unless there are workers, and all have the arithmetic of this process.
 
@@ -63,6 +88,12 @@ def refuse_other(workers: Sequence[tuple[str, Worker]]) -> None:
                 "MFRANK_ISA, here and on the workers, to what all of them can run, such as avx2 "
                 "or baseline"
             )
+
+
+def refuse_joined(began: Arithmetic) -> None:
+    """Raise RuntimeError, on a worker, unless it has the arithmetic that the fit began with."""
+    if (here := arithmetic()) != began:
+        raise RuntimeError(f"a worker joined with {here}; this fit is by {began}")
 
 
 def threads_of_a_task(workers: Sequence[tuple[str, Worker]], n_threads: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,13 +11,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.csr import CSR
 from mfrank.backends.row_problem import RowProblem, Shared, Vector
-from mfrank.backends.sharded.arithmetic import (
-    Worker,
-    arithmetic,
-    probe,
-    refuse_other,
-    threads_of_a_task,
-)
+from mfrank.backends.sharded.arithmetic import arithmetic, joined, threads_of_a_task
 from mfrank.backends.sharded.blocks import block_of, bounds, columns_of, route
 from mfrank.backends.sharded.tasks import Coefficients, HalfStep, solve
 from mfrank.backends.solve_options import SolveOptions
@@ -65,8 +58,7 @@ class Sharded:
 
     def __init__(self, backend: Backend, name: str, engine: Engine) -> None:
         self._backend, self._name, self._engine = backend, name, engine
-        self._workers: list[tuple[str, Worker]] = list(engine.workers(partial(probe, name)))
-        refuse_other(self._workers)
+        self._workers = joined(engine, name)
         self._routes: dict[int, _Route] = {}
 
     def __getattr__(self, part: str) -> Any:
