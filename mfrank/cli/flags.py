@@ -17,7 +17,15 @@ from mfrank.als.quadratic import QuadraticObjective
 from mfrank.cli.docstrings import Parameter, parameters
 from mfrank.cli.specs import option_fields, reader_of, spec_reader, summaries
 
-__all__ = ["OBJECTIVES", "add_flags", "add_objective_flags", "given", "objective", "objective_of"]
+__all__ = [
+    "OBJECTIVES",
+    "add_cluster_flag",
+    "add_flags",
+    "add_objective_flags",
+    "given",
+    "objective",
+    "objective_of",
+]
 
 OBJECTIVES: dict[str, type[QuadraticObjective]] = {
     name.lower(): getattr(objectives, name) for name in objectives.__all__
@@ -59,6 +67,17 @@ def add_objective_flags(parser: argparse.ArgumentParser, default: QuadraticObjec
         _add_flag(group, classes[0], field, parameter, _merged_text(name, classes))
 
 
+def add_cluster_flag(parser: argparse._ActionsContainer, what: str, result: str) -> None:
+    """Add ``--cluster``; its help tells ``what`` is done there, and of the ``result``."""
+    parser.add_argument(
+        "--cluster",
+        type=_cluster,
+        metavar="N|ADDRESS",
+        help=f"{what} in so many worker processes, or on the Dask cluster whose scheduler has this "
+        f"address; {result}",
+    )
+
+
 def given(args: argparse.Namespace, options: _Options) -> dict[str, Any]:
     """Values of the dataclass's fields whose flags were given, by name."""
     names = {field.name for field in option_fields(options)}
@@ -87,6 +106,10 @@ def objective_of(args: argparse.Namespace) -> QuadraticObjective:
 
 objective = spec_reader(OBJECTIVES, "objective")
 """Parser of ``NAME`` or ``NAME:option=value,option=value``, as in ``wrmf:alpha=40``."""
+
+
+def _cluster(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
 
 
 def _flag(name: str) -> str:

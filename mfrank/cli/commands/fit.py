@@ -10,7 +10,7 @@ import argparse
 
 from mfrank.arrays.checks import share
 from mfrank.arrays.counted import counted
-from mfrank.cli.flags import add_flags, add_objective_flags, given, objective_of
+from mfrank.cli.flags import add_cluster_flag, add_flags, add_objective_flags, given, objective_of
 from mfrank.cli.folders import check_takes_model
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.progress import announce, print_objective, somebody_watches
@@ -46,13 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "interactions until their ranking no longer improves, then fit to all interactions for "
         "the best number of epochs",
     )
-    fit.add_argument(
-        "--cluster",
-        type=_cluster,
-        metavar="N|ADDRESS",
-        help="run half-steps in so many worker processes, or on the Dask cluster whose scheduler "
-        "has this address; the model is the same",
-    )
+    add_cluster_flag(fit, "run half-steps", "the model is the same")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -74,10 +68,6 @@ def run(args: argparse.Namespace) -> None:
         raise
     model.save(args.model)
     print(told(model, model.objective, data, args.model))
-
-
-def _cluster(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
 
 
 def _best_epoch(model: ALS, data: Interactions, args: argparse.Namespace) -> int:

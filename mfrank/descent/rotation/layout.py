@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isqrt
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.csr import CSR
-from mfrank.arrays.random import key_of, random_units
+from mfrank.arrays.random import key_of
 from mfrank.descent.engine import DescentPlan, Share
 
 __all__ = ["Deal", "Pair", "count_blocks", "deal", "order_key", "pairs", "user_bounds"]
@@ -22,7 +23,7 @@ _MOST_BLOCKS = 32
 _FEWEST_VISITS, _FEWEST_ITEMS = 1 << 10, 1 << 9
 """Of a meeting: below, a task costs more than its work, and negatives are too much alike."""
 
-_OF_ITEMS, _OF_HOMES, _OF_ORDER = 2, 3, 4
+_OF_ITEMS, _OF_ORDER = 2, 3
 """Streams of random numbers; that of negatives is 1."""
 
 
@@ -110,16 +111,30 @@ def deal(rows: CSR, bounds: Ints, plan: DescentPlan, epoch: int) -> Deal:
     items, block_of = [np.sort(block) for block in dealt], np.empty(rows.n_columns, np.int64)
     for number, block in enumerate(items):
         block_of[block] = number
-    parts = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-    homes = _cells_of if plan.batches.of == "positives" else _homes
     users, visits = [], np.empty((n_blocks, n_blocks), dtype=np.int64)
-    for number, (begin, end) in enumerate(parts):
-        visitors, cells = homes(rows, begin, end, key_of(plan.seed, epoch, 0, _OF_HOMES))
-        at = (visitors - begin) * n_blocks + block_of[rows.indices[cells]]
+    for number, (begin, end) in enumerate(pairwise(bounds.tolist())):
+        cells = slice(int(rows.indptr[begin]), int(rows.indptr[end]))
+        own = np.repeat(np.arange(end - begin), rows.counts[begin:end])
+        at = own * n_blocks + block_of[rows.indices[cells]]
         counts = np.bincount(at, minlength=(end - begin) * n_blocks).reshape(-1, n_blocks)
+        if plan.batches.of == "users":
+            counts = _homes(counts)
         users.append([begin + np.flatnonzero(of_block) for of_block in counts.T])
         visits[number] = counts.sum(axis=0)
     return Deal(items, users, visits)
+
+
+def _homes(counts: Ints) -> Ints:
+    """1 for the block in which each user has most positives, else 0; ties are spread evenly.
+
+    As items are dealt at random, any positive of a user is as likely to be there as another.
+    """
+    n_users, n_blocks = counts.shape
+    users = np.arange(n_users)
+    turns = (users[:, None] + np.arange(n_blocks)) % n_blocks
+    homes = np.zeros_like(counts)
+    homes[users, np.argmax(counts * n_blocks + turns, axis=1)] = 1
+    return np.minimum(homes, counts)
 
 
 def order_key(plan: DescentPlan, epoch: int, share: Share) -> int:
@@ -129,16 +144,3 @@ def order_key(plan: DescentPlan, epoch: int, share: Share) -> int:
     """
     path = (share.first, _OF_ORDER) if share.first else ()
     return key_of(plan.seed, epoch, *path)
-
-
-def _homes(rows: CSR, begin: int, end: int, key: int) -> tuple[Ints, Ints]:
-    """Users from ``begin`` to ``end`` that have positives, and a cell of each, drawn at random."""
-    users = begin + np.flatnonzero(rows.counts[begin:end])
-    places = (random_units(key, users) * rows.counts[users]).astype(np.int64)
-    return users, rows.indptr[users] + places
-
-
-def _cells_of(rows: CSR, begin: int, end: int, key: int) -> tuple[Ints, slice]:
-    """The users from ``begin`` to ``end`` of each of their cells, and these."""
-    users = np.repeat(np.arange(begin, end), rows.counts[begin:end])
-    return users, slice(int(rows.indptr[begin]), int(rows.indptr[end]))
