@@ -20,8 +20,8 @@ __all__ = ["Deal", "Pair", "count_blocks", "deal", "order_key", "pairs", "user_b
 Ints = NDArray[np.int64]
 
 _MOST_BLOCKS = 32
-_FEWEST_VISITS, _FEWEST_ITEMS = 1 << 10, 1 << 9
-"""Of a meeting: below, a task costs more than its work, and negatives are too much alike."""
+_FEWEST_VISITS, _FEWEST_ITEMS = 1 << 12, 1 << 9
+"""Of a meeting: below, it ships more than it works, and lists lose positives for nothing."""
 
 _OF_ITEMS, _OF_ORDER = 2, 3
 """Streams of random numbers; that of negatives is 1."""
