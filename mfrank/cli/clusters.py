@@ -7,14 +7,14 @@ import argparse
 __all__ = ["add_cluster_flag"]
 
 
-def add_cluster_flag(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add the flag; ``what`` runs there."""
+def add_cluster_flag(parser: argparse._ActionsContainer, what: str, result: str) -> None:
+    """Add the flag; its help tells ``what`` is done there, and of the ``result``."""
     parser.add_argument(
         "--cluster",
         type=_cluster,
         metavar="N|ADDRESS",
         help=f"{what} in so many worker processes, or on the Dask cluster whose scheduler has this "
-        "address; the result is the same",
+        f"address; {result}",
     )
 
 

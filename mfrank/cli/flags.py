@@ -17,7 +17,14 @@ from mfrank.als.quadratic import QuadraticObjective
 from mfrank.cli.docstrings import Parameter, parameters
 from mfrank.cli.specs import option_fields, reader_of, spec_reader, summaries
 
-__all__ = ["OBJECTIVES", "add_flags", "add_objective_flags", "given", "objective", "objective_of"]
+__all__ = [
+    "OBJECTIVES",
+    "add_flags",
+    "add_objective_flags",
+    "given",
+    "objective",
+    "objective_of",
+]
 
 OBJECTIVES: dict[str, type[QuadraticObjective]] = {
     name.lower(): getattr(objectives, name) for name in objectives.__all__

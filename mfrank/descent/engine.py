@@ -26,7 +26,7 @@ from mfrank.descent.schedules import Schedule
 from mfrank.losses import Gradients, Loss, Memory
 from mfrank.store.step import Step
 
-__all__ = ["Batches", "DescentPlan", "descend"]
+__all__ = ["Batches", "DescentPlan", "Share", "descend", "ended", "visit"]
 
 Ints = NDArray[np.int64]
 
@@ -77,6 +77,27 @@ class DescentPlan:
     seed: int
 
 
+class Share(NamedTuple):
+    """Visits of an epoch that one process makes, while others make others.
+
+    Attributes
+    ----------
+    first : int
+        Number of the first of them in the epoch; the same visit has the same number in no other.
+    before : int
+        Visits of the epoch that all made earlier.
+    together : int
+        Visits that all make at the same time, these included. Batches are of the visits of all.
+    epoch : int
+        Visits of the epoch.
+    """
+
+    first: int
+    before: int
+    together: int
+    epoch: int
+
+
 def descend(
     drawer: ListDrawer,
     counts: Ints,
@@ -115,33 +136,68 @@ def descend(
     tables.begin(plan.rule)
     for epoch in range(done + 1, plan.iterations + 1):
         began = perf_counter()
-        total, rule = 0.0, _rule_at(plan, epoch - 1)
         order = np.random.default_rng(key_of(plan.seed, epoch)).permutation(every)
-        for begin in range(0, len(order), plan.batches.size):
-            part = order[begin : begin + plan.batches.size]
-            key = key_of(plan.seed, epoch, begin)
-            drawn = drawer.of_cells(part, key) if of_cells else drawer.of_users(part, key)
-            rule = _rule_at(plan, epoch - 1 + begin / len(order))
-            total += _batch(plan, rule, tables, memory, drawn)
-            if not np.isfinite(total):
-                raise FloatingPointError(_diverged(plan, epoch))
+        share, total = Share(0, 0, len(order), len(order)), 0.0
+        rule = _rule_at(plan, epoch - 1)
+        for done, loss, last in visit(plan, epoch, order, share, drawer, tables, memory):
+            total, rule = total + loss, last
             if watch:
-                watch(begin + len(part), len(order), perf_counter() - began)
+                watch(done, len(order), perf_counter() - began)
         with np.errstate(over="ignore", invalid="ignore"):  # the check below raises
             tables.catch_up(rule)
-        if not all(np.isfinite(table).all() for table in tables.by_name().values()):
+        yield ended(plan, epoch, perf_counter() - began, total / max(len(order), 1), tables)
+
+
+def visit(
+    plan: DescentPlan,
+    epoch: int,
+    order: Ints,
+    share: Share,
+    drawer: ListDrawer,
+    tables: Tables,
+    memory: Memory,
+) -> Iterator[tuple[int, float, Optimizer]]:
+    """Visit rows of the drawer, or its cells, in the given order, batch by batch.
+
+    Yields
+    ------
+    done : int
+        Visits made so far.
+    loss : float
+        Sum of the losses of a batch before its step.
+    rule : Optimizer
+        With the batch's learning rate.
+
+    Raises
+    ------
+    FloatingPointError
+        A loss is no longer finite.
+    """
+    draw = drawer.of_cells if plan.batches.of == "positives" else drawer.of_users
+    for begin in range(0, share.together, plan.batches.size):
+        end = min(begin + plan.batches.size, share.together)
+        own = slice(begin * len(order) // share.together, end * len(order) // share.together)
+        if own.start == own.stop:
+            continue
+        drawn = draw(order[own], key_of(plan.seed, epoch, share.first + own.start))
+        rule = _rule_at(plan, epoch - 1 + (share.before + begin) / share.epoch)
+        loss = _batch(plan, rule, tables, memory, drawn, end - begin)
+        if not np.isfinite(loss):
             raise FloatingPointError(_diverged(plan, epoch))
-        yield _step(epoch, perf_counter() - began, total / max(len(order), 1), tables)
+        yield own.stop, loss, rule
 
 
 @np.errstate(over="ignore", invalid="ignore")  # the caller raises if the loss is not finite
 def _batch(
-    plan: DescentPlan, rule: Optimizer, tables: Tables, memory: Memory, drawn: Drawn
+    plan: DescentPlan, rule: Optimizer, tables: Tables, memory: Memory, drawn: Drawn, n_lists: int
 ) -> float:
-    """Take one step; return the sum of the losses before it."""
+    """Take a step of a batch of ``n_lists``, of which these were drawn here.
+
+    Returns the sum of their losses before it.
+    """
     tables.catch_up(rule, drawn)
     gradients = _gradients(plan.loss, tables, memory, drawn)
-    tables.update(drawn, gradients, rule, plan.decay, plan.clip)
+    tables.update(drawn, gradients, rule, plan.decay, plan.clip, n_lists)
     return float(gradients.loss.sum())
 
 
@@ -167,7 +223,16 @@ def _diverged(plan: DescentPlan, epoch: int) -> str:
     )
 
 
-def _step(epoch: int, seconds: float, loss: float, tables: Tables) -> Step:
+def ended(plan: DescentPlan, epoch: int, seconds: float, loss: float, tables: Tables) -> Step:
+    """The step of an epoch that is done, with copies of the factors.
+
+    Raises
+    ------
+    FloatingPointError
+        Factors are no longer finite.
+    """
+    if not all(np.isfinite(table).all() for table in tables.by_name().values()):
+        raise FloatingPointError(_diverged(plan, epoch))
     of_users, of_items = tables.stored_biases()
     users, items = tables.users.copy(), tables.items.copy()
     return Step(epoch, seconds, loss, users, items, of_items, of_users)

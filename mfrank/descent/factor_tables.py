@@ -155,15 +155,22 @@ class Tables:
         return scores
 
     def update(
-        self, drawn: Drawn, gradients: Gradients, rule: Optimizer, decay: float, clip: float | None
+        self,
+        drawn: Drawn,
+        gradients: Gradients,
+        rule: Optimizer,
+        decay: float,
+        clip: float | None,
+        n_lists: int | None = None,
     ) -> None:
         """Update the rows of the lists' users and items, to lower the mean of the lists' losses.
 
+        The mean is over ``n_lists``, by default those given: others may be on other tables.
         Gradients by weights are clipped to [-clip, clip]; then ``decay`` times the weights is
         added.
         """
         # Of the mean loss, by the scores before they are divided by T.
-        scale = 1 / (len(gradients.loss) * self.temperature)
+        scale = 1 / ((n_lists or len(gradients.loss)) * self.temperature)
         on_queries, on_items = self._sums(drawn, gradients, scale)
         if self.biases is not None:
             totals = self.temperature * on_items.sums.totals[:, None]

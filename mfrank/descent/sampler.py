@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from mfrank.arrays.checks import check_at_least_zero, check_choice, check_count
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.distinct import distinct
+from mfrank.arrays.placement import Array
 from mfrank.arrays.random import key_of, random_units
 from mfrank.backends import Backend
 from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
+from mfrank.descent.catalog import Catalog, negative_weight
 from mfrank.descent.sample import Drawn
 from mfrank.losses import Lists
 
@@ -70,6 +72,11 @@ class Sampling:
             )
         check_at_least_zero(popularity_power=self.power)
 
+    def catalog(self, rows: CSR) -> Catalog:
+        """The catalog of rows that have all items."""
+        by_popularity = self.negative_sampling == "popularity" and len(rows.indices)
+        return Catalog.of(rows, self.power if by_popularity else None)
+
 
 class _BatchUsers(NamedTuple):
     """Rows (B,) of the lists' users and their numbers of positives, on the backend and the host.
@@ -97,6 +104,10 @@ class ListDrawer:
         Number of places that count in the ideal DCG; default all.
     n_threads : int, default 0
         0 uses every core this process may use.
+    catalog : Catalog, optional
+        If the rows have a part of the items, drawn at random. The numbers of :class:`Lists` are
+        then those of the complete lists, and negatives stand for all negatives: the sum over a
+        sample of x / (expected count) has the sum of x over all of them as its mean.
     """
 
     def __init__(
@@ -106,26 +117,30 @@ class ListDrawer:
         backend: Backend,
         cutoff: int | None = None,
         n_threads: int = 0,
+        catalog: Catalog | None = None,
     ) -> None:
         self._rows, self._sampling, self._counts = rows, sampling, rows.counts
         self._backend, self._n_threads = backend, n_threads
-        most = int(self._counts.max(initial=0))
+        whole = sampling.catalog(rows) if catalog is None else catalog
+        self._n_items, weights, self._probabilities = whole.n_items, whole.weights, None
+        most = int(whole.counts.max(initial=0))
         discounts = 1 / np.log2(2 + np.arange(most))
         if cutoff is not None:
             discounts[cutoff:] = 0
         ideal = np.concatenate([[1.0], np.cumsum(discounts)])
-        self._weights, self._probabilities = np.ones(rows.n_columns), None
         if sampling.negative_sampling == "popularity" and len(rows.indices):
-            self._weights = _by_popularity(rows, sampling.power)
-            self._probabilities = ItemProbabilities.of(self._weights)
-        self._total_weight = self._weights.sum()
-        self._least_weight = self._weights.min(initial=np.inf)
-        cumulative = np.concatenate([[0.0], np.cumsum(self._weights[rows.indices])])
-        negative_weight = self._total_weight - np.diff(cumulative[rows.indptr])
+            self._probabilities = ItemProbabilities.of(weights)
+        self._weights, self._total_weight = weights, weights.sum()
+        self._least_weight = weights.min(initial=np.inf)
         self._ideal, self._log_weights, self._negative_weight, self._indptr, self._indices = (
             backend.place(array)
-            for array in (ideal, np.log(self._weights), negative_weight, rows.indptr, rows.indices)
+            for array in (ideal, np.log(weights), whole.negative_weight, rows.indptr, rows.indices)
         )
+        self._totals, self._log_shares = backend.place(whole.counts), None
+        if catalog is not None:
+            here = np.maximum(negative_weight(rows, weights), self._least_weight)
+            share = here / np.maximum(whole.negative_weight, self._least_weight)
+            self._log_shares = backend.place(np.log(share))
 
     def of_users(self, users: Ints, key: int) -> Drawn:
         """Draw one list per user (B,). Users must be distinct and have a positive each."""
@@ -160,9 +175,9 @@ class ListDrawer:
         lists = Lists(
             gains=filled.astype(np.float64),
             negatives=valid,
-            n_positives=batch.counts.astype(np.float64),
-            n_items=np.full_like(users, self._rows.n_columns, dtype=np.float64),
-            ideal=self._ideal[batch.counts],
+            n_positives=self._totals[users].astype(np.float64),
+            n_items=np.full_like(users, self._n_items, dtype=np.float64),
+            ideal=self._ideal[self._totals[users]],
             cells=cells,
             users=users,
             log_expected_counts=log_expected_counts,
@@ -177,20 +192,35 @@ class ListDrawer:
         """Return items, which of them fill a place, and the log of their expected counts."""
         n_items, count = self._rows.n_columns, self._sampling.negatives
         if count is None:
-            return np.arange(n_items, like=batch.users), ~self._positive_mask(batch), None
+            every, valid = np.arange(n_items, like=batch.users), ~self._positive_mask(batch)
+            return every, valid, self._of_whole(batch, None, valid)
         if self._sampling.shared:
-            return self._shared(batch, count, key)
+            items, valid, log_expected_counts = self._shared(batch, count, key)
+            return items, valid, self._of_whole(batch, log_expected_counts, valid)
         if self._sampling.negative_sampling == "in-batch":
-            return self._from_pool(batch, positives[filled], count, key)
+            items, valid, log_expected_counts = self._from_pool(
+                batch, positives[filled], count, key
+            )
+            return items, valid, self._of_whole(batch, log_expected_counts, valid)
         items, valid = self._backend.draw_negatives(
             self._rows, batch.users, count, key, self._probabilities, self._n_threads
         )
+        # Of the whole catalog, if this is a part: the chance to be here cancels the smaller rest.
         # A user with all items has none to draw: the bound avoids a division by 0.
         rest = np.maximum(self._negative_weight[batch.users], self._least_weight)[:, None]
         log_expected_counts = np.log(count / rest)
         if self._probabilities is not None:
             log_expected_counts = log_expected_counts + self._log_weights[items]
         return items, valid, np.broadcast_to(log_expected_counts, items.shape)
+
+    def _of_whole(
+        self, batch: _BatchUsers, log_expected_counts: Array | None, valid: Bools
+    ) -> Array | None:
+        """Expected counts of these items, before it is known which part of the items is here."""
+        if self._log_shares is None:
+            return log_expected_counts
+        shares: Array = np.broadcast_to(self._log_shares[batch.users][:, None], valid.shape)
+        return shares if log_expected_counts is None else log_expected_counts + shares
 
     def _shared(
         self, batch: _BatchUsers, count: int, key: int
@@ -253,16 +283,3 @@ class ListDrawer:
         mask = np.zeros((len(batch.users), len(items)), dtype=np.bool_, like=items)
         mask[lists[found], at[found]] = True
         return mask
-
-
-def _by_popularity(rows: CSR, power: float) -> NDArray[np.float64]:
-    """Return each item's number of users, at least 1, to the given power."""
-    popularity = np.bincount(rows.indices, minlength=rows.n_columns)
-    with np.errstate(over="ignore"):
-        weights: NDArray[np.float64] = np.maximum(popularity, 1.0) ** power
-    if not np.isfinite(weights.sum()):
-        raise ValueError(
-            f"popularity_power {power:g} overflows float64 for an item with "
-            f"{popularity.max():,} users; use a smaller one, such as 0.75"
-        )
-    return weights

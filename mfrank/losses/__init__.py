@@ -245,6 +245,11 @@ class Loss(ABC):
     pair_scores : bool, default False
         Whether the loss reads ``lists.pair_scores`` and returns their gradients. Only
         :class:`mfrank.Descent` has them.
+    decomposes : bool, default False
+        Whether a list may be replaced by its part in a random share of the items: on average, the
+        gradients are then about those of the complete list (``lists.log_expected_counts`` tell how
+        many items a negative stands for). ``Descent.fit(cluster=...)`` needs that, and a loss
+        without memory.
 
     Examples
     --------
@@ -267,6 +272,7 @@ class Loss(ABC):
     scores: ClassVar[Scores] = "dot"
     remembers_users: ClassVar[bool] = False
     pair_scores: ClassVar[bool] = False
+    decomposes: ClassVar[bool] = False
 
     @property
     def cutoff(self) -> int | None:

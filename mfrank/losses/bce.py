@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ __all__ = ["BCE"]
 @dataclass(frozen=True)
 class BCE(Loss):
     """Mean over positives of log(1 + exp(-h_i)) plus mean over negatives of log(1 + exp(h_j))."""
+
+    decomposes: ClassVar[bool] = True
 
     def gradients(
         self, lists: Lists, positives: Array, negatives: Array, memory: Memory

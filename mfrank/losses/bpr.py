@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mfrank.arrays.placement import Array
 from mfrank.losses import Gradients, Lists, Loss, Memory
@@ -16,6 +17,8 @@ class BPR(Loss):
 
     RankNet (Burges et al. 2005) on binary relevance is the same loss.
     """
+
+    decomposes: ClassVar[bool] = True
 
     def largest_pair_array(self, n_positives: int, n_negatives: int) -> int:
         """See :meth:`mfrank.losses.Loss.largest_pair_array`."""

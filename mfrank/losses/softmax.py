@@ -45,6 +45,7 @@ class SampledSoftmax(Loss):
     """
 
     scores: ClassVar[Scores] = "cosine"
+    decomposes: ClassVar[bool] = True
 
     temperature: float = 1.0
 

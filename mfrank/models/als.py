@@ -20,11 +20,12 @@ from mfrank.arrays.threads import check_threads
 from mfrank.backends import Factors, choose
 from mfrank.backends.sharded import solving
 from mfrank.backends.solve_options import SolveOptions, Solver
-from mfrank.cluster.connecting import Cluster, check_cluster
+from mfrank.cluster.connecting import Cluster
 from mfrank.data.interactions import Interactions
 from mfrank.models.als_state import Resumed, checkpoint_of, resumed, saver
-from mfrank.models.batch_memory import check_width, is_on_host
+from mfrank.models.batch_memory import check_width
 from mfrank.models.closed_form import ClosedForm
+from mfrank.models.clusters import check_one_place
 from mfrank.models.durations import warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
 from mfrank.models.option_checks import (
@@ -278,10 +279,6 @@ class ALS(FactorModel, ClosedForm):
 
     def _check_cluster(self, cluster: Any) -> None:
         """Raise if a fit on the cluster would not be this one."""
-        check_cluster(cluster)
-        if cluster is not None and not is_on_host(choose(self.backend)):
-            raise ValueError(
-                f"cluster and backend={self.backend!r} do not go together; leave one out"
-            )
+        check_one_place(cluster, self.backend)
         if cluster is not None and self.gather_dtype is not None:
             raise ValueError("cluster and gather_dtype do not go together; leave one out")

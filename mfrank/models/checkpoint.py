@@ -20,6 +20,7 @@ __all__ = ["Checkpoint"]
 _MAY_CHANGE = {"iterations", "n_threads", "backend", "random_state"}
 _OTHER = {
     "data": "to other interactions",
+    "blocks": "in one process or on a cluster, and this one is not",
     "start": "from another start",
     "stopping": "with another stopping",
 }

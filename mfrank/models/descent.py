@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, get_args
@@ -18,10 +19,12 @@ from mfrank.arrays.csr import CSR
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import Backend, Factors, choose
+from mfrank.cluster.connecting import Cluster, connected
 from mfrank.data.interactions import Interactions
 from mfrank.descent.engine import Batches, DescentPlan, descend
 from mfrank.descent.factor_tables import Tables
 from mfrank.descent.optimizers import Adam, Optimizer
+from mfrank.descent.rotation import count_blocks, rotate
 from mfrank.descent.sampler import ListDrawer, NegativeSampling, Sampling
 from mfrank.descent.schedules import CosineDecay, Schedule
 from mfrank.descent.scoring import SCORINGS, Rows
@@ -29,7 +32,8 @@ from mfrank.losses import Loss, Scores, Sizes
 from mfrank.losses.softmax import SampledSoftmax
 from mfrank.models.batch_memory import check_batch_memory, check_width
 from mfrank.models.checkpoint import Checkpoint
-from mfrank.models.descent_state import DescentState, positives_fingerprint
+from mfrank.models.clusters import check_one_place, check_rotates
+from mfrank.models.descent_state import DescentState, blocks_fingerprint, positives_fingerprint
 from mfrank.models.durations import Pace
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
 from mfrank.models.option_checks import check_backend, check_dtype, check_kind, warn_if_slow
@@ -202,6 +206,7 @@ class Descent(FactorModel):
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         show_progress: bool = False,
+        cluster: Cluster | None = None,
     ) -> Self:
         """Fit to interactions, from spectral factors unless ``start`` is given.
 
@@ -231,6 +236,18 @@ class Descent(FactorModel):
             as without the interruption. A larger ``iterations`` continues a finished fit.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
+        cluster : int, dask.distributed.Client, str, Engine or None, default None
+            Where lists are drawn and gradients computed: in so many worker processes on this
+            machine, or on a Dask cluster, given as a client or as the address of its scheduler
+            (``mfrank[dask]``), or on your own :class:`~mfrank.cluster.surface.Engine`. For
+            ``BPR``, ``BCE``, ``SampledSoftmax``, and losses of your own with ``decomposes``. Users
+            and items are then cut into D blocks each, D depending on the size of the data alone,
+            and a user's list has items of one block, dealt at random in every epoch. So the result
+            is another than without, unless the data are so small that D = 1, but it has the same
+            bits for any number of workers. This process keeps all factors. Workers read
+            interactions that were opened from a folder from there, by its path; all others are
+            sent to them. ``n_threads`` is then that of a task; 0 divides each machine's cores
+            among its workers.
 
         Returns
         -------
@@ -240,7 +257,15 @@ class Descent(FactorModel):
         ------
         ValueError, TypeError
             Before any work: the data have no positives or have dislikes, a batch needs too much
-            memory, or ``start``, ``stopping`` or ``checkpoint`` do not match the data.
+            memory, or ``start``, ``stopping`` or ``checkpoint`` do not match the data. And if
+            ``cluster`` is none of the above, or the loss or the optimizer needs all rows in one
+            place, or the workers have other instruction sets or versions of mfrank than this
+            process.
+        ConnectionError, ModuleNotFoundError
+            No scheduler answers at the address ``cluster``, or Dask is not installed, or its
+            workers have no mfrank.
+        RuntimeError
+            One task ended several workers; the model has the last complete epoch.
         MemoryError
             Before any work: the fit would need more memory than the machine has.
         FloatingPointError
@@ -251,6 +276,9 @@ class Descent(FactorModel):
             folder the one before.
         """
         self.__post_init__()
+        check_one_place(cluster, self.backend)
+        if cluster is not None:
+            check_rotates(self.loss, self.optimizer)
         data = Interactions.of(user_items)
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
         rows = _positives(data, self.dtype)
@@ -272,9 +300,13 @@ class Descent(FactorModel):
         )
         warn_if_slow(self.backend)
         check_batch_memory(rows, self.loss, batches, self._sampling, backend)
+        visits = len(rows.indices) if batches.of == "positives" else np.count_nonzero(rows.counts)
+        n_blocks = 1 if cluster is None else count_blocks(int(visits), rows.n_columns)
         kept = None
         if checkpoint is not None:
-            kept = Checkpoint.of(checkpoint, data=positives_fingerprint(data))
+            kept = Checkpoint.of(
+                checkpoint, data=positives_fingerprint(data), blocks=blocks_fingerprint(n_blocks)
+            )
         past = None if kept is None else kept.load(describe(self))
         store = start.store if isinstance(start, Recommender) else start
         random = generator(self.random_state)
@@ -288,13 +320,6 @@ class Descent(FactorModel):
             state = state.resumed(kept, past)
             history = [dict(record) for record in past.history]
             self._store, self._seen = replace(past, extras={}), copy(data.user_items)
-        drawer = ListDrawer(
-            rows,
-            self._sampling,
-            backend,
-            self.loss.cutoff,
-            self.n_threads,
-        )
         plan = DescentPlan(
             self.loss,
             self.optimizer,
@@ -305,13 +330,20 @@ class Descent(FactorModel):
             self.clip,
             state.seed,
         )
-        pace = Pace(int(self.iterations), self._faster)
-        steps = descend(drawer, rows.counts, plan, tables, memory, len(history), pace)
+        pace, done = Pace(int(self.iterations), self._faster), len(history)
         save = None if kept is None else lambda store, _: kept.save(store, state.arrays())
         first = None
         if stopping is not None and store is not None:
             first = as_step(data, self.dtype, seed, store, backend)
-        self._keep(steps, data, watch, history, save, start=first, unsettled=self._unsettled)
+        with nullcontext() if cluster is None else connected(cluster) as engine:
+            if engine is None:
+                drawer = ListDrawer(rows, self._sampling, backend, self.loss.cutoff, self.n_threads)
+                steps = descend(drawer, rows.counts, plan, tables, memory, done, pace)
+            else:
+                steps = rotate(
+                    rows, n_blocks, self._sampling, plan, tables, engine, self.backend, done, pace
+                )
+            self._keep(steps, data, watch, history, save, start=first, unsettled=self._unsettled)
         return self
 
     @property

@@ -14,7 +14,7 @@ from mfrank.losses import Memory
 from mfrank.models.checkpoint import Checkpoint
 from mfrank.store.factors import FactorStore
 
-__all__ = ["DescentState", "positives_fingerprint"]
+__all__ = ["DescentState", "blocks_fingerprint", "positives_fingerprint"]
 
 
 class DescentState(NamedTuple):
@@ -59,3 +59,8 @@ def positives_fingerprint(data: Interactions) -> str:
         digest.update(np.ascontiguousarray(array, dtype=dtype).tobytes())
     digest.update((matrix.data > 0).tobytes())
     return digest.hexdigest()
+
+
+def blocks_fingerprint(n_blocks: int) -> str:
+    """SHA-256 of the number of blocks of users and items that a fit is cut into, 1 if into none."""
+    return hashlib.sha256(str(n_blocks).encode()).hexdigest()

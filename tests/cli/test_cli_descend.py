@@ -70,6 +70,17 @@ def test_a_checkpoint_is_gone_on_from(train: str, tmp_path: Path) -> None:
     assert len(mfrank.load(tmp_path / "b").store.history) == 3
 
 
+def test_worker_processes_make_the_model_that_python_makes_there(
+    train: str, tmp_path: Path
+) -> None:
+    line = ["descend", train, "--model", str(tmp_path / "m"), "--cluster", "1", *FAST]
+    assert main(line) == 0
+    expected = python(train, mfrank.SampledSoftmax()).fit(
+        mfrank.Interactions.from_file(train), cluster=1
+    )
+    np.testing.assert_array_equal(mfrank.load(tmp_path / "m").item_factors, expected.item_factors)
+
+
 def test_ctrl_c_keeps_the_last_complete_epoch(
     train: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +125,8 @@ def test_a_checkpoint_that_cannot_be_written_keeps_its_epoch(
         (["--loss", "song:pooled=1"], "must be true or false"),
         (["--loss", "song:decay=much"], "song:decay=much"),
         (["--optimizer", "adam:learning_rate=0"], "learning_rate must be a finite number > 0"),
+        (["--loss", "song", "--cluster", "2"], "cluster cannot fit SONG"),
+        (["--cluster", "here"], "cluster must be the address of a Dask scheduler"),
         (["--schedule", "never"], "unknown schedule 'never'"),
     ],
 )

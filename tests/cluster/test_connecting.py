@@ -65,9 +65,9 @@ def test_workers_are_asked_for_and_must_have_the_same_arithmetic() -> None:
 def test_a_worker_that_joins_with_another_arithmetic_ends_the_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from mfrank.backends.sharded import tasks
+    from mfrank.backends.sharded import arithmetic as told
 
-    monkeypatch.setattr(tasks, "arithmetic", lambda: Arithmetic("0.0.1", "sse"))
+    monkeypatch.setattr(told, "arithmetic", lambda: Arithmetic("0.0.1", "sse"))
     with pytest.raises(RuntimeError, match=r"a worker joined with mfrank 0.0.1 with sse"):
         mfrank.ALS(factors=2).fit(DATA, cluster=Shuffled(2))
 

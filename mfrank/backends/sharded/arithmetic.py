@@ -19,6 +19,7 @@ __all__ = [
     "Worker",
     "arithmetic",
     "probe",
+    "refuse_joined",
     "refuse_other",
     "same_workers",
     "threads_of_a_task",
@@ -86,6 +87,12 @@ def refuse_other(workers: Sequence[tuple[str, Worker]]) -> None:
                 "MFRANK_ISA, here and on the workers, to what all of them can run, such as avx2 "
                 "or baseline"
             )
+
+
+def refuse_joined(began: Arithmetic) -> None:
+    """Raise RuntimeError, on a worker, unless it has the arithmetic that the fit began with."""
+    if (here := arithmetic()) != began:
+        raise RuntimeError(f"a worker joined with {here}; this fit is by {began}")
 
 
 def threads_of_a_task(workers: Sequence[tuple[str, Worker]], n_threads: int) -> int:

@@ -49,6 +49,10 @@ class Block:
     values: NDArray[Any] | FilePart | None
     n_columns: int
 
+    def pattern(self) -> CSR:
+        """The rows, without values; read anew from a file."""
+        return CSR(readable(self.indptr), _read(self.columns), None, self.n_columns)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoutedBlock:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.placement import empty_aligned, readable
 from mfrank.backends.registry import choose
 from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared, Vector
-from mfrank.backends.sharded.arithmetic import Arithmetic, arithmetic
+from mfrank.backends.sharded.arithmetic import Arithmetic, refuse_joined
 from mfrank.backends.sharded.blocks import RoutedBlock
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.backends.surface import Factors
@@ -103,8 +103,7 @@ def solve(
     RuntimeError
         The worker joined later, with another arithmetic.
     """
-    if arithmetic() != step.arithmetic:
-        raise RuntimeError(f"a worker joined with {arithmetic()}; this fit is by {step.arithmetic}")
+    refuse_joined(step.arithmetic)
     rows, fixed = block.rows(len(fixed), values=step.has_values), readable(fixed)
     users = rows.n_rows if step.users_are_rows else rows.n_columns
     problem = RowProblem(

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 
+from mfrank.cli.clusters import add_cluster_flag
 from mfrank.cli.flags import add_flags, given
 from mfrank.cli.folders import check_takes_model, read_model
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.progress import announce, somebody_watches
 from mfrank.cli.saving import save_what_there_is, told
 from mfrank.cli.specs import spec_reader, summaries
+from mfrank.cluster.connecting import check_cluster
 from mfrank.descent import optimizers, schedules
 from mfrank.descent.langevin import Langevin
 from mfrank.models.descent import Descent
@@ -24,6 +26,7 @@ EXAMPLES = """\
   mfrank descend ratings.csv --start als --model ranked --loss song --factors 64
   mfrank descend ratings.csv --model ranked --shared-negatives --positives 30 --negatives 4096
   mfrank descend ratings.csv --model ranked --loss ksong:k=20 --optimizer adam:learning_rate=0.003
+  mfrank descend ratings.csv --model ranked --cluster tcp://10.0.0.1:8786
 """
 
 _LOSSES = {name.lower(): loss for name, loss in loss_classes().items()}
@@ -60,20 +63,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             metavar="NAME:OPTION=VALUE,...",
             help=f"one of these (default: {type(getattr(Descent(), name)).__name__.lower()})",
         )
-    add_flags(
-        parser.add_argument_group("descent"), Descent, leave_out=["loss", "optimizer", "schedule"]
-    )
+    group = parser.add_argument_group("descent")
+    add_flags(group, Descent, leave_out=["loss", "optimizer", "schedule"])
+    add_cluster_flag(group, "train blocks of users and items", "for bpr, bce and sampledsoftmax")
 
 
 def run(args: argparse.Namespace) -> None:
     """Fit and save."""
     check_takes_model(args.model)
+    check_cluster(args.cluster)
     model = Descent(**given(args, Descent))
     start = None if args.start is None else read_model(args.start)
     data = read_table(args, args.interactions)
     announce(model.loss, data)
     try:
-        model.fit(data, start=start, checkpoint=args.checkpoint, show_progress=somebody_watches())
+        model.fit(
+            data,
+            start=start,
+            checkpoint=args.checkpoint,
+            show_progress=somebody_watches(),
+            cluster=args.cluster,
+        )
     except (KeyboardInterrupt, OSError):  # such as a full disk at the checkpoint
         save_what_there_is(model, args.model)
         raise

@@ -54,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "interactions until their ranking no longer improves, then fit to all interactions for "
         "the best number of epochs",
     )
-    add_cluster_flag(parser, "run half-steps")
+    add_cluster_flag(parser, "run half-steps", "the model is the same")
 
 
 def run(args: argparse.Namespace) -> None:

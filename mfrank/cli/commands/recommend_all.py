@@ -59,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
     )
-    add_cluster_flag(parser, "make and write the lists")
+    add_cluster_flag(parser, "make and write the lists", "the files are the same")
 
 
 def run(args: argparse.Namespace) -> None:

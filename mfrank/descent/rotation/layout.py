@@ -1,0 +1,146 @@
+"""Which block of users meets which block of items, when, and which users are visited there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.random import key_of
+from mfrank.descent.engine import DescentPlan, Share
+
+__all__ = ["Deal", "Pair", "count_blocks", "deal", "order_key", "pairs", "user_bounds"]
+
+Ints = NDArray[np.int64]
+
+_MOST_BLOCKS = 32
+_FEWEST_VISITS, _FEWEST_ITEMS = 1 << 12, 1 << 9
+"""Of a meeting: below, it ships more than it works, and lists lose positives for nothing."""
+
+_OF_ITEMS, _OF_ORDER = 2, 3
+"""Streams of random numbers; that of negatives is 1."""
+
+
+def count_blocks(n_visits: int, n_items: int) -> int:
+    """Number of blocks of users, and of items, for so many visits in an epoch."""
+    most = min(isqrt(n_visits // _FEWEST_VISITS), n_items // _FEWEST_ITEMS, _MOST_BLOCKS)
+    return max(most, 1)
+
+
+def user_bounds(visits: Ints, n_blocks: int) -> Ints:
+    """Where users are cut into blocks of about as many visits each, from 0 to the end.
+
+    ``visits`` (n_users,) are those of each user in an epoch. A block may be empty.
+    """
+    done = np.cumsum(visits)
+    cuts = np.searchsorted(done, np.arange(1, n_blocks) * done[-1] / n_blocks)
+    return np.concatenate([[0], cuts, [len(visits)]])
+
+
+class Pair(NamedTuple):
+    """A block of users meets a block of items, by number."""
+
+    round: int
+    users: int
+    items: int
+
+
+def pairs(n_blocks: int) -> Iterator[Pair]:
+    """Every pair of blocks once, in rounds: a Latin square."""
+    for number in range(n_blocks):
+        for users in range(n_blocks):
+            yield Pair(number, users, (users + number) % n_blocks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deal:
+    """The blocks of an epoch.
+
+    Attributes
+    ----------
+    items : list of int64 arrays
+        Rows of the items of each block, ascending.
+    users : list of lists of int64 arrays
+        Rows of the users of a block that are visited among the items of a block, ascending.
+    visits : int64, shape (D, D)
+        How many visits each block of users makes among the items of each block.
+    """
+
+    items: list[Ints]
+    users: list[list[Ints]]
+    visits: Ints
+
+    def shares(self) -> dict[Pair, Share]:
+        """What of the epoch each meeting does; without those that do nothing."""
+        n_blocks, total = len(self.visits), int(self.visits.sum())
+        shares: dict[Pair, Share] = {}
+        first = 0
+        for number in range(n_blocks):
+            of_round = [pair for pair in pairs(n_blocks) if pair.round == number]
+            sizes = [int(self.visits[pair.users, pair.items]) for pair in of_round]
+            begin, together = first, sum(sizes)
+            for pair, size in zip(of_round, sizes, strict=True):
+                if size:
+                    shares[pair] = Share(first, begin, together, total)
+                first += size
+        return shares
+
+
+def deal(rows: CSR, bounds: Ints, plan: DescentPlan, epoch: int) -> Deal:
+    """Deal the items to blocks at random, and find who is visited where.
+
+    Parameters
+    ----------
+    rows : CSR
+        Positives by user.
+    bounds : int64, shape (D + 1,)
+        Of the blocks of users.
+    plan : DescentPlan
+    epoch : int
+    """
+    n_blocks = len(bounds) - 1
+    random = np.random.default_rng(key_of(plan.seed, epoch, 0, _OF_ITEMS))
+    ends = np.arange(n_blocks + 1) * rows.n_columns // n_blocks
+    dealt = np.split(random.permutation(rows.n_columns), ends[1:-1])
+    items, block_of = [np.sort(block) for block in dealt], np.empty(rows.n_columns, np.int64)
+    for number, block in enumerate(items):
+        block_of[block] = number
+    users, visits = [], np.empty((n_blocks, n_blocks), dtype=np.int64)
+    for number, (begin, end) in enumerate(pairwise(bounds.tolist())):
+        cells = slice(int(rows.indptr[begin]), int(rows.indptr[end]))
+        own = np.repeat(np.arange(end - begin), rows.counts[begin:end])
+        at = own * n_blocks + block_of[rows.indices[cells]]
+        counts = np.bincount(at, minlength=(end - begin) * n_blocks).reshape(-1, n_blocks)
+        if plan.batches.of == "users":
+            counts = _homes(counts)
+        users.append([begin + np.flatnonzero(of_block) for of_block in counts.T])
+        visits[number] = counts.sum(axis=0)
+    return Deal(items, users, visits)
+
+
+def _homes(counts: Ints) -> Ints:
+    """1 for the block in which each user has most positives, else 0; ties are spread evenly.
+
+    As items are dealt at random, any positive of a user is as likely to be there as another.
+    """
+    n_users, n_blocks = counts.shape
+    users = np.arange(n_users)
+    turns = (users[:, None] + np.arange(n_blocks)) % n_blocks
+    homes = np.zeros_like(counts)
+    homes[users, np.argmax(counts * n_blocks + turns, axis=1)] = 1
+    return np.minimum(homes, counts)
+
+
+def order_key(plan: DescentPlan, epoch: int, share: Share) -> int:
+    """Seed of the order in which a meeting makes its visits.
+
+    That of the first is an epoch's in one process, which a single block repeats.
+    """
+    path = (share.first, _OF_ORDER) if share.first else ()
+    return key_of(plan.seed, epoch, *path)

@@ -1,0 +1,163 @@
+"""The task of a meeting: descent on the rows of a block of users and of a block of items.
+
+Arrays that were sent may lie at any address and be read-only, so that all are copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.placement import Array, copied
+from mfrank.backends.registry import choose
+from mfrank.backends.sharded.arithmetic import Arithmetic, refuse_joined
+from mfrank.backends.sharded.blocks import Block
+from mfrank.descent.catalog import Catalog
+from mfrank.descent.engine import DescentPlan, Share, visit
+from mfrank.descent.factor_tables import Tables
+from mfrank.descent.optimizers import State
+from mfrank.descent.rotation.layout import order_key
+from mfrank.descent.sampler import ListDrawer, Sampling
+from mfrank.descent.scoring import Scoring
+
+__all__ = ["Fit", "Meeting", "TableRows", "keep", "meet"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """What all meetings have in common.
+
+    Attributes
+    ----------
+    backend : str
+    arithmetic : Arithmetic
+        That the worker must have.
+    plan : DescentPlan
+    sampling : Sampling
+    scoring : Scoring
+    temperature : float
+    n_threads : int
+        Of a task.
+    """
+
+    backend: str
+    arithmetic: Arithmetic
+    plan: DescentPlan
+    sampling: Sampling
+    scoring: Scoring
+    temperature: float
+    n_threads: int
+
+
+class TableRows(NamedTuple):
+    """Some rows of a table, and of the optimizer's state of it."""
+
+    table: Array
+    state: State
+
+    @classmethod
+    def of(cls, table: Array, state: State, rows: Ints) -> TableRows:
+        """Copy the given rows."""
+        return cls(table[rows], {name: array[rows] for name, array in state.items()})
+
+    def put(self, table: Array, state: State, rows: Ints) -> None:
+        """Write them back."""
+        table[rows] = self.table
+        for name, array in self.state.items():
+            state[name][rows] = array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meeting:
+    """What a meeting starts from.
+
+    Attributes
+    ----------
+    epoch : int
+    share : Share
+    users : int64, shape (U,)
+        Users that are visited, as rows of the block that the worker keeps; ascending.
+    items : int64, shape (I,)
+        Items of the block, ascending.
+    catalog : Catalog
+        Of these users and items.
+    tables : dict of TableRows
+        By the table's name.
+    """
+
+    epoch: int
+    share: Share
+    users: Ints
+    items: Ints
+    catalog: Catalog
+    tables: dict[str, TableRows]
+
+
+def keep(block: Block) -> Block:
+    """The block, as the result of a task that stays on workers."""
+    return block
+
+
+def meet(block: Block, fit: Fit, meeting: Meeting) -> tuple[dict[str, TableRows], float]:
+    """Visit the users among the items; return the new rows, and the sum of the losses.
+
+    Raises
+    ------
+    RuntimeError
+        The worker joined later, with another arithmetic.
+    FloatingPointError
+        The fit diverged.
+    """
+    refuse_joined(fit.arithmetic)
+    rows, plan = _among(block.pattern().pick(meeting.users), meeting.items), fit.plan
+    tables = _tables(fit, meeting.tables)
+    drawer = ListDrawer(
+        rows,
+        fit.sampling,
+        tables.backend,
+        plan.loss.cutoff,
+        fit.n_threads,
+        meeting.catalog,
+    )
+    n_visits = len(rows.indices) if plan.batches.of == "positives" else rows.n_rows
+    random = np.random.default_rng(order_key(plan, meeting.epoch, meeting.share))
+    order = random.permutation(n_visits)
+    loss = 0.0
+    for _, of_batch, _ in visit(plan, meeting.epoch, order, meeting.share, drawer, tables, {}):
+        loss += of_batch
+    new = {name: TableRows(table, tables.kept[name]) for name, table in tables.by_name().items()}
+    return new, loss
+
+
+def _among(rows: CSR, items: Ints) -> CSR:
+    """The entries of the rows in the columns ``items``, which are numbered from 0."""
+    places = np.full(rows.n_columns, -1, dtype=np.int32)
+    places[items] = np.arange(len(items), dtype=np.int32)
+    found = places[rows.indices]
+    inside = found >= 0
+    indptr = np.concatenate([[0], np.cumsum(inside)])[rows.indptr]
+    return CSR(indptr, found[inside], None, len(items))
+
+
+def _tables(fit: Fit, given: dict[str, TableRows]) -> Tables:
+    tables = {name: copied(rows.table) for name, rows in given.items()}
+    kept = {
+        name: {of: np.array(array) for of, array in rows.state.items()}
+        for name, rows in given.items()
+    }
+    return Tables(
+        tables["users"],
+        tables["items"],
+        tables.get("biases"),
+        choose(fit.backend),
+        fit.scoring,
+        fit.temperature,
+        fit.n_threads,
+        kept,
+    )
