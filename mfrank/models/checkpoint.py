@@ -20,7 +20,7 @@ __all__ = ["Checkpoint"]
 _MAY_CHANGE = {"iterations", "n_threads", "backend", "random_state"}
 _OTHER = {
     "data": "to other interactions",
-    "blocks": "in one process or on a cluster, and this one is not",
+    "blocks": "cut into other blocks, on a cluster or in one process",
     "start": "from another start",
     "stopping": "with another stopping",
 }

@@ -213,7 +213,7 @@ def test_a_checkpoint_is_gone_on_from_to_the_same_bits_and_only_there(tmp_path: 
     whole = made(iterations=4).fit(DATA, cluster=Shuffled(2))
     first = made(iterations=4)
     first.fit(DATA, cluster=Shuffled(3), checkpoint=tmp_path, callback=lambda epoch, *_: epoch == 1)
-    with pytest.raises(ValueError, match="checkpoint is of a fit on a cluster; name another"):
+    with pytest.raises(ValueError, match="checkpoint is of a fit cut into other blocks"):
         made(iterations=4).fit(DATA, checkpoint=tmp_path)
     second = made(iterations=4, random_state=9)
     assert bits(second.fit(DATA, cluster=Shuffled(1), checkpoint=tmp_path)) == bits(whole)
@@ -222,7 +222,7 @@ def test_a_checkpoint_is_gone_on_from_to_the_same_bits_and_only_there(tmp_path: 
 @pytest.mark.usefixtures("four_blocks")
 def test_a_checkpoint_of_one_process_is_refused_on_a_cluster(tmp_path: Path) -> None:
     made().fit(DATA, checkpoint=tmp_path)
-    with pytest.raises(ValueError, match="checkpoint is of a fit in one process; name another"):
+    with pytest.raises(ValueError, match="checkpoint is of a fit cut into other blocks"):
         made(iterations=4).fit(DATA, cluster=Shuffled(2), checkpoint=tmp_path)
 
 
