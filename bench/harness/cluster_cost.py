@@ -56,8 +56,13 @@ class Block:
         return _ENTRY * self.entries + 4 * self.touched + _OFFSET * self.rows
 
     def working(self, factors: int, n_columns: float) -> float:
-        """Bytes while it is solved: what came, the renumbered columns, what is to be returned."""
-        return self.out(factors) + 2 * self.back(factors) + _ENTRY * self.entries + 4 * n_columns
+        """Bytes while it is solved.
+
+        What came, as a message and as arrays; the entries, as they are, renumbered and with what
+        is computed for each; what is returned, as arrays and as a message.
+        """
+        here = 3 * _ENTRY * self.entries + 4 * n_columns
+        return 2 * self.out(factors) + 2 * self.back(factors) + here
 
 
 @dataclass(frozen=True, slots=True)

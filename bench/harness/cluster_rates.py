@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -14,14 +13,13 @@ from harness.cluster_cost import Rates, blocks_of
 from harness.cluster_fits import peak
 
 import mfrank
-from mfrank.backends.sharded.arithmetic import probe
 from mfrank.backends.sharded.tasks import solve
 from mfrank.cluster.processes import Processes
 from mfrank.data.interactions import Interactions
 
 __all__ = ["measured"]
 
-_MESSAGE = 1 << 26
+_MESSAGE = 1 << 23
 _EMPTY_TASKS = 200
 _ROUNDS = 5
 
@@ -41,7 +39,8 @@ def measured(sample: Interactions, factors: int) -> Rates:
     solving = [sum(epoch.values()) for epoch in engine.epochs]
     serial = median(a - b for a, b in list(zip(seconds, solving, strict=True))[1:])
     with Processes(1) as workers:
-        workers.workers(partial(probe, "auto"))  # which imports all that a task needs
+        small = mfrank.synthetic(200, 100, 2000, random_state=0)
+        model.set_params(iterations=1).fit(small, cluster=workers)  # imports all that a task needs
         worker = peak(workers._workers[0].process.pid)
         message = np.ones(_MESSAGE, np.uint8)
         out = _seconds(lambda: workers.gather([workers.submit(len, message)]))
