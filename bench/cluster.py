@@ -3,8 +3,8 @@
 Fits ALS to interactions that are drawn by power laws, in one process with ``--threads`` threads,
 and on 1, 2 and 4 workers, which divide these threads' cores. ``over_plain`` are seconds per epoch
 over those of the plain fit of the same size; ``over_formula`` are the bytes of an epoch over those
-of harness/cluster_cost.py (the loopback device's, under Dask, through whose scheduler arguments
-go, so that they count twice). The last line tells from which size a cluster pays on this machine.
+of harness/cluster_cost.py (the loopback device's, under Dask, through whose scheduler arguments and
+results go, so that they count twice). The last line tells from which size a cluster pays here.
 
     python bench/cluster.py --entries 100000 --repeats 1 --folder /tmp
     python bench/cluster.py --entries 1000000 4000000 16000000
@@ -76,7 +76,7 @@ def measure(data: Interactions, args: argparse.Namespace) -> list[dict[str, Any]
         row |= {name: median(fit[name] for fit in fits) for name in numbers}
         row["over_plain"] = row["seconds_per_epoch"] / plain
         if n:
-            wanted = 2 * out + back if engine == "dask" else out + back
+            wanted = (2 if engine == "dask" else 1) * (out + back)
             row["over_formula"] = (row["mib_out"] + row["mib_back"]) / wanted
         row["same_bits"] = all(fit["sha256"] == bits for fit in fits)
         print(line(row), flush=True)

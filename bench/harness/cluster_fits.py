@@ -86,7 +86,7 @@ def on_processes(n: int) -> Iterator[_Counted]:
 def on_dask(n: int) -> Iterator[_Counted]:
     """Workers of a LocalCluster, a thread each; bytes are all that go over the loopback device.
 
-    Arguments travel through the scheduler, so that they count twice; others' traffic does, too.
+    Arguments and results travel through the scheduler and count twice; others' traffic counts, too.
     """
     import distributed
 

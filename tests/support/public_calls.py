@@ -244,6 +244,8 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
 """Arguments by name; the others have a default."""
 
 OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
+    ("ALS.recommend_all", "folder"): lambda rng: "lists",
+    ("ALS.recommend_all", "filter_items"): lambda rng: None,
     ("FactorStore", "user_ids"): _ids,
     ("Interactions", "user_items"): lambda rng: data().user_items,
     ("Interactions", "timestamps"): lambda rng: one_of(rng, [None, np.arange(data().nnz)]),
