@@ -1,8 +1,6 @@
 """What is lost when a process is killed in any stage.
 
-A run must not notice that a worker dies. One that is killed itself has to be gone on from by the
-same call, to the same bits.
-
+No run may notice the death of a worker; where a run itself was killed, the same call has to go on.
 Ingests files, fits ALS on worker processes with a checkpoint, saves it and writes the lists of all
 users, and kills a worker or the client (SIGKILL) at a random moment of a stage, in processes of
 their own. ``recovered``: the run went on, if a worker was killed; the same call succeeded, if the

@@ -13,7 +13,7 @@ from mfrank.data import interaction_folder
 from mfrank.data.folder_writer import FolderWriter
 from mfrank.data.ids import Ids
 
-__all__ = ["drawn_to"]
+__all__ = ["drawn_to", "expected_degrees"]
 
 _SEED, _USERS_AT_ONCE = 0, 1 << 14
 _USER_TAIL, _ITEM_EXPONENT = 1.5, 0.7
@@ -38,6 +38,23 @@ def drawn_to(folder: Path, n_users: int, n_items: int, n_entries: int) -> None:
             pass
         ids = Ids.numbered(n_users), Ids.numbered(n_items)
         interaction_folder.write_arrays(writer.arrays(), *ids, folder)
+
+
+def expected_degrees(
+    n_users: int, n_items: int, n_entries: int, most: int = 1_000_000
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Numbers of items of users, and of users of items, as many as there are or ``most``.
+
+    They are those of even quantiles, and add up alike: repeated draws of an item leave fewer
+    entries than were asked for, which are shared out again here.
+    """
+    quantile = (np.arange(min(n_users, most)) + 0.5) / min(n_users, most)
+    of_users = np.clip((1 - quantile) ** (-1 / _USER_TAIL), None, n_items / 4)
+    of_users *= n_entries / n_users / of_users.mean()
+    ends = np.linspace(0, n_items, min(n_items, most) + 1)
+    of_items = np.diff(ends ** (1 - _ITEM_EXPONENT)) / np.diff(ends)
+    of_items = np.minimum(of_items * n_entries / of_items.mean() / n_items, n_users)
+    return of_users, of_items
 
 
 def _block(begin: int, size: int, n_items: int, mean: float) -> sp.csr_array:

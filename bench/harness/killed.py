@@ -1,4 +1,4 @@
-"""A process that works on worker processes, and kills one of them or itself meanwhile.
+"""A process that ingests, fits or recommends, and kills itself or one of its workers meanwhile.
 
 It strikes at a call of the stage's function, after a delay, or at the end of that call if it is
 over sooner. ``run`` starts it and tells how it ended; without anything to kill it tells how often

@@ -88,7 +88,10 @@ def serve(descriptor: int) -> None:
             answer = pickle.dumps((True, results.obey(order)), -1)
         except Exception as error:
             answer = _failure(error)
-        link.send_bytes(answer)
+        try:
+            link.send_bytes(answer)
+        except OSError:  # who asked was killed
+            return
 
 
 def _failure(error: Exception) -> bytes:

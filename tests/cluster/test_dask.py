@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from children import PATHS
 import mfrank
 from mfrank.backends.sharded import blocks
 from mfrank.cluster import connecting
+from mfrank.retrieval import all_lists
 
 distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 
@@ -81,6 +83,20 @@ def test_a_fit_survives_the_death_of_a_worker(client: Any) -> None:
 
     assert fitted(cluster=client, callback=kill) == fitted()
     assert killed
+
+
+def test_lists_of_all_users_are_those_of_one_process(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(all_lists, "_PLACES_AT_ONCE", 500)
+    model = mfrank.ALS(factors=4, iterations=1, random_state=0).fit(DATA)
+    alone = model.recommend_all(tmp_path / "a", N=5, format="csv")
+    there = model.recommend_all(tmp_path / "b", N=5, format="csv", cluster=client)
+    assert sorted(path.name for path in there.iterdir()) == sorted(os.listdir(alone))
+    parts = sorted(alone.glob("part-*"))
+    assert len(parts) == 3
+    for path in parts:
+        assert (there / path.name).read_bytes() == path.read_bytes()
 
 
 def test_a_client_that_cannot_be_used_is_refused(client: Any) -> None:

@@ -246,6 +246,8 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
 """Arguments by name; the others have a default."""
 
 OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
+    ("ALS.recommend_all", "folder"): lambda rng: "lists",
+    ("ALS.recommend_all", "filter_items"): lambda rng: None,
     ("EarlyStopping", "random_state"): lambda rng: 0,
     ("EarlyStopping", "users"): lambda rng: one_of(rng, [None, 1, 5]),
     ("FactorStore", "user_ids"): _ids,

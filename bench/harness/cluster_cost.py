@@ -1,0 +1,177 @@
+"""What an epoch on a cluster ships, holds and takes, by formulas of the data's shape.
+
+A half-step's block of rows is sent the T fixed rows that it touches and its own R rows, from which
+iterations begin, and returns R rows and as many gains:
+
+    out = 4 K (T + R),    back = (4 K + 8) R    bytes, float32
+
+A block with the share f of all entries touches T = sum over the fixed rows of 1 - (1 - f)^n, if n
+is a row's number of entries and they fall into blocks at random. Its arithmetic are the
+multiply-adds of harness/floor.py, at the rate that the kernels have.
+
+The client sends and receives one message at a time; each worker solves one block at a time.
+``half_step_seconds`` plays that, block by block.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr import CSR
+from mfrank.backends.sharded import blocks
+
+__all__ = ["Block", "Rates", "Side", "blocks_of", "expected_blocks", "half_step_seconds"]
+
+_BYTES = 4  # of a factor
+_GAIN = 8
+_ENTRY = 8  # of a block that was sent: column and value
+_OFFSET = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows, entries and touched fixed rows of a block, and its multiply-adds."""
+
+    rows: float
+    entries: float
+    touched: float
+    multiply_adds: float
+
+    def out(self, factors: int) -> float:
+        """Bytes sent to a worker."""
+        return _BYTES * factors * (self.touched + self.rows)
+
+    def back(self, factors: int) -> float:
+        """Bytes that it returns."""
+        return (_BYTES * factors + _GAIN) * self.rows
+
+    def held(self) -> float:
+        """Bytes that a worker keeps from one epoch to the next."""
+        return _ENTRY * self.entries + 4 * self.touched + _OFFSET * self.rows
+
+    def working(self, factors: int, n_columns: float) -> float:
+        """Bytes while it is solved.
+
+        What came, as a message and as arrays; the entries, as they are, renumbered and with what
+        is computed for each; what is returned, as arrays and as a message.
+        """
+        here = 3 * _ENTRY * self.entries + 4 * n_columns
+        return 2 * self.out(factors) + 2 * self.back(factors) + here
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Numbers of entries of rows that were drawn, each of which stands for ``weight`` rows."""
+
+    degrees: NDArray[np.float64]
+    weight: float
+
+    @property
+    def rows(self) -> float:
+        """Number of rows."""
+        return len(self.degrees) * self.weight
+
+    @property
+    def entries(self) -> float:
+        """Number of entries."""
+        return float(self.degrees.sum()) * self.weight
+
+    def touched(self, share: float) -> float:
+        """Rows with an entry in a block that has this share of all entries."""
+        return float(-np.expm1(self.degrees * np.log1p(-share)).sum()) * self.weight
+
+    def multiply_adds(self, factors: int) -> float:
+        """Of an exact solution of all rows."""
+        return _multiply_adds(self.degrees, factors) * self.weight
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Of this machine, a core each; see harness/cluster_rates.py.
+
+    Attributes
+    ----------
+    users, items : float
+        Multiply-adds a second in tasks that solve users and items, with all that they do.
+    out, back : float
+        Bytes a second from the client to a worker process, and back, pickling included.
+    task : float
+        Seconds of a task that does nothing.
+    row : float
+        Seconds of the client for a row of either side: Gram matrices, rotations, momentum.
+    worker : float
+        Bytes that a worker has before any data.
+    """
+
+    users: float
+    items: float
+    out: float
+    back: float
+    task: float
+    row: float
+    worker: float
+
+
+def blocks_of(rows: CSR, factors: int) -> list[Block]:
+    """The blocks into which a fit on a cluster cuts a matrix."""
+    found = []
+    for begin, end in pairwise(blocks.bounds(rows).tolist()):
+        block = blocks.block_of(rows, begin, end)
+        touched = blocks.columns_of(blocks.route(block))
+        degrees = np.diff(block.indptr).astype(np.float64)
+        found.append(
+            Block(end - begin, degrees.sum(), len(touched), _multiply_adds(degrees, factors))
+        )
+    return found
+
+
+def expected_blocks(solved: Side, fixed: Side, factors: int, n_blocks: int = 0) -> list[Block]:
+    """So many equal blocks of a shape, by default as many as a fit cuts."""
+    work = solved.entries + solved.rows
+    size = np.clip(work / blocks._BLOCKS, blocks._FEWEST_ENTRIES, blocks._MOST_ENTRIES)
+    n_blocks = n_blocks or int(np.ceil(work / size))
+    block = Block(
+        solved.rows / n_blocks,
+        solved.entries / n_blocks,
+        fixed.touched(1 / n_blocks) if n_blocks > 1 else fixed.rows,
+        solved.multiply_adds(factors) / n_blocks,
+    )
+    return [block] * n_blocks
+
+
+def half_step_seconds(
+    some: Sequence[Block], factors: int, rates: Rates, rate: float, n_workers: int, cores: int
+) -> float:
+    """Seconds of a half-step, of workers with a core each as far as there are so many.
+
+    ``rate`` is that of the multiply-adds.
+    """
+    crowded = max(1.0, n_workers / cores)
+    client, busy = 0.0, list[tuple[float, float]]()
+
+    def receive() -> None:
+        nonlocal client
+        done, back = heapq.heappop(busy)
+        client = max(client, done) + back
+
+    for block in some:
+        if len(busy) == n_workers:
+            receive()
+        client += block.out(factors) / rates.out + rates.task
+        done = client + crowded * block.multiply_adds / rate
+        heapq.heappush(busy, (done, block.back(factors) / rates.back))
+    while busy:
+        receive()
+    return client
+
+
+def _multiply_adds(degrees: NDArray[np.float64], factors: int) -> float:
+    n, k = degrees, float(factors)
+    dual, primal = n**2 * k / 2 + n**3 / 6, n * k**2 / 2 + k**3 / 6
+    return float(np.minimum(dual, primal).sum())

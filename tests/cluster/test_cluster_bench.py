@@ -1,0 +1,140 @@
+"""The formulas of the cluster benches are those of what is sent and of a possible schedule."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from engines import Delayed, Shuffled
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mfrank
+from mfrank.backends.sharded import blocks
+from mfrank.backends.sharded.tasks import solve
+
+BENCH = Path(__file__).parents[2] / "bench"
+DATA = mfrank.synthetic(600, 200, 12_000, random_state=0)
+
+pytestmark = pytest.mark.skipif(not BENCH.is_dir(), reason="the benches are not here")
+
+
+def harness(name: str) -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCH))
+        return importlib.import_module(f"harness.{name}")
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_FEWEST_ENTRIES", 1500)
+
+
+class Weighed(Shuffled):
+    """Notes the bytes of solving tasks and of their results."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.random = np.random.default_rng(10)
+        self.out = self.back = 0
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Delayed:
+        if function is solve:
+            self.out += len(pickle.dumps(args[1:], -1))
+        return super().submit(function, *args)
+
+    def gather(self, tasks: Any) -> list[Any]:
+        tasks = list(tasks)
+        new = [task for task in tasks if not task.results and task.function is solve]
+        results = super().gather(tasks)
+        self.back += sum(len(pickle.dumps(task.results[0], -1)) for task in new)
+        return results
+
+
+def test_bytes_are_within_a_tenth_of_the_formula() -> None:
+    cost, engine, width = harness("cluster_cost"), Weighed(), 64
+    noted: list[tuple[int, int]] = []
+    mfrank.ALS(mfrank.IALS(), width, 3, random_state=0, n_threads=1).fit(
+        DATA, cluster=engine, callback=lambda *_: noted.append((engine.out, engine.back))
+    )
+    sides = DATA.user_rows("float32"), DATA.item_rows("float32")
+    some = [block for side in sides for block in cost.blocks_of(side, width)]
+    assert len(some) > 8
+    out, back = (after - before for before, after in zip(*noted[-2:], strict=True))
+    matrices = 8 * width * (width + 2) * len(some)  # of the basis, which small blocks notice
+    assert out == pytest.approx(sum(block.out(width) for block in some) + matrices, rel=0.1)
+    assert back == pytest.approx(sum(block.back(width) for block in some), rel=0.1)
+
+
+def test_a_block_touches_about_as_many_rows_as_expected() -> None:
+    cost = harness("cluster_cost")
+    rng = np.random.default_rng(0)
+    dense = rng.random((3000, 1)) ** 4 @ rng.random((1, 400)) > rng.random((3000, 400)) * 3
+    data = mfrank.Interactions.of(sp.csr_array(dense.astype(np.float32)))
+    users, items = (cost.Side(n.astype(float), 1.0) for n in (data.counts.users, data.counts.items))
+    for rows, sides in ((data.user_rows(), (users, items)), (data.item_rows(), (items, users))):
+        found, expected = cost.blocks_of(rows, 8), cost.expected_blocks(*sides, 8)
+        assert len(found) > 5
+        assert abs(len(found) - len(expected)) <= 1
+        for what in ("rows", "entries", "touched", "multiply_adds"):
+            numbers = [sum(getattr(block, what) for block in some) for some in (found, expected)]
+            assert numbers[0] == pytest.approx(numbers[1], rel=0.15), what
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 10), st.floats(0, 10), st.floats(0, 10)), min_size=1),
+    st.integers(1, 6),
+)
+def test_a_schedule_is_possible_and_wastes_no_more_than_it_must(
+    tasks: list[tuple[float, float, float]], n_workers: int
+) -> None:
+    class Timed(tuple[float, float, float]):
+        """Seconds to send, to solve and to return."""
+
+        multiply_adds = property(lambda self: self[1])
+
+        def out(self, factors: int) -> float:
+            return self[0]
+
+        def back(self, factors: int) -> float:
+            return self[2]
+
+    cost = harness("cluster_cost")
+    rates = cost.Rates(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
+    some = [Timed(task) for task in tasks]
+    seconds = cost.half_step_seconds(some, 1, rates, 1.0, n_workers, n_workers)
+    client = sum(task[0] + task[2] for task in tasks)
+    solving = sum(task[1] for task in tasks)
+    assert seconds >= max(client, solving / n_workers, *map(sum, tasks)) - 1e-9
+    assert seconds <= client + solving + 1e-9
+    if n_workers == 1:
+        assert seconds == pytest.approx(client + solving)
+
+
+def test_expected_degrees_add_up() -> None:
+    degrees = harness("drawn_folder").expected_degrees(10_000, 1000, 100_000)
+    assert [len(side) for side in degrees] == [10_000, 1000]
+    assert [side.sum() for side in degrees] == pytest.approx([100_000, 100_000], rel=0.05)
+    assert (np.diff(degrees[0]) >= 0).all()
+    assert (np.diff(degrees[1]) <= 0).all()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_rates_are_measured() -> None:
+    rates = harness("cluster_rates")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rates, "_MESSAGE", 1 << 16)
+        patch.setattr(rates, "_EMPTY_TASKS", 2)
+        patch.setattr(rates, "_ROUNDS", 1)
+        found = rates.measured(DATA, 8)
+    assert min(found.users, found.items, found.out, found.back, found.task) > 0
+    assert found.row >= 0
+    assert found.worker > 1 << 20
