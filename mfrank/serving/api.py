@@ -120,6 +120,8 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
             raise ValueError("the body must have either users or from_items")
         if asked.weights is not None and asked.from_items is None:
             raise ValueError("weights go with from_items")
+        if asked.include_seen and asked.users is None:
+            raise ValueError("include_seen goes with users; somebody new has from_items only")
         desk.check(asked.n, asked.users, asked.from_items, asked.filter_items, asked.items)
         filters: dict[str, Any] = {
             "filter_items": asked.filter_items,

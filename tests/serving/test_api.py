@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
@@ -208,6 +209,7 @@ def test_descent_cannot_rank_for_somebody_new() -> None:
         ({}, "either users or from_items"),
         ({"users": ["a"], "from_items": ["b"]}, "either users or from_items"),
         ({"users": ["a"], "weights": [1]}, "weights go with from_items"),
+        ({"from_items": ["item"], "include_seen": True}, "include_seen goes with users"),
         ({"from_items": ["item"], "weights": "x"}, "weights"),
         ({"users": ["a"], "n": 0}, "n: "),
         ({"users": [True]}, "users"),
@@ -243,17 +245,33 @@ def test_bodies_are_limited_with_and_without_their_length() -> None:
         assert "at most 100 bytes" in answer.json()["error"]
 
 
-def test_an_answer_that_takes_too_long_is_503() -> None:
-    class Slow(mfrank.Recommender):
-        def recommend(self, *args: Any, **options: Any) -> Any:
-            time.sleep(0.3)
-            return super().recommend(*args, **options)
+class Slow(mfrank.Recommender):
+    """A model that takes its time."""
 
-    slow = Slow()
-    slow._adopt(model().store)
-    answer = client(slow, limits=serving.Limits(max_seconds=0.05)).get(
-        f"/recommend/{first_user()}?include_seen=true"
-    )
+    def recommend(self, *args: Any, **options: Any) -> Any:
+        time.sleep(0.3)
+        return super().recommend(*args, **options)
+
+
+def slow(**limits: Any) -> Any:
+    """A client of a slow model."""
+    made = Slow()
+    made._adopt(model().store)
+    return client(made, limits=serving.Limits(**limits))
+
+
+def test_who_comes_when_too_many_wait_is_503() -> None:
+    asked, path = slow(max_waiting=1), f"/recommend/{first_user()}?include_seen=true"
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(asked.get, [path] * 4))
+    statuses = sorted(answer.status_code for answer in answers)
+    assert statuses[0] == 200
+    assert statuses[-1] == 503
+    assert asked.get(path).status_code == 200  # nobody waits anymore
+
+
+def test_an_answer_that_takes_too_long_is_503() -> None:
+    answer = slow(max_seconds=0.05).get(f"/recommend/{first_user()}?include_seen=true")
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
 

@@ -125,6 +125,29 @@ def test_answers_over_an_open_connection_do_not_wait_for_acknowledgements(
     assert min(taken[1:]) < 0.03
 
 
+def test_a_request_that_has_begun_is_answered_before_the_end(
+    served: tuple[subprocess.Popen[str], str],
+) -> None:
+    process, address = served
+    wait_for(lambda: answers(address))
+    body = b'{"users": []}'
+    head = b"POST /recommend HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as asking:
+        asking.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body[:5])
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        assert not answers(address)  # nobody new is let in
+        asking.sendall(body[5:])
+        told = b""
+        while not told.endswith(b'{"lists":[]}'):
+            part = asking.recv(4096)
+            assert part, told
+            told += part
+    assert told.startswith(b"HTTP/1.1 200")
+    assert process.wait(10) == 0
+
+
 def test_a_port_that_is_taken_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model().save(tmp_path / "model")
     with socket.create_server(("127.0.0.1", 0)) as taken:

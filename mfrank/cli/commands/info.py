@@ -32,6 +32,8 @@ _EXTRAS = {
     "tqdm": "progress",
     "safetensors": "safetensors",
     "catboost": "rerank",
+    "fastapi": "serve",
+    "jinja2": "pages",
 }
 
 

@@ -1,5 +1,7 @@
 """Answer for a model over HTTP, in JSON: recommend, similar, score, explain; see /docs there.
 
+GET /recommend/alice?n=10 answers {"user": "alice", "items": [{"id": ..., "score": ...}, ...]}.
+
 A newer model that is saved to the folder takes over within a second, or at once on SIGHUP; no
 request fails meanwhile. SIGTERM and Ctrl-C end it when requests that have begun are answered.
 """
@@ -14,7 +16,7 @@ from mfrank.cli.folders import check_holds_model
 
 EXAMPLES = """\
   mfrank serve model --port 8000
-  curl 'http://127.0.0.1:8000/recommend/alice?n=10'
+  mfrank serve model --host 0.0.0.0 --max-seconds 2 --max-batch 100
 """
 
 
