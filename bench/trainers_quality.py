@@ -6,8 +6,8 @@ and its one main option. Every second trial has cosine scores with item biases. 
 course, and its best epoch is that of the highest NDCG@20 on the validation part (the published one,
 or a tenth of each user's training items). Results of before 2026-11-24 are of trials that stopped
 where it had not risen for fifteen epochs from random factors, which is scratch, or six after a
-start, mfrank's spectral one too. The best trial is fitted anew with three seeds for as many epochs, on the training
-part alone, and judged on the test part: means and standard deviations.
+start, mfrank's spectral one too. The best trial is fitted anew with three seeds for as many epochs,
+on the training part alone, and judged on the test part: means and standard deviations.
 
 Lists are of at most 100 likes and 1,000 others that a batch shares; for losses over pairs of all
 items of a list, or of items and places, of 30 likes and 60 others of their own. Softmax takes whole
