@@ -9,7 +9,7 @@ model is fitted once more to the whole training part and judged once on the test
 to ``tune`` are paired by users.
 
     python bench/tuned.py lastfm-2k citeulike-a ml-1m gowalla retail globo --minutes 10
-    python bench/tuned.py lastfm-2k citeulike-a ml-1m retail --minutes 1 --ease-items 4000
+    python bench/tuned.py citeulike-a ml-1m lastfm-2k --minutes 1 --ease-items 4000 --threads 1
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ Clock = Callable[[], float]
 
 _UNKNOWN = 3.0
 """How much longer than planned a trial is taken to last while none was measured."""
-CAUTION = 1.25
-"""A refit is taken to last so much longer than the fit to the training part."""
+CAUTION = 1.6
+"""A refit is taken to last so much longer than the fit to the training part: it has more data, and
+the machine may be busier by then."""
 
 
 class Budget:

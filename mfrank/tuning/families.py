@@ -114,7 +114,7 @@ class Closed(Family):
 
     axes = (
         Axis("background", 0.1, 10.0),
-        Axis("ridge", 0.01, 2.0),
+        Axis("ridge", 0.002, 2.0),
         Axis("nu", 0.0, 1.0, logarithmic=False),
     )
 
@@ -239,16 +239,16 @@ def _softmax() -> Any:
 FAMILIES: Mapping[str, tuple[Family, ...]] = {
     "ALS": (
         Closed(
-            "IALS", IALS, lambda share, facts: {"alpha0": share * facts.density}, (1, 0.15, 0.65)
+            "IALS", IALS, lambda share, facts: {"alpha0": share * facts.density}, (1, 0.08, 0.65)
         ),
-        Closed("RG2", RG2, lambda share, facts: {"alpha": 1 / (2 * share)}, (1, 0.4, 1)),
+        Closed("RG2", RG2, lambda share, facts: {"alpha": 1 / (2 * share)}, (1, 0.35, 1)),
         Closed(
             "WRMF",
             WRMF,
             lambda share, facts: {"alpha": 1 / (share * facts.density * facts.mean_value)},
-            (2, 0.2, 0),
+            (1.5, 0.1, 0),
         ),
-        Closed("EALS", EALS, lambda share, facts: {"c0": share * facts.per_user}, (1, 0.15, 0.5)),
+        Closed("EALS", EALS, lambda share, facts: {"c0": share * facts.per_user}, (1, 0.08, 0.5)),
     ),
     "Descent": (Sampled("SampledSoftmax", _softmax),),
 }

@@ -43,12 +43,16 @@ class Ladder:
         names = {family.name for family in self.families}
         return [outcome for outcome in outcomes if outcome.trial.family in names]
 
-    def proposed(self, outcomes: Sequence[Outcome], top: int) -> Trial:
-        """The next trial, given this ladder's outcomes, with no rung above ``top``."""
+    def proposed(self, outcomes: Sequence[Outcome], top: int, base: int = 0) -> Trial:
+        """The next trial, given this ladder's outcomes.
+
+        No rung is above ``top``; new points begin on ``base``, below which there is nothing to
+        save.
+        """
         for rung in reversed(range(top)):
             if trial := _promoted(outcomes, rung):
                 return trial
-        return self._new(outcomes, top)
+        return self._new(outcomes, top, min(base, top))
 
     def climb(self, outcomes: Sequence[Outcome], top: int) -> Trial | None:
         """The best so far on the rung ``top``; None if it or another was there or above."""
@@ -57,17 +61,18 @@ class Ladder:
             return None
         return Trial(leader.trial.family, leader.trial.point, top)
 
-    def _new(self, outcomes: Sequence[Outcome], top: int) -> Trial:
+    def _new(self, outcomes: Sequence[Outcome], top: int, base: int) -> Trial:
         """A trial that no other led to.
 
         First the first point of each family; then in turn one near the best so far, on its rung,
-        and a point of a sequence that fills the cube. Every other point of it begins on rung 1,
-        because what is best for few factors need not be for many (Hyperband, Li et al. 2018).
+        and a point of a sequence that fills the cube. Every other point of it begins on rung 1
+        at least, because what is best for few factors need not be for many (Hyperband, Li et al.
+        2018).
         """
         number = sum(outcome.trial.is_new for outcome in outcomes)
         if number < len(self.families):
             family = self.families[number]
-            return Trial(family.name, family.first, 0, is_new=True)
+            return Trial(family.name, family.first, base, is_new=True)
         number -= len(self.families)
         turn, leader = number // 2, best(outcomes)
         if number % 2 == 0 and leader is not None:
@@ -76,7 +81,7 @@ class Ladder:
         turn, which = divmod(turn, len(self.families))
         family = self.families[which]
         point = spread_out(len(family.axes), turn, self.seed + which)
-        return Trial(family.name, point, min(turn % 2, top), is_new=True)
+        return Trial(family.name, point, max(base, min(turn % 2, top)), is_new=True)
 
 
 def _promoted(outcomes: Sequence[Outcome], rung: int) -> Trial | None:

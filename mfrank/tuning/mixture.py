@@ -47,15 +47,18 @@ def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Scor
     first, *others = sorted(outcomes, key=lambda outcome: -(outcome.value or 0.0))
     others.sort(key=lambda other: ladder_of(other.trial.family) == ladder_of(first.trial.family))
     parts, score = [Part(first)], None
-    value, store = first.value or 0.0, runner.store(first)
+    value = first.value or 0.0
     for other in others:
         if len(parts) == _MOST_PARTS:
             break
+        if not _in_time(runner, [*parts, Part(other)]):
+            continue
+        stores = [runner.store(part.outcome) for part in parts]
+        store = blended(stores, [part.weight for part in parts])
         weight, found = _best_weight(runner, store, other, parts)
         if found is None or found.value <= value:
             continue
         parts, value, score = [*parts, Part(other, weight)], found.value, found
-        store = blended([store, runner.store(other)], [1.0, weight])
     return parts, score
 
 

@@ -20,6 +20,9 @@ _MOST_TRIALS = 100
 """Of a ladder: more would be chosen among by chance, as the users to judge by are the same."""
 _WITH_REFIT = 1.5
 """Seconds of a trial and of the refit of its best epoch, in those of the trial."""
+_ENOUGH_TRIALS = 24
+"""Where a ladder has time for so many trials on a rung, narrower ones are left out: they would
+only mislead."""
 _HOPELESS = 3
 """A ladder whose first trials all fail is left."""
 _WEIGHINGS = 8
@@ -100,7 +103,11 @@ class Search:
         cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}
         top = max((rung for rung in cost if cost[rung] <= share), default=0)
         top = min(top, _highest_in_memory(own, ladder.top))
-        trial, climb = ladder.proposed(own, top), ladder.climb(own, top)
+        base = 0
+        if self._budget.is_limited:
+            every = self._seconds / len(self._ladders) / _ENOUGH_TRIALS
+            base = max((rung for rung in cost if cost[rung] <= every), default=0)
+        trial, climb = ladder.proposed(own, top, base), ladder.climb(own, top)
         if climb and (self._ends_with(own) or cost[trial.rung] + cost[climb.rung] > share):
             trial = climb
         return trial if cost[trial.rung] <= available else None

@@ -84,8 +84,9 @@ def tune(
     ranks higher, a blend of the best of several kinds is fitted to all data.
 
     The time is kept by predictions from the fits that were measured: a fit begins if it and all
-    that comes after it are expected to be in time, and ends early if it is slower. A narrow ALS is
-    fitted in any case, so much too short a time is exceeded.
+    that comes after it are expected to be in time, and ends early if it is slower. It is exceeded
+    where much too short, because a narrow ALS is fitted in any case, or where the machine becomes
+    much slower before the last fits.
 
     Parameters
     ----------

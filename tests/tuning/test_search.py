@@ -20,6 +20,7 @@ from mfrank.tuning.search import Search, finalists
 DATA = mfrank.synthetic(300, 200, 4000, random_state=0)
 SETTING = Setting(Facts.of(DATA), 64, 0, 1)
 ALS = FAMILIES["ALS"]
+IDS = {family.name for family in ALS}
 
 
 class Clock:
@@ -107,6 +108,16 @@ def test_time_that_is_there_is_used() -> None:
     ladders = len(done) < 2 * 100
     used = (clock.time - 100.0) / 18.0
     assert used > 0.5 or not ladders
+
+
+def test_where_there_is_time_for_wide_fits_the_search_does_not_begin_narrow() -> None:
+    short, long = (outcomes_of(searched(None, minutes)) for minutes in (0.02, 20.0))
+    rungs = [
+        [one.trial.rung for one in done if one.trial.family in IDS][2:] for done in (short, long)
+    ]
+    assert 0 in rungs[0]
+    assert 0 not in rungs[1]
+    assert set(rungs[1]) == {2}
 
 
 def test_one_of_three_goes_on() -> None:
