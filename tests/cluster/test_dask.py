@@ -15,6 +15,7 @@ from children import PATHS
 import mfrank
 from mfrank.backends.sharded import blocks
 from mfrank.cluster import connecting
+from mfrank.descent.rotation import layout
 
 distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 
@@ -81,6 +82,20 @@ def test_a_fit_survives_the_death_of_a_worker(client: Any) -> None:
 
     assert fitted(cluster=client, callback=kill) == fitted()
     assert killed
+
+
+def test_a_descent_has_the_bits_of_worker_processes(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "_FEWEST_VISITS", 30)
+    monkeypatch.setattr(layout, "_FEWEST_ITEMS", 30)
+
+    def descended(where: Any) -> tuple[bytes, bytes]:
+        model = mfrank.Descent(mfrank.BPR(), factors=8, iterations=2, random_state=0)
+        model.fit(DATA, cluster=where)
+        return model.user_factors.tobytes(), model.item_factors.tobytes()
+
+    assert descended(client) == descended(1) != descended(None)
 
 
 def test_a_client_that_cannot_be_used_is_refused(client: Any) -> None:
