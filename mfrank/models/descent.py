@@ -237,17 +237,22 @@ class Descent(FactorModel):
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
-            Where lists are drawn and gradients computed: in so many worker processes on this
+            Where lists are drawn and factors updated: in so many worker processes on this
             machine, or on a Dask cluster, given as a client or as the address of its scheduler
             (``mfrank[dask]``), or on your own :class:`~mfrank.cluster.surface.Engine`. For
-            ``BPR``, ``BCE``, ``SampledSoftmax``, and losses of your own with ``decomposes``. Users
-            and items are then cut into D blocks each, D depending on the size of the data alone,
-            and a user's list has items of one block, dealt at random in every epoch. So the result
-            is another than without, unless the data are so small that D = 1, but it has the same
-            bits for any number of workers. This process keeps all factors. Workers read
-            interactions that were opened from a folder from there, by its path; all others are
-            sent to them. ``n_threads`` is then that of a task; 0 divides each machine's cores
-            among its workers.
+            ``BPR``, ``BCE``, ``SampledSoftmax``, and losses of your own with ``decomposes`` that
+            workers can import.
+
+            Users and items are divided into D blocks each. D is between 1 and 32 and depends only
+            on the number of lists in an epoch and of items: the same data and options give the
+            same bits for any number of workers. D = 1, below 16,384 lists or 1,024 items, gives
+            those of a fit without a cluster. With more blocks, a list contains items of one block
+            only, dealt at random in every epoch. It has fewer positives, so that an epoch learns
+            less, the more the larger D is (measured by ``bench/rotation.py``).
+
+            This process keeps all factors. Workers read interactions that were opened from a
+            folder from there, by its path; all others are sent to them. ``n_threads`` is then that
+            of a task; 0 divides each machine's cores among its workers.
 
         Returns
         -------

@@ -16,6 +16,7 @@ from children import PATHS
 import mfrank
 from mfrank.backends.sharded import blocks
 from mfrank.cluster import connecting
+from mfrank.descent.rotation import layout
 from mfrank.retrieval import all_lists
 
 distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
@@ -97,6 +98,20 @@ def test_lists_of_all_users_are_those_of_one_process(
     assert len(parts) == 3
     for path in parts:
         assert (there / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_descent_has_the_bits_of_worker_processes(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "_FEWEST_VISITS", 30)
+    monkeypatch.setattr(layout, "_FEWEST_ITEMS", 30)
+
+    def descended(where: Any) -> tuple[bytes, bytes]:
+        model = mfrank.Descent(mfrank.BPR(), factors=8, iterations=2, random_state=0)
+        model.fit(DATA, cluster=where)
+        return model.user_factors.tobytes(), model.item_factors.tobytes()
+
+    assert descended(client) == descended(1) != descended(None)
 
 
 def test_a_client_that_cannot_be_used_is_refused(client: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -141,6 +141,14 @@ def test_the_number_of_blocks_grows_with_the_data_up_to_a_bound(n_visits: int, i
     assert 1 <= n_blocks <= 32
     assert n_blocks <= max(1, items)
     assert count_blocks(2 * n_visits, 2 * items) >= n_blocks
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=60), st.integers(1, 12))
+def test_users_are_cut_into_blocks_of_about_as_many_visits(visits: list[int], size: int) -> None:
+    bounds = user_bounds(np.array(visits), size)
+    assert (bounds[0], bounds[-1], len(bounds)) == (0, len(visits), size + 1)
+    of_blocks = [sum(visits[begin:end]) for begin, end in pairwise(bounds)]
+    assert max(of_blocks) <= sum(visits) / size + max(visits)
 
 
 # The same bits
@@ -295,6 +303,47 @@ def test_the_sum_over_a_parts_negatives_is_that_of_the_catalog_in_the_mean(
     powers = np.exp(np.random.default_rng(0).normal(size=N_ITEMS))
     mean = mean_over_deals(Sampling(10, negatives, shared=shared), user, powers)
     assert mean == pytest.approx(np.delete(powers, POSITIVES[user]).sum(), rel=tolerance)
+
+
+def gradient(
+    loss: mfrank.Loss, scores: np.ndarray, own: list[int], items: np.ndarray, corrected: bool
+) -> np.ndarray:
+    """Of the loss of the part of a list in these items, by the scores of all items."""
+    places = np.flatnonzero(np.isin(items, own)).astype(np.int32)
+    rows = CSR(np.array([0, len(own)]), np.array(own, np.int32), None, len(scores))
+    part = CSR(np.array([0, len(places)]), places, None, len(items))
+    sampling = Sampling(None, None)
+    catalog = sampling.catalog(rows).part(np.array([0]), items) if corrected else None
+    drawn = ListDrawer(part, sampling, choose("reference"), catalog=catalog)
+    lists = drawn.of_users(np.array([0]), 1).lists
+    here = scores[items][None]
+    found = loss.gradients(lists, here[:, places], here, {})
+    by_items = np.zeros(len(scores))
+    by_items[items] = found.negatives[0]
+    by_items[items[places]] += found.positives[0]
+    return by_items
+
+
+@pytest.mark.parametrize("name", DECOMPOSING)
+def test_the_gradient_by_parts_is_in_the_mean_that_of_the_catalog(name: str) -> None:
+    loss, own, n_items = LOSSES[name], [1, 4, 6], 10
+
+    def error(spread: float, corrected: bool) -> float:
+        scores = spread * np.random.default_rng(0).normal(size=n_items)
+        whole = gradient(loss, scores, own, np.arange(n_items), corrected=False)
+        halves = (np.array(half) for half in combinations(range(n_items), n_items // 2))
+        homes = [half for half in halves if 2 * np.isin(half, own).sum() > len(own)]
+        each = [gradient(loss, scores, own, half, corrected) for half in homes]
+        return float(np.abs(np.mean(each, axis=0) - whole).max() / np.abs(whole).max())
+
+    if name != "sampled softmax":
+        assert error(1.0, corrected=True) < 1e-12
+        return
+    # The softmax divides by the sum over the part, which is right for each part of equal scores,
+    # and errs by its variance between the parts.
+    assert error(0.0, corrected=True) < 1e-12
+    assert error(0.1, corrected=True) < error(0.3, corrected=True) / 2 < 0.03
+    assert error(0.0, corrected=False) > 0.1
 
 
 def test_samples_by_popularity_stand_for_the_catalogs_weight() -> None:

@@ -40,7 +40,7 @@ def user_bounds(visits: Ints, n_blocks: int) -> Ints:
     """
     done = np.cumsum(visits)
     cuts = np.searchsorted(done, np.arange(1, n_blocks) * done[-1] / n_blocks)
-    return np.concatenate([[0], cuts, [len(visits)]])
+    return np.concatenate([[0], cuts + 1, [len(visits)]])
 
 
 class Pair(NamedTuple):
