@@ -22,8 +22,8 @@ from mfrank.models.partial_fit import grown, refit
 from mfrank.retrieval.answers import Answer, ListOptions, QueryFactors, best
 from mfrank.retrieval.queries import Queries, Rows
 from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.seen import check_seen
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
+from mfrank.store.factors import FactorStore
 
 __all__ = ["ClosedForm"]
 
@@ -117,12 +117,12 @@ class ClosedForm(Recommender):
         """
         options = ListOptions(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
         store = self.store
-        side = sides(store, by_row=by_row)[1]
+        side, folding = sides(store, by_row=by_row)[1], self._folding_of(store)
         missing = None if on_unknown == "error" else -1
         columns = side.rows(itemids, "itemids", missing=missing)
         own = LikedItems.of(columns, values, len(side.ids), store.dtype)
         refuse_dislikes(self.objective, own.values)
-        query_factors = QueryFactors(Queries.new(1), self._folding.users(own.likes), None)
+        query_factors = QueryFactors(Queries.new(1), folding.users(own.likes), None)
         ids, scores = best(query_factors, side, options, own.items)
         return Answer(side.answer(ids[0]), scores[0])
 
@@ -223,13 +223,12 @@ class ClosedForm(Recommender):
         matrix: Matrix,
         solve: Callable[[CSR], Factors],
     ) -> Self:
-        if self._seen is not None:
-            check_seen(self._seen)
+        seen = None if self.seen is None else self.seen.checked
         ids, rows = grown(side, raw)
         argument = f"{side.name}_{other.name}s"
         given = self._clean(given_rows(matrix, raw, side, other, argument), argument)
         solved = solve(self._kernel_rows(given))
-        self._store, self._seen = refit(self.store, self._seen, side.name, ids, rows, given, solved)
+        self._hold(*refit(self.store, seen, side.name, ids, rows, given, solved))
         return self
 
     def _weigh(
@@ -243,12 +242,13 @@ class ClosedForm(Recommender):
 
     def _own_values(self, rows: Rows) -> sp.csr_array:
         """Rows of the training interactions, with their values if the objective uses them."""
-        if self._seen is None or (self.objective.uses_values and self._seen.dtype == bool):
+        seen = None if self.seen is None else self.seen.matrix
+        if seen is None or (self.objective.uses_values and seen.dtype == bool):
             raise ValueError(
                 "user_items is needed: this model does not have the values of its training "
                 "interactions, which are not saved with it"
             )
-        own: sp.csr_array = self._seen[rows]
+        own: sp.csr_array = seen[rows]
         return own
 
     def _clean(self, rows: sp.csr_array, argument: str) -> sp.csr_array:
@@ -263,10 +263,22 @@ class ClosedForm(Recommender):
     def _kernel_rows(self, cleaned: sp.csr_array) -> CSR:
         return CSR.from_scipy(cleaned, self.store.dtype)
 
+    def remove(
+        self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
+    ) -> Self:
+        """See :meth:`mfrank.Recommender.remove`."""
+        super().remove(users, items, by_row=by_row)
+        self._last_folding = None  # it has the factors as they were
+        return self
+
     @property
     def _folding(self) -> FoldIn:
-        """Fold-in against the current factors; cached, because its Gram matrix is expensive."""
-        folding = FoldIn(self.objective, self.store, self.backend, self.n_threads)
-        if self._last_folding != folding:
-            self._last_folding = folding
-        return self._last_folding
+        return self._folding_of(self.store)
+
+    def _folding_of(self, store: FactorStore) -> FoldIn:
+        """Fold-in against these factors; cached, because its Gram matrix is expensive."""
+        folding = FoldIn(self.objective, store, self.backend, self.n_threads)
+        last = self._last_folding
+        if last is None or last != folding:
+            self._last_folding = last = folding
+        return last

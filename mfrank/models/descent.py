@@ -281,7 +281,7 @@ class Descent(FactorModel):
         if kept is not None and past is not None:
             seed = kept.resume(past, tables, memory)
             history = [dict(record) for record in past.history]
-            self._store, self._seen = replace(past, extras={}), copy(data.user_items)
+            self._hold(replace(past, extras={}), copy(data.user_items))
         drawer = ListDrawer(
             rows,
             self._sampling,
