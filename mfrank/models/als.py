@@ -20,9 +20,9 @@ from mfrank.backends.solve_options import SolveOptions, Solver
 from mfrank.cluster.connecting import Cluster, check_cluster
 from mfrank.data.interactions import Interactions
 from mfrank.models.batch_memory import check_width, is_on_host
-from mfrank.models.closed_form import ClosedForm
 from mfrank.models.durations import warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
+from mfrank.models.growing import Growing
 from mfrank.models.option_checks import (
     check_backend,
     check_dtype,
@@ -41,7 +41,7 @@ _MOST_STEPS = 10_000  # rows of usual widths converge in far fewer
 
 
 @dataclass(eq=False, repr=False)
-class ALS(FactorModel, ClosedForm):
+class ALS(FactorModel, Growing):
     """Matrix factorization by exact alternating least squares, under any quadratic objective.
 
     Epochs have Nesterov's momentum on the item factors, which takes about half of them to the same

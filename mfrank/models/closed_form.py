@@ -1,8 +1,7 @@
-"""Fold-in, partial fit and explanations, for models whose rows have a closed-form solution."""
+"""Fold-in and explanations, for models whose rows have a closed-form solution."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -18,10 +17,10 @@ from mfrank.backends import Factors, choose
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.liked_items import LikedItems
-from mfrank.models.partial_fit import grown, refit
 from mfrank.retrieval.answers import Answer, ListOptions, QueryFactors, best
-from mfrank.retrieval.queries import Queries, Rows
+from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.seen import Seen
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
 from mfrank.store.factors import FactorStore
 
@@ -126,34 +125,6 @@ class ClosedForm(Recommender):
         ids, scores = best(query_factors, side, options, own.items)
         return Answer(side.answer(ids[0]), scores[0])
 
-    def partial_fit_users(self, userids: Raw, user_items: Matrix, *, by_row: bool = False) -> Self:
-        """Solve users from their rows and store the result; unknown users are added.
-
-        Item factors do not change. A row must contain all of a user's interactions, not only the
-        new ones. If the ids are row numbers, new users must continue the numbering.
-
-        Parameters
-        ----------
-        userids, user_items, by_row
-            As in :meth:`recalculate_user`; no id twice.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in :meth:`recalculate_user`, or ids repeat or leave a gap. The model is unchanged.
-        """
-        users, items = sides(self.store, by_row=by_row)
-        return self._partial_fit(users, items, userids, user_items, self._folding.users)
-
-    def partial_fit_items(self, itemids: Raw, item_users: Matrix, *, by_row: bool = False) -> Self:
-        """Solve items from their rows and store the result; see :meth:`partial_fit_users`."""
-        users, items = sides(self.store, by_row=by_row)
-        return self._partial_fit(items, users, itemids, item_users, self._folding.items)
-
     def explain(
         self,
         userid: Raw,
@@ -215,41 +186,24 @@ class ClosedForm(Recommender):
         listed = list(zip(labels.tolist(), parts[greatest].tolist(), strict=True))
         return Explanation(float(parts.sum()) + baseline, listed, baseline, user_weights)
 
-    def _partial_fit(
-        self,
-        side: Side,
-        other: Side,
-        raw: Raw,
-        matrix: Matrix,
-        solve: Callable[[CSR], Factors],
-    ) -> Self:
-        seen = None if self.seen is None else self.seen.checked
-        ids, rows = grown(side, raw)
-        argument = f"{side.name}_{other.name}s"
-        given = self._clean(given_rows(matrix, raw, side, other, argument), argument)
-        solved = solve(self._kernel_rows(given))
-        self._hold(*refit(self.store, seen, side.name, ids, rows, given, solved))
-        return self
-
     def _weigh(
         self, userid: Raw, user_items: Matrix | None, users: Side, items: Side
     ) -> UserWeights:
         if user_items is None:
-            given = self._own_values(users.rows(userid, "userid"))
+            given = self._own_values().matrix[users.rows(userid, "userid")]
         else:
             given = given_rows(user_items, userid, users, items, "user_items")
         return self._folding.weigh(self._kernel_rows(self._clean(given, "user_items")))
 
-    def _own_values(self, rows: Rows) -> sp.csr_array:
-        """Rows of the training interactions, with their values if the objective uses them."""
-        seen = None if self.seen is None else self.seen.matrix
-        if seen is None or (self.objective.uses_values and seen.dtype == bool):
+    def _own_values(self) -> Seen:
+        """The training interactions, with their values if the objective uses them."""
+        seen = self.seen
+        if seen is None or (self.objective.uses_values and seen.matrix.dtype == bool):
             raise ValueError(
                 "user_items is needed: this model does not have the values of its training "
                 "interactions, which are not saved with it"
             )
-        own: sp.csr_array = seen[rows]
-        return own
+        return seen
 
     def _clean(self, rows: sp.csr_array, argument: str) -> sp.csr_array:
         """Rows as a fit reads them: duplicates merged, zeros dropped, all values finite."""

@@ -52,7 +52,7 @@ SEAMS = {
 }
 """Methods that mfrank calls, with what it has made."""
 
-LONG = {"iterations", "repeats", "rounds", "queries", "batch_size"}
+LONG = {"alternations", "iterations", "repeats", "rounds", "queries", "batch_size"}
 """Counts of which a large one, or a theorem's, is no error but takes its time."""
 
 
@@ -129,6 +129,7 @@ def _ids(rng: Rng) -> Any:
 PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "N": lambda rng: one_of(rng, [1, 3, 10, 100]),
     "accuracy": lambda rng: one_of(rng, ["certificate", 1e-3]),
+    "alternations": lambda rng: one_of(rng, [0, 1, 3]),
     "at": lambda rng: one_of(rng, [(0.5,), (0.2, 0.8), ()]),
     "backend": lambda rng: one_of(rng, ["auto", "cpu", "reference"]),
     "batches": lambda rng: one_of(rng, ["users", "positives"]),
@@ -147,6 +148,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "cutoff": lambda rng: one_of(rng, [None, 1, 10]),
     "data": lambda rng: one_of(rng, [timed(), timed(), data()]),
     "cluster": lambda rng: None,
+    "decay": lambda rng: one_of(rng, [1.0, 1.0, 0.5]),
     "dtype": lambda rng: one_of(rng, ["float32", "float64", np.float64]),
     "duplicates": lambda rng: one_of(rng, ["sum", "max", "last"]),
     "empty": lambda rng: one_of(rng, [None, 0.0, 1.0]),
@@ -195,6 +197,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "name": lambda rng: one_of(rng, ["rg", "lightgcn", "implicit", "trec"]),
     "negative_sampling": lambda rng: one_of(rng, ["uniform", "popularity", "batch"]),
     "negatives": lambda rng: one_of(rng, [None, 1, 3, 20]),
+    "new": _matrix,
     "objective": _made(*_OBJECTIVES),
     "optimizer": _made(*_OPTIMIZERS),
     "other": lambda rng: one_of(rng, [_store(rng), data()]),
