@@ -30,12 +30,16 @@ class TouchedRows:
     users, items : int64, shape (U,) and (I,)
         Their numbers among all rows.
     user_items, item_users : CSR, U rows of all items and I rows of all users
+    user_prior, item_prior : shape (U, K) and (I, K), or None
+        What the features of the rows tell, if their side has features.
     """
 
     users: NDArray[np.int64]
     items: NDArray[np.int64]
     user_items: CSR
     item_users: CSR
+    user_prior: Factors | None = None
+    item_prior: Factors | None = None
 
 
 def alternate(
@@ -66,26 +70,27 @@ def alternate(
 def _solve_users(
     half_steps: HalfSteps, touched: TouchedRows, user_factors: Factors, item_factors: Factors
 ) -> None:
-    problem = half_steps.objective.user_problem(touched.user_items, half_steps.counts)
+    problem = half_steps.user_problem(touched.user_items)
     user_factors[touched.users] = solve_in_own_basis(
         half_steps.backend,
         problem,
         item_factors,
         half_steps.users_basis(item_factors),
         half_steps.options,
+        touched.user_prior,
     )
 
 
 def _solve_items(
     half_steps: HalfSteps, touched: TouchedRows, user_factors: Factors, item_factors: Factors
 ) -> None:
-    counts = half_steps.counts
-    problem = half_steps.objective.item_problem(touched.item_users, counts)
-    weights = half_steps.objective.item_weights(counts.items, counts)
+    problem = half_steps.item_problem(touched.item_users)
+    item_sum = weighted_sum(half_steps.item_weights, item_factors)
     item_factors[touched.items] = solve_in_own_basis(
         half_steps.backend,
         problem,
         user_factors,
-        half_steps.items_basis(user_factors, weighted_sum(weights, item_factors)),
+        half_steps.items_basis(user_factors, item_sum),
         half_steps.options,
+        touched.item_prior,
     )

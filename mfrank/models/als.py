@@ -8,17 +8,19 @@ from typing import Any, Self, get_args
 from numpy.typing import DTypeLike
 
 from mfrank.als.engine import HalfSteps, als, refuse_dislikes
+from mfrank.als.features import Features
 from mfrank.als.objectives import RG2
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.als.starts import first_factors
-from mfrank.arrays.checks import check_count, share, shown
+from mfrank.arrays.checks import check_above_zero, check_count, share, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
-from mfrank.backends import choose
+from mfrank.backends import Backend, choose
 from mfrank.backends.sharded import solving
 from mfrank.backends.solve_options import SolveOptions, Solver
 from mfrank.cluster.connecting import Cluster, check_cluster
 from mfrank.data.interactions import Interactions
+from mfrank.data.side_features import feature_rows
 from mfrank.models.batch_memory import check_width, is_on_host
 from mfrank.models.durations import warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
@@ -84,6 +86,9 @@ class ALS(FactorModel, Growing):
         Whether the history has the objective after every epoch: the formula in the docstring of
         ``objective``, summed (not averaged) over all users and items, with the ridge. The
         half-steps return it, so it costs no extra pass over the data.
+    feature_regularization : float, default 1.0
+        > 0. Ridge of the weights of features, as a multiple of the mean ridge of the rows; only for
+        fits with features.
 
     Attributes
     ----------
@@ -114,6 +119,7 @@ class ALS(FactorModel, Growing):
     n_threads: int = 0
     backend: str = "auto"
     track_objective: bool = False
+    feature_regularization: float = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.objective, QuadraticObjective):
@@ -134,6 +140,7 @@ class ALS(FactorModel, Growing):
         gather_dtype(self.gather_dtype)
         generator(self.random_state)
         check_backend(self.backend)
+        check_above_zero(feature_regularization=self.feature_regularization)
 
     def fit(
         self,
@@ -144,6 +151,8 @@ class ALS(FactorModel, Growing):
         callback: Callback | None = None,
         show_progress: bool = False,
         cluster: Cluster | None = None,
+        user_features: Any = None,
+        item_features: Any = None,
     ) -> Self:
         """Fit to interactions, starting from spectral item factors unless ``start`` is given.
 
@@ -170,6 +179,13 @@ class ALS(FactorModel, Growing):
             Workers read interactions that were opened from a folder from there, by its path; all
             others are sent to them once. ``n_threads`` is then that of a task; 0 divides each
             machine's cores among its workers.
+        user_features, item_features : scipy or CuPy sparse matrix, or 2-D array, optional
+            Features of all users or items of ``user_items``, a row for each in the order of their
+            ids. The factors of a row are then its features times weights, which are fitted too,
+            plus an own part, and the ridge is on the own part alone
+            (:mod:`mfrank.als.features` has the objective). Users and items without interactions,
+            which ``user_items`` has by its ids or shape, get factors from their features alone, and
+            are no part of the objective. A column of ones gives all rows a common mean.
 
         Returns
         -------
@@ -182,7 +198,8 @@ class ALS(FactorModel, Growing):
             use, ``start`` or ``stopping`` do not match the data, or the backend lacks the
             ``gather_dtype``. Also if the fit diverges; the model then has the last complete epoch.
             And before any work, if ``cluster`` is none of the above, or its workers have different
-            instruction sets or versions of mfrank.
+            instruction sets or versions of mfrank; or there are features and a cluster, a backend
+            that cannot use them, or ``regularization=0``.
         ConnectionError
             No scheduler answers at the address ``cluster``.
         MemoryError
@@ -196,6 +213,7 @@ class ALS(FactorModel, Growing):
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
         refuse_dislikes(self.objective, data.user_items.data)
         refuse_no_likes(data)
+        features = self._features(data, user_features, item_features, backend, cluster)
         store = start.store if isinstance(start, Recommender) else start
         check_width(
             data.n_users + data.n_items,
@@ -219,16 +237,47 @@ class ALS(FactorModel, Growing):
             steps = als(
                 data.user_rows(self.dtype),
                 data.item_rows(self.dtype),
-                HalfSteps(self.objective, data.counts, solver, options),
+                HalfSteps(self.objective, data.counts, solver, options, features.sides),
                 *first_factors(  # no reference is kept here, so the fit can free them
                     data, width, self.dtype, self.random_state, store, solver, self.n_threads
                 ),
                 iterations=self.iterations,
                 new=start is None,
                 track_objective=self.track_objective,
+                features=features,
             )
             self._keep(steps, data, watch)
         return self
+
+    def _features(
+        self,
+        data: Interactions,
+        user_features: Any,
+        item_features: Any,
+        backend: Backend,
+        cluster: Cluster | None,
+    ) -> Features:
+        """The features of a fit, or none; raise if it cannot use them."""
+        given = {"user_features": user_features, "item_features": item_features}
+        named = [name for name, features in given.items() if features is not None]
+        if named and cluster is not None:
+            raise ValueError(f"cluster and {named[0]} do not go together; leave one out")
+        if named and not backend.PRIORS:
+            raise ValueError(
+                f"backend {self.backend!r} cannot fit {named[0]}; use backend='auto', or leave it "
+                "out"
+            )
+        if named and self.objective.regularization == 0:
+            raise ValueError(
+                f"{named[0]} needs an objective with regularization > 0: features are where its "
+                "ridge pulls to"
+            )
+        sizes = data.n_users, data.n_items
+        users, items = (
+            None if each is None else feature_rows(name, each, size)
+            for (name, each), size in zip(given.items(), sizes, strict=True)
+        )
+        return Features(users, items, float(self.feature_regularization))
 
     def _check_cluster(self, cluster: Any) -> None:
         """Raise if a fit on the cluster would not be this one."""

@@ -23,6 +23,7 @@ from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import Seen
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
 from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import check_features, means_of
 
 __all__ = ["ClosedForm"]
 
@@ -64,7 +65,7 @@ class ClosedForm(Recommender):
         """
         users, items = sides(self.store, by_row=by_row)
         rows = self._clean(given_rows(user_items, userid, users, items, "user_items"), "user_items")
-        solved = self._folding.users(self._kernel_rows(rows))
+        solved = self._folding.users(self._kernel_rows(rows), self._means(users, userid))
         return solved[0] if is_single(userid) else solved
 
     def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
@@ -75,7 +76,7 @@ class ClosedForm(Recommender):
         """
         users, items = sides(self.store, by_row=by_row)
         rows = self._clean(given_rows(item_users, itemid, items, users, "item_users"), "item_users")
-        solved = self._folding.items(self._kernel_rows(rows))
+        solved = self._folding.items(self._kernel_rows(rows), self._means(items, itemid))
         return solved[0] if is_single(itemid) else solved
 
     def recommend_from_items(
@@ -193,7 +194,22 @@ class ClosedForm(Recommender):
             given = self._own_values().matrix[users.rows(userid, "userid")]
         else:
             given = given_rows(user_items, userid, users, items, "user_items")
-        return self._folding.weigh(self._kernel_rows(self._clean(given, "user_items")))
+        cleaned = self._kernel_rows(self._clean(given, "user_items"))
+        return self._folding.weigh(cleaned, self._means(users, userid))
+
+    def _means(self, side: Side, raw: Raw) -> Factors | None:
+        """What the features of some ids told in the fit, (len(raw), factors); 0 for new ids."""
+        means = means_of(self.store, side.name)
+        if means is None:
+            return None
+        rows = side.rows(raw, f"{side.name}id", missing=-1)
+        own = np.zeros((len(rows), means.shape[1]), dtype=means.dtype)
+        own[rows >= 0] = means[rows[rows >= 0]]
+        return own
+
+    def _adopt(self, store: FactorStore) -> None:
+        check_features(store)
+        super()._adopt(store)
 
     def _own_values(self) -> Seen:
         """The training interactions, with their values if the objective uses them."""

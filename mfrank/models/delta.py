@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import names_of
 
 __all__ = ["Delta", "with_rows"]
 
@@ -75,8 +77,12 @@ class Delta:
         items = np.bincount(self.user_items.indices, minlength=len(self.item_ids))
         return Counts(np.diff(self.user_items.indptr).astype(np.int64), items.astype(np.int64))
 
-    def touched(self, dtype: DTypeLike) -> TouchedRows:
-        """The rows with new interactions, with all their interactions."""
+    def touched(self, extras: Mapping[str, NDArray[Any]], dtype: DTypeLike) -> TouchedRows:
+        """The rows with new interactions, with all their interactions.
+
+        ``extras`` have the means of all rows, if they have features.
+        """
+        user_means, item_means = (extras.get(names_of(side)[1]) for side in ("user", "item"))
         item_users = sp.csr_array(self.user_items[:, self.items].T)
         item_users.sort_indices()
         return TouchedRows(
@@ -84,6 +90,8 @@ class Delta:
             self.items,
             CSR.from_scipy(self.user_items[self.users], dtype),
             CSR.from_scipy(item_users, dtype),
+            None if user_means is None else user_means[self.users],
+            None if item_means is None else item_means[self.items],
         )
 
 

@@ -140,6 +140,7 @@ class FactorModel(Parameters, Recommender):
             item_biases=step.item_biases,
             fitter=describe(self),
             history=history,
+            extras=step.extras,
         )
 
     @classmethod

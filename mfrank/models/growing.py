@@ -16,11 +16,13 @@ from mfrank.arrays.csr import CSR
 from mfrank.backends import Factors, choose
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.interactions import Interactions
+from mfrank.data.side_features import feature_rows
 from mfrank.models.closed_form import ClosedForm
 from mfrank.models.delta import Delta, with_rows
 from mfrank.models.partial_fit import grown, refit
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, sides
 from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import featured, names_of, weights_of, with_means
 
 __all__ = ["Growing"]
 
@@ -35,6 +37,8 @@ class Growing(ClosedForm):
         user_items: Matrix | None = None,
         alternations: int = 1,
         decay: float = 1.0,
+        user_features: Any = None,
+        item_features: Any = None,
     ) -> Self:
         """Take up new interactions, such as today's, with new users and items among them.
 
@@ -61,6 +65,11 @@ class Growing(ClosedForm):
             In (0, 1]: what the values of all old interactions are multiplied by, before the new
             ones are added. Only for objectives that use values. Rows without new interactions keep
             the factors of their old values.
+        user_features, item_features : scipy or CuPy sparse matrix, or 2-D array, optional
+            Features of the users and items of ``new``, a row for each in the order of its ids, with
+            the columns of the fit; only if the fit had such. Those of rows without interactions,
+            which ``new`` has by its shape or ids, are all that is known of them. Without it,
+            features of new rows are 0.
 
         Returns
         -------
@@ -86,16 +95,32 @@ class Growing(ClosedForm):
         data = Interactions.of(new)
         refuse_dislikes(self.objective, data.user_items.data)
         store = held.store.on_host()
+        given = {
+            "user": _features("user_features", user_features, data.n_users, store),
+            "item": _features("item_features", item_features, data.n_items, store),
+        }
         delta = Delta.of(store, self._old(user_items, store), data, float(decay))
         half_steps = HalfSteps(
             self.objective,
             delta.counts,
             choose(self.backend),
             SolveOptions("cholesky", n_threads=self.n_threads),
+            featured(store),
         )
         users = with_rows(store.user_factors, len(delta.user_ids))
         items = with_rows(store.item_factors, len(delta.item_ids))
-        solved = alternate(half_steps, delta.touched(store.dtype), users, items, int(alternations))
+        extras = dict(store.extras)
+        for side, factors, ids, own in (
+            ("user", users, delta.user_ids, data.user_ids),
+            ("item", items, delta.item_ids, data.item_ids),
+        ):
+            extras = with_means(extras, side, len(factors), ids.rows(own.labels), given[side])
+            new_rows = slice(getattr(store, f"n_{side}s"), None)
+            factors[new_rows] = (
+                extras[names_of(side)[1]][new_rows] if side in featured(store) else 0
+            )
+        touched = delta.touched(extras, store.dtype)
+        solved = alternate(half_steps, touched, users, items, int(alternations))
         record = {
             "epoch": len(store.history) + 1,
             "seconds": perf_counter() - began,
@@ -109,6 +134,7 @@ class Growing(ClosedForm):
             user_ids=delta.user_ids,
             item_ids=delta.item_ids,
             counts=half_steps.counts,
+            extras=extras,
             history=[*store.history, record],
         )
         self._hold(grown_store, delta.user_items)
@@ -156,12 +182,23 @@ class Growing(ClosedForm):
         other: Side,
         raw: Raw,
         matrix: Matrix,
-        solve: Callable[[CSR], Factors],
+        solve: Callable[[CSR, Factors | None], Factors],
     ) -> Self:
         seen = None if self.seen is None else self.seen.checked
         ids, rows = grown(side, raw)
         argument = f"{side.name}_{other.name}s"
         given = self._clean(given_rows(matrix, raw, side, other, argument), argument)
-        solved = solve(self._kernel_rows(given))
+        solved = solve(self._kernel_rows(given), self._means(side, raw))
         self._hold(*refit(self.store, seen, side.name, ids, rows, given, solved))
         return self
+
+
+def _features(name: str, given: Any, n_rows: int, store: FactorStore) -> Factors | None:
+    """What given features tell of new rows, (n_rows, factors); None if there are none."""
+    if given is None:
+        return None
+    weights = weights_of(store, name.partition("_")[0])
+    if weights is None:
+        raise ValueError(f"the model was fitted without {name}; leave it out, or fit anew with it")
+    means: Factors = feature_rows(name, given, n_rows, len(weights)) @ weights
+    return means.astype(store.dtype)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.data.counts import Counts
 from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import names_of
 from mfrank.store.step import Record
 
 __all__ = ["without"]
@@ -36,10 +37,12 @@ def without(
     TypeError
         The store has extras, which may be of users and items.
     """
-    if store.extras:
+    means = {name: side for side in _PER_ROW for name in names_of(side)[1:] if name in store.extras}
+    unknown = set(store.extras) - {name for side in _PER_ROW for name in names_of(side)}
+    if unknown:
         raise TypeError(
-            f"the store has extras of {store.fitter['name']} ({', '.join(store.extras)}), of which "
-            "it is not known what they hold of users and items; fit anew without them"
+            f"the store has extras of {store.fitter['name']} ({', '.join(sorted(unknown))}), of "
+            "which it is not known what they hold of users and items; fit anew without them"
         )
     if store.counts is not None and seen is None:
         raise ValueError(
@@ -62,6 +65,10 @@ def without(
         "user_ids": store.user_ids.take(kept["user"]),
         "item_ids": store.item_ids.take(kept["item"]),
         "counts": None if store.counts is None or left is None else _counts(left),
+        "extras": {
+            name: array[kept[means[name]]] if name in means else array
+            for name, array in store.extras.items()
+        },
         "history": [_without_sums(record) for record in store.history],
     }
     return replace(store, **fields), left
