@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from mfrank.arrays.threads import single_threaded
 from mfrank.backends import Factors
 from mfrank.backends.row_problem import RowProblem, Vector
-from mfrank.store.feature_weights import pack
+from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import pack, weights_of
 
 __all__ = ["FeaturePrior", "Features", "Priors", "towards", "without_empty_rows"]
 
@@ -132,11 +133,14 @@ class Features:
     users, items : csr_array, float64, shape (n_users, F) and (n_items, G), or None
     regularization : float
         Ridge of the feature weights, relative to the mean ridge of the rows.
+    start : FactorStore or None
+        The fit whose weights this one begins with, where it has as many features; else with 0.
     """
 
     users: sp.csr_array | None
     items: sp.csr_array | None
     regularization: float
+    start: FactorStore | None = None
 
     @property
     def sides(self) -> frozenset[str]:
@@ -156,16 +160,20 @@ class Priors:
     def of(
         cls, features: Features | None, users: RowProblem, items: RowProblem, like: Factors
     ) -> Self:
-        """Weights of 0; ``like`` has the width and dtype of the factors."""
+        """The weights at the start; ``like`` has the width and dtype of the factors."""
         if features is None:
             return cls()
-        sides = (features.users, users), (features.items, items)
-        return cls(
+        made = cls(
             *(
                 None if rows is None else FeaturePrior(rows, problem, features.regularization, like)
-                for rows, problem in sides
+                for rows, problem in ((features.users, users), (features.items, items))
             )
         )
+        for name, side in (("user", made.users), ("item", made.items)):
+            known = None if features.start is None else weights_of(features.start, name)
+            if side is not None and known is not None and known.shape == side.weights.shape:
+                side.weights = known
+        return made
 
     def user_means(self) -> Factors | None:
         """What the features of users tell, shape (n_users, K)."""

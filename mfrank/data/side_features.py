@@ -30,7 +30,7 @@ def feature_rows(name: str, given: Any, n_rows: int, n_features: int | None = No
     ValueError, TypeError
         The shape is wrong, or it is not of finite numbers.
     """
-    here = sparse_to_host(given)
+    here: Any = sparse_to_host(given)
     here = checked(here, name) if sp.issparse(here) else to_host(as_array(here, name), name)
     if here.dtype.kind not in "biuf":
         raise TypeError(

@@ -213,8 +213,8 @@ class ALS(FactorModel, Growing):
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
         refuse_dislikes(self.objective, data.user_items.data)
         refuse_no_likes(data)
-        features = self._features(data, user_features, item_features, backend, cluster)
         store = start.store if isinstance(start, Recommender) else start
+        features = self._features(data, user_features, item_features, store, backend, cluster)
         check_width(
             data.n_users + data.n_items,
             width,
@@ -254,6 +254,7 @@ class ALS(FactorModel, Growing):
         data: Interactions,
         user_features: Any,
         item_features: Any,
+        start: FactorStore | None,
         backend: Backend,
         cluster: Cluster | None,
     ) -> Features:
@@ -277,7 +278,7 @@ class ALS(FactorModel, Growing):
             None if each is None else feature_rows(name, each, size)
             for (name, each), size in zip(given.items(), sizes, strict=True)
         )
-        return Features(users, items, float(self.feature_regularization))
+        return Features(users, items, float(self.feature_regularization), start)
 
     def _check_cluster(self, cluster: Any) -> None:
         """Raise if a fit on the cluster would not be this one."""

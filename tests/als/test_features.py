@@ -80,9 +80,7 @@ def parts(model: mfrank.ALS) -> tuple[Dense, ...]:
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_the_joint_objective_never_rises_and_is_what_is_tracked(name: str, backend: str) -> None:
     data = mfrank.Interactions.of(everybody())
-    model, early = (
-        fitted(OBJECTIVES[name], data, backend=backend, iterations=n) for n in (6, 1)
-    )
+    model, early = (fitted(OBJECTIVES[name], data, backend=backend, iterations=n) for n in (6, 1))
     values = [record["objective"] for record in model.store.history]
     assert all(b <= a + 1e-9 * abs(a) for a, b in pairwise(values))
     written = joint(OBJECTIVES[name], data, 0.7)  # some are printed without a constant
@@ -93,7 +91,7 @@ def test_the_joint_objective_never_rises_and_is_what_is_tracked(name: str, backe
 @pytest.mark.parametrize("name", ["wrmf", "ials nu", "rg2", "rgx"])
 def test_a_long_fit_ends_where_the_joint_objective_is_flat(name: str) -> None:
     data = mfrank.Interactions.of(everybody())
-    model = fitted(OBJECTIVES[name], data, iterations=3000, track_objective=False)
+    model = fitted(OBJECTIVES[name], data, iterations=300, track_objective=False)
     value, at = joint(OBJECTIVES[name], data, 0.7), list(parts(model))
     scale = max(1.0, abs(value(*at)))
     for which in range(4):
@@ -101,7 +99,7 @@ def test_a_long_fit_ends_where_the_joint_objective_is_flat(name: str) -> None:
         def along(part: Dense, which: int = which) -> float:
             return value(*at[:which], part, *at[which + 1 :])
 
-        assert np.abs(gradient(along, at[which])).max() < 2e-5 * scale
+        assert np.abs(gradient(along, at[which])).max() < 1e-7 * scale
     assert np.abs(at[2]).max() > 0.01
     assert np.abs(at[3]).max() > 0.01
 
