@@ -16,7 +16,7 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from harness.records import line, parser, save
@@ -30,6 +30,7 @@ from mfrank.evaluation.report import Evaluation
 
 DAYS = 10
 METRIC = "ndcg@20"
+Update: TypeAlias = Callable[[mfrank.ALS, Interactions, Interactions], mfrank.ALS]
 _DAY = {"globo": 86_400_000, "ml-1m-seq": 86_400}
 """A day in the units of a data set's timestamps."""
 
@@ -40,9 +41,13 @@ def model_of(args: argparse.Namespace) -> mfrank.ALS:
     return mfrank.ALS(objective, args.factors, args.epochs, random_state=0, n_threads=args.threads)
 
 
-def by_delta(model: mfrank.ALS, before: Interactions, today: Interactions) -> mfrank.ALS:
-    """Solve the rows that the day touches."""
-    return model.partial_fit(today)
+def by_delta(alternations: int) -> Update:
+    """Solve the rows that the day touches, of both sides in turn, so many times."""
+
+    def update(model: mfrank.ALS, before: Interactions, today: Interactions) -> mfrank.ALS:
+        return model.partial_fit(today, alternations=alternations)
+
+    return update
 
 
 def by_refit(model: mfrank.ALS, before: Interactions, today: Interactions) -> mfrank.ALS:
@@ -55,9 +60,9 @@ def by_nothing(model: mfrank.ALS, before: Interactions, today: Interactions) -> 
     return model
 
 
-UPDATES: dict[str, Callable[[mfrank.ALS, Interactions, Interactions], mfrank.ALS]] = {
+UPDATES: dict[str, Update] = {
     "no update": by_nothing,
-    "delta": by_delta,
+    **{f"delta, {n} alternations": by_delta(n) for n in (1, 2, 3, 5)},
     "refit": by_refit,
 }
 
