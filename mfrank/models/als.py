@@ -220,8 +220,9 @@ class ALS(FactorModel, Growing):
             width,
             self.dtype,
             backend,
-            # This epoch's factors, the previous epoch's, and one more of the items for momentum.
-            tables=2 + data.n_items / (data.n_users + data.n_items),
+            # This epoch's factors, the previous epoch's, and one more of the items for momentum;
+            # what features tell, in float64 and in the dtype.
+            tables=2 + data.n_items / (data.n_users + data.n_items) + 3 * bool(features.sides),
             matrices=6,  # a Gram matrix, the centered one, eigenvectors, LAPACK's workspace
         )
         warn_if_slow(self.backend)

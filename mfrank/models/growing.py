@@ -35,7 +35,7 @@ class Growing(ClosedForm):
         new: Any,
         *,
         user_items: Matrix | None = None,
-        alternations: int = 1,
+        alternations: int = 5,
         decay: float = 1.0,
         user_features: Any = None,
         item_features: Any = None,
@@ -59,8 +59,9 @@ class Growing(ClosedForm):
         user_items : Interactions or scipy sparse, optional
             All interactions of the model, without the new ones; default those it has. A sparse
             matrix has its rows and columns.
-        alternations : int, default 1
-            At least 0; 0 solves users only.
+        alternations : int, default 5
+            At least 0; 0 solves users only, 1 is enough where few items are new. New users of new
+            items need some, as each side learns from the other (``bench/stream.py``).
         decay : float, default 1.0
             In (0, 1]: what the values of all old interactions are multiplied by, before the new
             ones are added. Only for objectives that use values. Rows without new interactions keep

@@ -154,6 +154,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "empty": lambda rng: one_of(rng, [None, 0.0, 1.0]),
     "extras": lambda rng: one_of(rng, [{}, {"a": np.zeros(3)}, {"A-": np.ones(1)}, {1: 2}]),
     "factors": lambda rng: one_of(rng, [1, 3, 20]),
+    "feature_regularization": lambda rng: one_of(rng, [1.0, 0.1, 1e30]),
     "features": lambda rng: np.random.default_rng(0).random((12, 3)),
     "filter_items": _filter,
     "filter_users": _filter,
