@@ -16,7 +16,7 @@ from mfrank.data.pickling import MadeOfFields
 from mfrank.files.archive import Place, name_of
 from mfrank.retrieval.removal import without
 from mfrank.retrieval.seen import Seen, pack, unpack
-from mfrank.retrieval.sides import Raw, sides
+from mfrank.retrieval.sides import Raw, given_ids, sides
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Fitted", "Held", "NotFittedError"]
@@ -126,10 +126,13 @@ class Fitted:
         """
         if users is None and items is None:
             raise ValueError("remove needs users or items: ids, or a list of them")
+        for name, given in (("users", users), ("items", items)):
+            if sp.issparse(given):
+                raise TypeError(f"{name} must be ids, got a sparse matrix")
         held = self._now()
         user_side, item_side = sides(held.store, by_row=by_row)
-        some_users = user_side.rows([] if users is None else users, "users")
-        some_items = item_side.rows([] if items is None else items, "items")
+        some_users = user_side.rows([] if users is None else given_ids(users, "users"), "users")
+        some_items = item_side.rows([] if items is None else given_ids(items, "items"), "items")
         seen = None if held.seen is None else held.seen.checked
         self._hold(*without(held.store, seen, some_users, some_items))
         return self

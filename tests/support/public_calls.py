@@ -254,6 +254,8 @@ OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
     ("Interactions", "item_ids"): lambda rng: Ids.numbered(N_ITEMS),
     ("Interactions.from_arrays", "users"): lambda rng: np.arange(20) % N_USERS,
     ("Interactions.from_arrays", "items"): lambda rng: np.arange(20) % N_ITEMS,
+    ("ALS.remove", "items"): _items,
+    ("ALS.remove", "users"): _users,
     ("LinearRanker", "loss"): _made(mfrank.ListNet, mfrank.ListMLE, mfrank.LambdaRank),
     ("Reranker", "loss"): lambda rng: one_of(rng, ["YetiRank", "StochasticRank:metric=NDCG;top=3"]),
     ("StochasticRank", "metric"): lambda rng: one_of(rng, ["ndcg", "mrr"]),
