@@ -36,6 +36,7 @@ def solve_rows(
     fixed: NDArray[Any],
     eigenvalues: NDArray[np.float64],
     vector: NDArray[np.float64],
+    prior: NDArray[Any] | None = None,
     start: NDArray[Any],
     turn: NDArray[Any] | None,
     out: NDArray[Any],

@@ -40,7 +40,8 @@ py::array_t<int64_t> solve_rows(const py::tuple& csr, const py::tuple& observed,
                                 bool users_are_rows, const py::object& weight,
                                 const py::object& ridge, const py::object& fixed,
                                 const py::object& eigenvalues, const py::object& vector,
-                                const py::object& start, const py::object& turn,
+                                const py::object& prior, const py::object& start,
+                                const py::object& turn,
                                 const py::object& out, const py::object& gain,
                                 const SolveOptions& options) {
     const Matrix<const T> factors(fixed, "fixed");
@@ -54,6 +55,7 @@ py::array_t<int64_t> solve_rows(const py::tuple& csr, const py::tuple& observed,
     task.fixed = factors.data, task.k = k;
     task.eigenvalues = Vector<const double>(eigenvalues, "eigenvalues", k).data;
     task.vector = Vector<const double>(vector, "vector", k).data;
+    if (!prior.is_none()) task.prior = Matrix<const T>(prior, "prior", n_rows, k).data;
     task.start = Matrix<const T>(start, "start", n_rows, k).data;
     if (!turn.is_none()) task.turn = Matrix<const T>(turn, "turn", k, k).data;
     task.out = Matrix<T>(out, "out", n_rows, k).data;
@@ -102,17 +104,17 @@ inline void bind_rows(py::module_& m) {
         "solve_rows",
         [](const py::tuple& rows, const py::tuple& observed, bool users_are_rows,
            const py::object& weight, const py::object& ridge, const py::object& fixed,
-           const py::object& eigenvalues, const py::object& vector, const py::object& start,
-           const py::object& turn, const py::object& out, const py::object& gain,
+           const py::object& eigenvalues, const py::object& vector, const py::object& prior,
+           const py::object& start, const py::object& turn, const py::object& out, const py::object& gain,
            const std::string& solver, int cg_steps, double cg_tolerance, bool to_tolerance,
            int n_threads) {
             const auto run = is_double(fixed, "fixed") ? solve_rows<double> : solve_rows<float>;
             return run(rows, observed, users_are_rows, weight, ridge, fixed, eigenvalues, vector,
-                       start, turn, out, gain,
+                       prior, start, turn, out, gain,
                        {solver_named(solver), cg_steps, cg_tolerance, to_tolerance, n_threads});
         },
         py::kw_only(), "rows"_a, "observed"_a, "users_are_rows"_a, "weight"_a, "ridge"_a,
-        "fixed"_a, "eigenvalues"_a, "vector"_a, "start"_a, "turn"_a, "out"_a, "gain"_a,
+        "fixed"_a, "eigenvalues"_a, "vector"_a, "prior"_a = py::none(), "start"_a, "turn"_a, "out"_a, "gain"_a,
         "solver"_a, "cg_steps"_a, "cg_tolerance"_a, "to_tolerance"_a, "n_threads"_a);
 
     m.def(

@@ -50,6 +50,7 @@ struct HalfStep {
     int64_t k;
     const double* eigenvalues;     // (K), ascending; exactly 0 where they count as zero
     const double* vector;          // (K)
+    const T* prior;                // (n_rows, K): where ridges pull to; null: to 0
     const T* start;                // (n_rows, K), where iterations start; may be `out`
     const T* turn;                 // (K, K): iterations start at `start turn`; null: at `start`
     T* out;                        // (n_rows, K), written

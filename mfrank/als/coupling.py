@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.als.features import towards
 from mfrank.arrays.placement import beside, on_host
 from mfrank.arrays.threads import single_threaded
 from mfrank.backends import Backend, Factors
@@ -56,6 +57,8 @@ class ItemCoupling:
     turn : float64, shape (K, K)
     backend : Backend
     options : SolveOptions
+    prior : shape (n_items, K), optional
+        Where the ridges pull to, in the eigenbasis of H.
     """
 
     problem: RowProblem
@@ -66,19 +69,34 @@ class ItemCoupling:
     turn: NDArray[np.float64]
     backend: Backend
     options: SolveOptions
+    prior: Factors | None = None
 
     def solve(self, out: Factors) -> None:
         """Solve all items into ``out``, shape (n_items, K)."""
         spread = self._spread()
         if self.problem.curved:
-            alone = self._solutions(self.shared.vector)
+            alone = self._solutions(self.shared.vector, prior=self.prior)
             drive = self._drive(spread, alone, self._product)
             driven = Shared(self.shared.values, self.shared.vector + drive)
             self.backend.solve_rows(
-                self.problem, self.user_factors, driven, out, self.options, self.start, self.turn
+                self.problem,
+                self.user_factors,
+                driven,
+                out,
+                self.options,
+                self.start,
+                self.turn,
+                **towards(self.prior),
             )
         else:
-            self.backend.solve_rows(self.problem, self.user_factors, self.shared, out, self.options)
+            self.backend.solve_rows(
+                self.problem,
+                self.user_factors,
+                self.shared,
+                out,
+                self.options,
+                **towards(self.prior),
+            )
             self._add_shared(out, self._drive(spread, out, lambda vector: spread * vector))
 
     def _drive(self, spread: Vector, alone: Factors, product: Callable[[Vector], Vector]) -> Vector:
@@ -122,13 +140,17 @@ class ItemCoupling:
         rows = replace(self.problem, observed=observed)
         return weighted_sum(rows.weight, self._solutions(vector, rows))
 
-    def _solutions(self, vector: Vector, rows: RowProblem | None = None) -> Factors:
+    def _solutions(
+        self, vector: Vector, rows: RowProblem | None = None, prior: Factors | None = None
+    ) -> Factors:
         """Return the solutions of the rows with the shared vector ``vector``."""
         solved = np.empty_like(self.start)
         shared = Shared(self.shared.values, vector)
         # Exact with every solver option: conjugate gradients need a fixed linear map T.
         exact = replace(self.options, solver="cholesky")
-        self.backend.solve_rows(rows or self.problem, self.user_factors, shared, solved, exact)
+        self.backend.solve_rows(
+            rows or self.problem, self.user_factors, shared, solved, exact, **towards(prior)
+        )
         return solved
 
     def _spread(self) -> Vector:

@@ -75,6 +75,7 @@ def solve_in_own_basis(
     fixed: Factors,
     at: Eigenbasis,
     options: SolveOptions,
+    prior: Factors | None = None,
 ) -> Factors:
     """Solve rows without changing the basis of the fixed factors, as fold-in requires.
 
@@ -86,6 +87,8 @@ def solve_in_own_basis(
         Factors of the fixed side; not modified.
     at : Eigenbasis
         Of the matrix that the rows share.
+    prior : shape (R, K), optional
+        Where the rows' ridges pull to, in the basis of ``fixed``.
 
     Returns
     -------
@@ -99,6 +102,10 @@ def solve_in_own_basis(
     turned = np.empty_like(fixed)
     at.turn(backend, fixed, turned, options.n_threads)
     solved = np.zeros((problem.rows.n_rows, fixed.shape[1]), dtype=fixed.dtype)
-    backend.solve_rows(problem, turned, at.shared, solved, options)
+    how: dict[str, Factors] = {}
+    if prior is not None:
+        how["prior"] = np.empty_like(solved)
+        at.turn(backend, np.ascontiguousarray(prior), how["prior"], options.n_threads)
+    backend.solve_rows(problem, turned, at.shared, solved, options, **how)
     backend.rotate(solved, at.back, 0, solved, options.n_threads)
     return solved

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from mfrank.als.balance import balance
 from mfrank.als.coupling import ItemCoupling
 from mfrank.als.eigenbasis import Eigenbasis
+from mfrank.als.features import Features, Priors, towards, without_empty_rows
 from mfrank.als.momentum import Momentum
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.counted import counted
@@ -63,16 +64,30 @@ class HalfSteps:
         Observed items of each user and users of each item, in the training data.
     backend : Backend
     options : SolveOptions
+    featured : set of {"user", "item"}
+        Sides with features: their rows without interactions are not part of the objective
+        (:mod:`mfrank.als.features`).
     """
 
     objective: QuadraticObjective
     counts: Counts
     backend: Backend
     options: SolveOptions
+    featured: frozenset[str] = frozenset()
+
+    def user_problem(self, user_items: CSR, *, total: float | None = None) -> RowProblem:
+        """Return the systems of some or all users; see :class:`QuadraticObjective`."""
+        problem = self.objective.user_problem(user_items, self.counts, total=total)
+        return without_empty_rows(problem) if "user" in self.featured else problem
+
+    def item_problem(self, item_users: CSR) -> RowProblem:
+        """Return the systems of some or all items."""
+        problem = self.objective.item_problem(item_users, self.counts)
+        return without_empty_rows(problem) if "item" in self.featured else problem
 
     def item_gram(self, item_factors: Factors) -> Gram:
         """Return G = Q' W Q and m = Q' w."""
-        return self.backend.gram(item_factors, self._item_weights, self.options.n_threads)
+        return self.backend.gram(item_factors, self.item_weights, self.options.n_threads)
 
     def user_gram(self, user_factors: Factors) -> Gram:
         """Return H = P' A P and h = P' a."""
@@ -96,17 +111,29 @@ class HalfSteps:
         return Eigenbasis.of(Gram(gram.matrix, vector), self.backend)
 
     def solve_users(
-        self, problem: RowProblem, item_factors: Factors, user_factors: Factors
+        self,
+        problem: RowProblem,
+        item_factors: Factors,
+        user_factors: Factors,
+        priors: Priors | None = None,
     ) -> tuple[Vector, Vector]:
         """Solve all users into ``user_factors``, which are also the warm start.
 
-        Rotates ``item_factors`` into the users' eigenbasis in place. Returns how far each row
-        lowers the objective, float64, shape (n_users,) (see ``Backend.solve_rows``), and the basis.
+        Rotates ``item_factors``, and ``priors``, into the users' eigenbasis in place. Returns how
+        far each row lowers the objective, float64, shape (n_users,) (see ``Backend.solve_rows``),
+        and the basis.
         """
-        at = self.users_basis(item_factors)
+        priors, at = priors or Priors(), self.users_basis(item_factors)
         at.turn(self.backend, item_factors, item_factors, self.options.n_threads)
+        priors.turn(at.basis)
         gain = self.backend.solve_rows(
-            problem, item_factors, at.shared, user_factors, self.options, turn=at.basis
+            problem,
+            item_factors,
+            at.shared,
+            user_factors,
+            self.options,
+            turn=at.basis,
+            **towards(priors.user_means()),
         )
         return gain, at.basis
 
@@ -116,23 +143,36 @@ class HalfSteps:
         user_factors: Factors,
         item_factors: Factors,
         memory: Recycled | None = None,
+        priors: Priors | None = None,
     ) -> tuple[Factors, Factors, Vector]:
         """Return rotated user factors and solved item factors, as new arrays, and the basis.
 
-        The arrays are made in ``memory``, if it is given.
+        The arrays are made in ``memory``, if it is given. ``priors`` are rotated in place.
         """
-        memory = memory or Recycled()
+        memory, priors = memory or Recycled(), priors or Priors()
         at = self.items_basis(user_factors)
+        priors.turn(at.basis)
+        prior = priors.item_means()
         turned = memory.empty_beside(user_factors, user_factors.shape)
         at.turn(self.backend, user_factors, turned, self.options.n_threads)
         shared, start = at.shared, item_factors
         solved = memory.empty_beside(item_factors, item_factors.shape)
         if self._kappa:
             ItemCoupling(
-                problem, turned, shared, self._kappa, start, at.basis, self.backend, self.options
+                problem,
+                turned,
+                shared,
+                self._kappa,
+                start,
+                at.basis,
+                self.backend,
+                self.options,
+                prior,
             ).solve(solved)
         else:
-            self.backend.solve_rows(problem, turned, shared, solved, self.options, start, at.basis)
+            self.backend.solve_rows(
+                problem, turned, shared, solved, self.options, start, at.basis, **towards(prior)
+            )
         return turned, solved, at.basis
 
     def value(
@@ -159,12 +199,19 @@ class HalfSteps:
     # Read-only, which lets a GPU keep its copies.
 
     @lazy
-    def _item_weights(self) -> Vector:
-        return read_only(self.objective.item_weights(self.counts.items, self.counts))
+    def item_weights(self) -> Vector:
+        """Background weights of all items, float64, shape (n_items,)."""
+        weights = self.objective.item_weights(self.counts.items, self.counts)
+        return read_only(self._of_fit("item", weights, self.counts.items))
 
     @lazy
     def _user_weights(self) -> Vector:
-        return read_only(self.objective.user_weights(self.counts.users, len(self.counts.items)))
+        weights = self.objective.user_weights(self.counts.users, len(self.counts.items))
+        return read_only(self._of_fit("user", weights, self.counts.users))
+
+    def _of_fit(self, side: str, weights: Vector, counts: NDArray[np.int64]) -> Vector:
+        """The weights of rows that are part of the objective, 0 for others."""
+        return np.where(counts > 0, weights, 0.0) if side in self.featured else weights
 
 
 def als(
@@ -179,6 +226,7 @@ def als(
     track_objective: bool = False,
     momentum: Momentum | None = None,
     done: int = 0,
+    features: Features | None = None,
 ) -> Iterator[Step]:
     """Run ALS from the given factors, which it may overwrite; yield after every epoch.
 
@@ -202,6 +250,8 @@ def als(
         By default one that begins.
     done : int, default 0
         Complete epochs of this fit; the factors and the momentum are then those after the last.
+    features : Features, optional
+        Those of the sides that ``half_steps`` says have some.
 
     Yields
     ------
@@ -210,33 +260,39 @@ def als(
         another exception, the arrays of the step before remain valid.
     """
     began = perf_counter()
-    users = half_steps.objective.user_problem(user_items, half_steps.counts)
-    items = half_steps.objective.item_problem(item_users, half_steps.counts)
+    users, items = half_steps.user_problem(user_items), half_steps.item_problem(item_users)
     constant = _constant(half_steps.objective, users, items) if track_objective else 0.0
     user_factors, item_factors = map(half_steps.backend.place, (user_factors, item_factors))
     momentum = momentum or Momentum(half_steps.backend, half_steps.options.n_threads)
     ridge, memory = beside(items.ridge, item_factors), Recycled()
+    priors = Priors.of(features, users, items, item_factors)
     if not done:
-        half_steps.solve_users(users, item_factors, user_factors)
+        half_steps.solve_users(users, item_factors, user_factors, priors)
     if new and not done:
         threads = half_steps.options.n_threads
         balance(users, items, user_factors, item_factors, half_steps.backend, threads)
+    priors.regress_items(item_factors)
     for epoch in range(done + 1, iterations + 1):
         user_factors, solved, basis = half_steps.solve_items(
-            items, user_factors, item_factors, memory
+            items, user_factors, item_factors, memory, priors
         )
         momentum.turned(basis)
         item_factors = momentum.next(solved)
+        priors.regress_users(user_factors)
         while True:
-            gain, basis = half_steps.solve_users(users, item_factors, user_factors)
+            priors.regress_items(item_factors)
+            gain, basis = half_steps.solve_users(users, item_factors, user_factors, priors)
             momentum.turned(basis)
             # The user step returns how far it lowered the objective: no pass over the data.
-            value = float(_ridge(ridge, item_factors) - gain.sum())  # without the constant
+            penalty = priors.penalty(item_factors)
+            if priors.items is None:
+                penalty += _ridge(ridge, item_factors)
+            value = float(penalty - gain.sum())  # without the constant
             if momentum.is_lower(value):
                 break
             item_factors = momentum.plain()
         seconds, objective = perf_counter() - began, constant + value if track_objective else None
-        yield Step(epoch, seconds, objective, user_factors, item_factors)
+        yield Step(epoch, seconds, objective, user_factors, item_factors, extras=priors.to_arrays())
         began = perf_counter()
 
 

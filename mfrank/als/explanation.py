@@ -25,7 +25,7 @@ class UserWeights:
     parts : float64, shape (n, factors)
         What each of them adds to the user's factors.
     background : float64, shape (factors,)
-        What the objective's background adds (0 for WRMF, IALS and EALS).
+        What the objective's background (0 for WRMF, IALS and EALS) and the user's features add.
     """
 
     items: NDArray[np.int32]
@@ -46,7 +46,8 @@ class Explanation:
     contributions : list of (item, float)
         Contribution of each item of the user's row, largest first.
     baseline : float
-        Contribution of the objective's background (0 for WRMF, IALS and EALS).
+        Contribution of the objective's background (0 for WRMF, IALS and EALS) and of the user's
+        features.
     user_weights : UserWeights
         To explain other items to the same user without solving the row again.
     """

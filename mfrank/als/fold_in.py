@@ -19,6 +19,7 @@ from mfrank.backends.row_problem import RowProblem
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.pickling import MadeOfFields
 from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import featured
 
 __all__ = ["FoldIn"]
 
@@ -42,19 +43,26 @@ class FoldIn(MadeOfFields):
     backend: str = "auto"
     n_threads: int = 0
 
-    def users(self, user_items: CSR) -> Factors:
-        """Solve the factors of users exactly from their rows (R, n_items): shape (R, K)."""
+    def users(self, user_items: CSR, prior: Factors | None = None) -> Factors:
+        """Solve the factors of users exactly from their rows (R, n_items): shape (R, K).
+
+        ``prior`` (R, K) are the means that their features tell; by default 0.
+        """
         problem = self._user_problem(user_items)
         factors, options = self.store.item_factors, self._steps.options
-        return solve_in_own_basis(self._steps.backend, problem, factors, self._of_users, options)
+        return solve_in_own_basis(
+            self._steps.backend, problem, factors, self._of_users, options, prior
+        )
 
-    def items(self, item_users: CSR) -> Factors:
+    def items(self, item_users: CSR, prior: Factors | None = None) -> Factors:
         """Solve the factors of items exactly from their rows (R, n_users): shape (R, K)."""
-        problem = self.objective.item_problem(item_users, self._steps.counts)
+        problem = self._steps.item_problem(item_users)
         factors, options = self.store.user_factors, self._steps.options
-        return solve_in_own_basis(self._steps.backend, problem, factors, self._of_items, options)
+        return solve_in_own_basis(
+            self._steps.backend, problem, factors, self._of_items, options, prior
+        )
 
-    def weigh(self, user_items: CSR) -> UserWeights:
+    def weigh(self, user_items: CSR, prior: Factors | None = None) -> UserWeights:
         """Split the factors of a user by the items of their single row."""
         problem = self._user_problem(user_items)
         basis, shared = self._of_users.basis, self._of_users.shared
@@ -63,10 +71,13 @@ class FoldIn(MadeOfFields):
         matrix += np.diag(problem.weight[0] * shared.values + problem.ridge[0])
         solved = np.linalg.pinv(matrix, rcond=_rounding(matrix), hermitian=True) @ basis.T
         parts = problem.pull()[:, None] * (observed @ solved)
-        return UserWeights(user_items.indices, parts, problem.weight[0] * shared.vector @ solved)
+        background = problem.weight[0] * shared.vector
+        if prior is not None:
+            background = background + problem.ridge[0] * (prior[0].astype(np.float64) @ basis)
+        return UserWeights(user_items.indices, parts, background @ solved)
 
     def _user_problem(self, user_items: CSR) -> RowProblem:
-        return self.objective.user_problem(user_items, self._steps.counts, total=self._items_total)
+        return self._steps.user_problem(user_items, total=self._items_total)
 
     @lazy
     def _items_total(self) -> float:
@@ -75,7 +86,13 @@ class FoldIn(MadeOfFields):
     @lazy
     def _steps(self) -> HalfSteps:
         options = SolveOptions(solver="cholesky", n_threads=self.n_threads)
-        return HalfSteps(self.objective, self.store.known_counts, choose(self.backend), options)
+        return HalfSteps(
+            self.objective,
+            self.store.known_counts,
+            choose(self.backend),
+            options,
+            featured(self.store),
+        )
 
     @lazy
     def _of_users(self) -> Eigenbasis:
@@ -83,9 +100,7 @@ class FoldIn(MadeOfFields):
 
     @lazy
     def _of_items(self) -> Eigenbasis:
-        counts = self.store.known_counts
-        weights = self.objective.item_weights(counts.items, counts)
-        item_sum = weighted_sum(weights, self.store.item_factors)
+        item_sum = weighted_sum(self._steps.item_weights, self.store.item_factors)
         return self._steps.items_basis(self.store.user_factors, item_sum)
 
 

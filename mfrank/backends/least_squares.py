@@ -42,7 +42,11 @@ def in_float64(problem: RowProblem) -> RowProblem:
 
 
 def minimum_norm(
-    problem: RowProblem, r: int, fixed: NDArray[np.float64], shared: Shared
+    problem: RowProblem,
+    r: int,
+    fixed: NDArray[np.float64],
+    shared: Shared,
+    prior: NDArray[Any] | None = None,
 ) -> tuple[NDArray[np.float64], float]:
     """Minimum-norm solution (K,) and gain of row ``r``, by least squares."""
     one, columns = problem.part(np.array([r]))
@@ -50,5 +54,7 @@ def minimum_norm(
     matrix = (observed.T * one.curvature()) @ observed
     matrix[np.diag_indices_from(matrix)] += one.weight[0] * shared.values + one.ridge[0]
     right = observed.T @ one.pull() + one.weight[0] * shared.vector
+    if prior is not None:
+        right += one.ridge[0] * prior[r]
     solution = np.linalg.lstsq(matrix, right)[0]
     return solution, float(2 * solution @ right - solution @ matrix @ solution)

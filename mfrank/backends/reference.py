@@ -32,6 +32,7 @@ from mfrank.losses.sums.written_out import WRITTEN_OUT
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 GATHERS: tuple[GatherDtype, ...] = ("float16",)
+PRIORS = True
 
 
 def why_unavailable() -> str | None:
@@ -76,6 +77,8 @@ def solve_rows(
     options: SolveOptions,
     start: Factors | None = None,
     turn: NDArray[np.float64] | None = None,
+    *,
+    prior: Factors | None = None,
 ) -> NDArray[np.float64]:
     """Compute every row's minimum-norm solution, whatever the solver and the start."""
     wide = fixed.astype(np.float64)
@@ -89,6 +92,8 @@ def solve_rows(
         matrix = (observed.T * curvature[begin:end]) @ observed
         matrix += np.diag(problem.weight[r] * shared.values + problem.ridge[r])
         right = observed.T @ pull[begin:end] + problem.weight[r] * shared.vector
+        if prior is not None:
+            right += problem.ridge[r] * prior[r]
         solution = np.linalg.lstsq(matrix, right)[0]
         out[r] = solution
         gain[r] = 2 * solution @ right - solution @ matrix @ solution

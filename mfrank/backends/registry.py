@@ -84,8 +84,7 @@ def register(name: str, backend: Any) -> None:
     backend : module or object
         Has some or all functions of :class:`mfrank.backends.Backend`; using a missing one raises
         NotImplementedError. Without ``place`` it gets factors unchanged, without
-        ``why_unavailable`` it can always run, and ``eigh``, ``TOLERANCE`` and ``GATHERS`` have
-        defaults.
+        ``why_unavailable`` it can always run, and ``eigh`` and the constants have defaults.
 
     Raises
     ------
@@ -130,6 +129,7 @@ class _Guest:
 _DEFAULTS: dict[str, Any] = {
     "TOLERANCE": {"float32": 1e-4, "float64": 1e-9},
     "GATHERS": (),
+    "PRIORS": False,
     "place": lambda factors: factors,
     "eigh": eigh,
     "why_unavailable": lambda: None,

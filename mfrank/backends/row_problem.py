@@ -55,7 +55,8 @@ class RowProblem:
         (weight_r M + sum_e c_e f_e f_e' + ridge_r I) out_r = sum_e d_e f_e + weight_r v
 
     over its entries e, where f_e is the fixed factor of the entry's column, and the matrix M and
-    the vector v are the same for all rows (:class:`Shared`).
+    the vector v are the same for all rows (:class:`Shared`). Features of the rows add ridge_r times
+    their prior to the right-hand side (:mod:`mfrank.als.features`).
 
     Attributes
     ----------

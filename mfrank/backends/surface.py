@@ -36,6 +36,9 @@ class Backend(Protocol):
     GATHERS: tuple[GatherDtype, ...]
     """Dtypes, besides their own, in which the backend can read fixed factors."""
 
+    PRIORS: bool
+    """Whether ``solve_rows`` takes ``prior``, which fits with features need."""
+
     def why_unavailable(self) -> str | None:
         """Return None if the backend can run, else one sentence that says what is missing."""
 
@@ -72,6 +75,8 @@ class Backend(Protocol):
         options: SolveOptions,
         start: Factors | None = None,
         turn: NDArray[np.float64] | None = None,
+        *,
+        prior: Factors | None = None,
     ) -> NDArray[np.float64]:
         """Solve every row of the half-step into ``out`` (R, K), with minimum norm if singular.
 
@@ -84,6 +89,9 @@ class Backend(Protocol):
             Initial values of iterations, by default the contents of ``out``.
         turn : shape (K, K), optional
             Change of basis: ``start @ turn`` is the start in the basis of ``shared``.
+        prior : shape (R, K), optional
+            Where the ridges pull to, in the basis of ``shared``: ``ridge_r prior_r`` is added to
+            the right-hand side of row r. Only for backends with ``PRIORS``.
 
         Returns
         -------

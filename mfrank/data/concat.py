@@ -13,7 +13,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.observed import Observed
 from mfrank.data.validation import Parts
 
-__all__ = ["joined"]
+__all__ = ["joined", "joined_ids"]
 
 
 def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
@@ -24,8 +24,8 @@ def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
     ValueError
         If ids are whole numbers in one and not in another, or only some have timestamps.
     """
-    user_ids = _joined_ids("user", [one.user_ids for one in each])
-    item_ids = _joined_ids("item", [one.item_ids for one in each])
+    user_ids = joined_ids("user", [one.user_ids for one in each])
+    item_ids = joined_ids("item", [one.item_ids for one in each])
     rows = [user_ids.rows(one.user_ids.labels)[one.entry_users] for one in each]
     columns = [item_ids.rows(one.item_ids.labels)[one.user_items.indices] for one in each]
     return validation.from_arrays(
@@ -40,7 +40,7 @@ def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
     )
 
 
-def _joined_ids(name: str, each: Sequence[Ids]) -> Ids:
+def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
     """The ids of the first, then the new ones of each other, so that the first rows stay.
 
     Raises
@@ -52,7 +52,8 @@ def _joined_ids(name: str, each: Sequence[Ids]) -> Ids:
     for other in others:
         if ids.labels.dtype != other.labels.dtype:
             raise ValueError(
-                f"{name} ids are like {ids.labels[0]!r} in one part and like {other.labels[0]!r} "
+                f"{name} ids are like {ids.labels.item(0)!r} in one part and like "
+                f"{other.labels.item(0)!r} "
                 'in another; convert one of them, or read both with ids="text"'
             )
         new = other.labels[ids.rows(other.labels, missing=-1) < 0]

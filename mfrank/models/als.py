@@ -10,24 +10,26 @@ from typing import Any, Self, get_args
 from numpy.typing import DTypeLike
 
 from mfrank.als.engine import HalfSteps, als, refuse_dislikes
+from mfrank.als.features import Features
 from mfrank.als.momentum import Momentum
 from mfrank.als.objectives import RG2
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.als.starts import check_start, first_factors
-from mfrank.arrays.checks import check_count, share, shown
+from mfrank.arrays.checks import check_above_zero, check_count, share, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
-from mfrank.backends import Factors, choose
+from mfrank.backends import Backend, Factors, choose
 from mfrank.backends.sharded import solving
 from mfrank.backends.solve_options import SolveOptions, Solver
 from mfrank.cluster.connecting import Cluster
 from mfrank.data.interactions import Interactions
+from mfrank.data.side_features import feature_rows
 from mfrank.models.als_state import Resumed, checkpoint_of, resumed, saver
 from mfrank.models.batch_memory import check_width
-from mfrank.models.closed_form import ClosedForm
 from mfrank.models.clusters import check_one_place
 from mfrank.models.durations import warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
+from mfrank.models.growing import Growing
 from mfrank.models.option_checks import (
     check_backend,
     check_dtype,
@@ -48,7 +50,7 @@ _MOST_STEPS = 10_000  # rows of usual widths converge in far fewer
 
 
 @dataclass(eq=False, repr=False)
-class ALS(FactorModel, ClosedForm):
+class ALS(FactorModel, Growing):
     """Matrix factorization by exact alternating least squares, under any quadratic objective.
 
     Nesterov's momentum on the item factors about halves the number of epochs to the same objective.
@@ -91,6 +93,9 @@ class ALS(FactorModel, ClosedForm):
         Whether the history has the objective after every epoch: the formula in the docstring of
         ``objective``, summed (not averaged) over all users and items, with the ridge. The
         half-steps return it, so it costs no extra pass over the data.
+    feature_regularization : float, default 1.0
+        > 0. Ridge of the weights of features, as a multiple of the mean ridge of the rows; only for
+        fits with features.
 
     Attributes
     ----------
@@ -121,6 +126,7 @@ class ALS(FactorModel, ClosedForm):
     n_threads: int = 0
     backend: str = "auto"
     track_objective: bool = False
+    feature_regularization: float = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.objective, QuadraticObjective):
@@ -141,6 +147,7 @@ class ALS(FactorModel, ClosedForm):
         gather_dtype(self.gather_dtype)
         generator(self.random_state)
         check_backend(self.backend)
+        check_above_zero(feature_regularization=self.feature_regularization)
 
     def fit(
         self,
@@ -152,6 +159,8 @@ class ALS(FactorModel, ClosedForm):
         checkpoint: str | os.PathLike[str] | None = None,
         show_progress: bool = False,
         cluster: Cluster | None = None,
+        user_features: Any = None,
+        item_features: Any = None,
     ) -> Self:
         """Fit to interactions, starting from spectral item factors unless ``start`` is given.
 
@@ -186,6 +195,13 @@ class ALS(FactorModel, ClosedForm):
             without. This process keeps the factors of both sides. Workers read interactions that
             were opened from a folder from there, by its path; all others are sent to them once.
             ``n_threads`` is then that of a task; 0 divides each machine's cores among its workers.
+        user_features, item_features : scipy or CuPy sparse matrix, or 2-D array, optional
+            Features of all users or items of ``user_items``, a row for each in the order of their
+            ids. The factors of a row are then its features times weights, which are fitted too,
+            plus an own part, and the ridge is on the own part alone
+            (:mod:`mfrank.als.features` has the objective). Users and items without interactions,
+            which ``user_items`` has by its ids or shape, get factors from their features alone, and
+            are no part of the objective. A column of ones gives all rows a common mean.
 
         Returns
         -------
@@ -197,8 +213,9 @@ class ALS(FactorModel, ClosedForm):
             Before any work: the data have no positive entry or values that the objective cannot
             use, ``start``, ``stopping`` or ``checkpoint`` do not match the data, or the backend
             lacks the ``gather_dtype``; ``cluster`` is none of the above, or its workers have other
-            instruction sets or versions of mfrank than this process. Also if the fit diverges; the
-            model then has the last complete epoch.
+            instruction sets or versions of mfrank than this process; or there are features and a
+            ``cluster``, a ``checkpoint``, a backend that cannot use them, or ``regularization=0``.
+            Also if the fit diverges; the model then has the last complete epoch.
         ConnectionError, ModuleNotFoundError
             No scheduler answers at the address ``cluster``, or Dask is not installed, or its
             workers have no mfrank.
@@ -219,13 +236,21 @@ class ALS(FactorModel, ClosedForm):
         refuse_dislikes(self.objective, data.user_items.data)
         refuse_no_likes(data)
         store = start.store if isinstance(start, Recommender) else start
+        features = self._features(
+            data,
+            {"user_features": user_features, "item_features": item_features},
+            store,
+            backend,
+            {"cluster": cluster, "checkpoint": checkpoint},
+        )
         check_width(
             data.n_users + data.n_items,
             width,
             self.dtype,
             backend,
-            # This epoch's factors, the previous epoch's, and one more of the items for momentum.
-            tables=2 + data.n_items / (data.n_users + data.n_items),
+            # This epoch's factors, the previous epoch's, and one more of the items for momentum;
+            # what features tell, in float64 and in the dtype.
+            tables=2 + data.n_items / (data.n_users + data.n_items) + 3 * bool(features.sides),
             matrices=6,  # a Gram matrix, the centered one, eigenvectors, LAPACK's workspace
         )
         warn_if_slow(self.backend)
@@ -256,13 +281,14 @@ class ALS(FactorModel, ClosedForm):
             steps = als(
                 data.user_rows(self.dtype),
                 data.item_rows(self.dtype),
-                HalfSteps(self.objective, data.counts, solver, options),
+                HalfSteps(self.objective, data.counts, solver, options, features.sides),
                 *first,
                 iterations=self.iterations,
                 new=start is None,
                 track_objective=self.track_objective,
                 momentum=momentum,
                 done=len(history),
+                features=features,
             )
             del first  # so that the fit can free them
             save = None if kept is None else saver(kept, momentum)
@@ -273,9 +299,39 @@ class ALS(FactorModel, ClosedForm):
         self, past: Resumed, data: Interactions, momentum: Momentum
     ) -> tuple[Factors, Factors]:
         """Take over a saved epoch; return its factors."""
-        self._store, self._seen = past.store, copy(data.user_items)
+        self._hold(past.store, copy(data.user_items))
         momentum.resume(past.momentum)
         return past.store.user_factors, past.store.item_factors
+
+    def _features(
+        self,
+        data: Interactions,
+        given: dict[str, Any],
+        start: FactorStore | None,
+        backend: Backend,
+        others: dict[str, Any],
+    ) -> Features:
+        """The features of a fit, or none; raise if it cannot use them, also with the ``others``."""
+        named = [name for name, features in given.items() if features is not None]
+        for name, other in others.items() if named else ():
+            if other is not None:
+                raise ValueError(f"{name} and {named[0]} do not go together; leave one out")
+        if named and not backend.PRIORS:
+            raise ValueError(
+                f"backend {self.backend!r} cannot fit {named[0]}; use backend='auto', or leave it "
+                "out"
+            )
+        if named and self.objective.regularization == 0:
+            raise ValueError(
+                f"{named[0]} needs an objective with regularization > 0: features are where its "
+                "ridge pulls to"
+            )
+        sizes = data.n_users, data.n_items
+        users, items = (
+            None if each is None else feature_rows(name, each, size)
+            for (name, each), size in zip(given.items(), sizes, strict=True)
+        )
+        return Features(users, items, float(self.feature_regularization), start)
 
     def _check_cluster(self, cluster: Any) -> None:
         """Raise if a fit on the cluster would not be this one."""

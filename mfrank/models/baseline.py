@@ -49,7 +49,7 @@ class Baseline(FactorModel):
         data = Interactions.of(user_items)
         refuse_no_likes(data)
         self._adopt(self._store_of(data))
-        self._seen = copy(data.user_items)  # shallow: the arrays are read-only
+        self._hold(self.store, copy(data.user_items))  # shallow: the arrays are read-only
         if callback:
             callback(0, perf_counter() - began, None)
         return self
@@ -57,6 +57,13 @@ class Baseline(FactorModel):
     @abstractmethod
     def __post_init__(self) -> None:
         """Check the options, which may have been set since."""
+
+    def remove(self, *args: Any, **options: Any) -> Self:
+        """Raise TypeError: a fit takes no longer."""
+        raise TypeError(
+            f"{type(self).__name__} cannot remove users and items: fit it anew to interactions "
+            "without them"
+        )
 
     @abstractmethod
     def _store_of(self, data: Interactions) -> FactorStore:

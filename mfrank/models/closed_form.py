@@ -1,8 +1,7 @@
-"""Fold-in, partial fit and explanations, for models whose rows have a closed-form solution."""
+"""Fold-in and explanations, for models whose rows have a closed-form solution."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -18,12 +17,13 @@ from mfrank.backends import Factors, choose
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.liked_items import LikedItems
-from mfrank.models.partial_fit import grown, refit
 from mfrank.retrieval.answers import Answer, ListOptions, QueryFactors, best
-from mfrank.retrieval.queries import Queries, Rows
+from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.seen import check_seen
+from mfrank.retrieval.seen import Seen
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
+from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import check_features, means_of
 
 __all__ = ["ClosedForm"]
 
@@ -65,7 +65,7 @@ class ClosedForm(Recommender):
         """
         users, items = sides(self.store, by_row=by_row)
         rows = self._clean(given_rows(user_items, userid, users, items, "user_items"), "user_items")
-        solved = self._folding.users(self._kernel_rows(rows))
+        solved = self._folding.users(self._kernel_rows(rows), self._means(users, userid))
         return solved[0] if is_single(userid) else solved
 
     def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
@@ -76,7 +76,7 @@ class ClosedForm(Recommender):
         """
         users, items = sides(self.store, by_row=by_row)
         rows = self._clean(given_rows(item_users, itemid, items, users, "item_users"), "item_users")
-        solved = self._folding.items(self._kernel_rows(rows))
+        solved = self._folding.items(self._kernel_rows(rows), self._means(items, itemid))
         return solved[0] if is_single(itemid) else solved
 
     def recommend_from_items(
@@ -117,42 +117,14 @@ class ClosedForm(Recommender):
         """
         options = ListOptions(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
         store = self.store
-        side = sides(store, by_row=by_row)[1]
+        side, folding = sides(store, by_row=by_row)[1], self._folding_of(store)
         missing = None if on_unknown == "error" else -1
         columns = side.rows(itemids, "itemids", missing=missing)
         own = LikedItems.of(columns, values, len(side.ids), store.dtype)
         refuse_dislikes(self.objective, own.values)
-        query_factors = QueryFactors(Queries.new(1), self._folding.users(own.likes), None)
+        query_factors = QueryFactors(Queries.new(1), folding.users(own.likes), None)
         ids, scores = best(query_factors, side, options, own.items)
         return Answer(side.answer(ids[0]), scores[0])
-
-    def partial_fit_users(self, userids: Raw, user_items: Matrix, *, by_row: bool = False) -> Self:
-        """Solve users from their rows and store the result; unknown users are added.
-
-        Item factors do not change. A row must contain all of a user's interactions, not only the
-        new ones. If the ids are row numbers, new users must continue the numbering.
-
-        Parameters
-        ----------
-        userids, user_items, by_row
-            As in :meth:`recalculate_user`; no id twice.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in :meth:`recalculate_user`, or ids repeat or leave a gap. The model is unchanged.
-        """
-        users, items = sides(self.store, by_row=by_row)
-        return self._partial_fit(users, items, userids, user_items, self._folding.users)
-
-    def partial_fit_items(self, itemids: Raw, item_users: Matrix, *, by_row: bool = False) -> Self:
-        """Solve items from their rows and store the result; see :meth:`partial_fit_users`."""
-        users, items = sides(self.store, by_row=by_row)
-        return self._partial_fit(items, users, itemids, item_users, self._folding.items)
 
     def explain(
         self,
@@ -215,41 +187,39 @@ class ClosedForm(Recommender):
         listed = list(zip(labels.tolist(), parts[greatest].tolist(), strict=True))
         return Explanation(float(parts.sum()) + baseline, listed, baseline, user_weights)
 
-    def _partial_fit(
-        self,
-        side: Side,
-        other: Side,
-        raw: Raw,
-        matrix: Matrix,
-        solve: Callable[[CSR], Factors],
-    ) -> Self:
-        if self._seen is not None:
-            check_seen(self._seen)
-        ids, rows = grown(side, raw)
-        argument = f"{side.name}_{other.name}s"
-        given = self._clean(given_rows(matrix, raw, side, other, argument), argument)
-        solved = solve(self._kernel_rows(given))
-        self._store, self._seen = refit(self.store, self._seen, side.name, ids, rows, given, solved)
-        return self
-
     def _weigh(
         self, userid: Raw, user_items: Matrix | None, users: Side, items: Side
     ) -> UserWeights:
         if user_items is None:
-            given = self._own_values(users.rows(userid, "userid"))
+            given = self._own_values().matrix[users.rows(userid, "userid")]
         else:
             given = given_rows(user_items, userid, users, items, "user_items")
-        return self._folding.weigh(self._kernel_rows(self._clean(given, "user_items")))
+        cleaned = self._kernel_rows(self._clean(given, "user_items"))
+        return self._folding.weigh(cleaned, self._means(users, userid))
 
-    def _own_values(self, rows: Rows) -> sp.csr_array:
-        """Rows of the training interactions, with their values if the objective uses them."""
-        if self._seen is None or (self.objective.uses_values and self._seen.dtype == bool):
+    def _means(self, side: Side, raw: Raw) -> Factors | None:
+        """What the features of some ids told in the fit, (len(raw), factors); 0 for new ids."""
+        means = means_of(self.store, side.name)
+        if means is None:
+            return None
+        rows = side.rows(raw, f"{side.name}id", missing=-1)
+        own = np.zeros((len(rows), means.shape[1]), dtype=means.dtype)
+        own[rows >= 0] = means[rows[rows >= 0]]
+        return own
+
+    def _adopt(self, store: FactorStore) -> None:
+        check_features(store)
+        super()._adopt(store)
+
+    def _own_values(self) -> Seen:
+        """The training interactions, with their values if the objective uses them."""
+        seen = self.seen
+        if seen is None or (self.objective.uses_values and seen.matrix.dtype == bool):
             raise ValueError(
                 "user_items is needed: this model does not have the values of its training "
                 "interactions, which are not saved with it"
             )
-        own: sp.csr_array = self._seen[rows]
-        return own
+        return seen
 
     def _clean(self, rows: sp.csr_array, argument: str) -> sp.csr_array:
         """Rows as a fit reads them: duplicates merged, zeros dropped, all values finite."""
@@ -263,10 +233,22 @@ class ClosedForm(Recommender):
     def _kernel_rows(self, cleaned: sp.csr_array) -> CSR:
         return CSR.from_scipy(cleaned, self.store.dtype)
 
+    def remove(
+        self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
+    ) -> Self:
+        """See :meth:`mfrank.Recommender.remove`."""
+        super().remove(users, items, by_row=by_row)
+        self._last_folding = None  # it has the factors as they were
+        return self
+
     @property
     def _folding(self) -> FoldIn:
-        """Fold-in against the current factors; cached, because its Gram matrix is expensive."""
-        folding = FoldIn(self.objective, self.store, self.backend, self.n_threads)
-        if self._last_folding != folding:
-            self._last_folding = folding
-        return self._last_folding
+        return self._folding_of(self.store)
+
+    def _folding_of(self, store: FactorStore) -> FoldIn:
+        """Fold-in against these factors; cached, because its Gram matrix is expensive."""
+        folding = FoldIn(self.objective, store, self.backend, self.n_threads)
+        last = self._last_folding
+        if last is None or last != folding:
+            self._last_folding = last = folding
+        return last

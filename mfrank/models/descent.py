@@ -324,7 +324,7 @@ class Descent(FactorModel):
         if kept is not None and past is not None:
             state = state.resumed(kept, past)
             history = [dict(record) for record in past.history]
-            self._store, self._seen = replace(past, extras={}), copy(data.user_items)
+            self._hold(replace(past, extras={}), copy(data.user_items))
         plan = DescentPlan(
             self.loss,
             self.optimizer,

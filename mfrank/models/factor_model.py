@@ -17,6 +17,7 @@ from mfrank.models.parameters import Parameters, describe, restore
 from mfrank.models.progress import follow
 from mfrank.models.shown import Fit, fit_of
 from mfrank.models.stopping import Stopping
+from mfrank.retrieval.fitted import Held
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 from mfrank.store.step import Record, Step
@@ -123,21 +124,24 @@ class FactorModel(Parameters, Recommender):
             if stopping and stopping.is_over(_settled(values, unsettled)):
                 break
         if best:
-            self._store = replace(best, history=records)
+            self._hold(replace(best, history=records), copy(data.user_items))
 
     @property
     def store(self) -> FactorStore:
         """The fitted factors, as numpy arrays, with their ids and history."""
-        self._store = self.placed.on_host()
-        return self._store
+        held = self._now()
+        here = held.store.on_host()
+        if here is not held.store:
+            self._held = Held(here, held.seen)
+        return here
 
     def _fit_told(self) -> Fit | None:
-        return fit_of(self._store)
+        return fit_of(None if self._held is None else self._held.store)
 
     def _take(self, step: Step, data: Interactions, records: list[Record]) -> None:
         """Replace the model's factors by those of an epoch."""
-        self._store = self._stored(data, step, records)
-        self._seen = copy(data.user_items)  # shallow: the arrays are read-only
+        seen = copy(data.user_items)  # shallow: the arrays are read-only
+        self._hold(self._stored(data, step, records), seen)
 
     def _stored(self, data: Interactions, step: Step, history: Sequence[Record]) -> FactorStore:
         return FactorStore(
@@ -150,6 +154,7 @@ class FactorModel(Parameters, Recommender):
             item_biases=step.item_biases,
             fitter=describe(self),
             history=history,
+            extras=step.extras,
         )
 
     @classmethod

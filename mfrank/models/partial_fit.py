@@ -17,6 +17,7 @@ from mfrank.data.labels import objects
 from mfrank.retrieval.queries import Rows, check_rows
 from mfrank.retrieval.sides import Raw, Side, is_single
 from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import with_means
 
 __all__ = ["grown", "refit"]
 
@@ -87,16 +88,16 @@ def refit(
     solved : shape (R, K)
         The factors of these rows.
     """
-    before = store.known_counts
+    before, extras = store.known_counts, with_means(store.extras, side, len(ids))
     by_item, size, own_counts = side == "item", len(ids), np.diff(given.indptr)
     if by_item:
         counts = Counts(before.users, _put(before.items, size, rows, own_counts))
         factors = _put(store.item_factors, size, rows, solved)
-        store = replace(store, item_factors=factors, item_ids=ids, counts=counts)
+        store = replace(store, item_factors=factors, item_ids=ids, counts=counts, extras=extras)
     else:
         counts = Counts(_put(before.users, size, rows, own_counts), before.items)
         factors = _put(store.user_factors, size, rows, solved)
-        store = replace(store, user_factors=factors, user_ids=ids, counts=counts)
+        store = replace(store, user_factors=factors, user_ids=ids, counts=counts, extras=extras)
     if seen is None:
         return store, None
     entries = _put_rows(seen.T.tocsr() if by_item else seen, size, rows, given)

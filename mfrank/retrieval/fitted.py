@@ -1,8 +1,9 @@
-"""What every recommender has: a store, the seen items, saving and loading."""
+"""What every recommender has: a store, the seen items, saving, loading, removal."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self, overload
 
@@ -11,40 +12,51 @@ import scipy.sparse as sp
 from mfrank.arrays.notebook import paragraphs
 from mfrank.backends import Factors
 from mfrank.data.ids import Ids
+from mfrank.data.pickling import MadeOfFields
 from mfrank.files.archive import Place, name_of
+from mfrank.retrieval.removal import without
 from mfrank.retrieval.seen import Seen, pack, unpack
+from mfrank.retrieval.sides import Raw, given_ids, sides
 from mfrank.store.factors import FactorStore
 
-__all__ = ["Fitted", "NotFittedError"]
+__all__ = ["Fitted", "Held", "NotFittedError"]
 
 
 class NotFittedError(ValueError, AttributeError):
     """The model has no factors yet: call ``fit`` first."""
 
 
+@dataclass(frozen=True, eq=False)
+class Held(MadeOfFields):
+    """A store and the seen entries of the same users and items; neither is ever edited."""
+
+    store: FactorStore
+    seen: Seen | None
+
+
 class Fitted:
-    """A store of factors with the items that each user has seen, saved and loaded together."""
+    """A store of factors with the items that each user has seen, saved and loaded together.
+
+    Both are in one attribute, which an update replaces: a call that reads it once has a store and
+    seen items that fit together, whatever other threads do to the model meanwhile.
+    """
 
     backend: str = "auto"
-    _store: FactorStore | None = None
-    _seen: sp.csr_array | None = None
-    _seen_rows: Seen | None = None
+    _held: Held | None = None
 
     def __repr__(self) -> str:
-        state = "not fitted" if self._store is None else f"of {self._store!r}"
+        state = "not fitted" if self._held is None else f"of {self._held.store!r}"
         return f"{type(self).__name__}({state})"
 
     def _repr_html_(self) -> str:
-        if self._store is None:
+        if self._held is None:
             return paragraphs([repr(self)])
-        return paragraphs([f"{type(self).__name__} of"]) + self._store._repr_html_()
+        return paragraphs([f"{type(self).__name__} of"]) + self._held.store._repr_html_()
 
     @property
     def placed(self) -> FactorStore:
         """The store with the factors where the fit left them, possibly on a GPU."""
-        if self._store is None:
-            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
-        return self._store
+        return self._now().store
 
     @property
     def store(self) -> FactorStore:
@@ -74,11 +86,56 @@ class Fitted:
     @property
     def seen(self) -> Seen | None:
         """The items each user has in the training data; None if the model does not have them."""
-        if self._seen is None:
-            return None
-        if self._seen_rows is None or self._seen_rows.matrix is not self._seen:
-            self._seen_rows = Seen(self._seen)
-        return self._seen_rows
+        return None if self._held is None else self._held.seen
+
+    def remove(
+        self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
+    ) -> Self:
+        """Remove users and items with all that the model holds of them.
+
+        That is their factors, ids and biases, the seen entries and counts in which they take part,
+        and the objectives and metrics in the history, which were sums over them. After
+        :meth:`save` to its folder, no file there holds them either. All other users and items keep
+        their ids and factors; row numbers above move up.
+
+        Not removed: what the factors of others have learned from them, until these are fitted or
+        solved again, and what the caller keeps (the interactions, other copies of the model, the
+        folder of ``checkpoint=``). Calls under way in other threads end with the model as it was.
+
+        Parameters
+        ----------
+        users, items : id, or 1-D array-like of ids, optional
+            An id may repeat.
+        by_row : bool, default False
+            Ids are row numbers.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        UnknownIdError
+            An id is unknown. The model is unchanged.
+        ValueError
+            Neither is given; or the model has counts and not the seen entries (it was saved with
+            ``with_seen=False``), so that its counts cannot be lowered.
+        TypeError
+            The model has no factors of its own, as :class:`mfrank.ItemKNN` and
+            :class:`mfrank.SupervisedPageRank`.
+        """
+        if users is None and items is None:
+            raise ValueError("remove needs users or items: ids, or a list of them")
+        for name, given in (("users", users), ("items", items)):
+            if sp.issparse(given):
+                raise TypeError(f"{name} must be ids, got a sparse matrix")
+        held = self._now()
+        user_side, item_side = sides(held.store, by_row=by_row)
+        some_users = user_side.rows([] if users is None else given_ids(users, "users"), "users")
+        some_items = item_side.rows([] if items is None else given_ids(items, "items"), "items")
+        seen = None if held.seen is None else held.seen.checked
+        self._hold(*without(held.store, seen, some_users, some_items))
+        return self
 
     @overload
     def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path: ...
@@ -101,7 +158,8 @@ class Fitted:
         OSError
             Writing fails; a model saved before is still there.
         """
-        store = self.store
+        held = self._now()
+        store = held.store.on_host()
         try:
             self._from_store(store)
         except ValueError as error:
@@ -109,8 +167,9 @@ class Fitted:
                 f"the model cannot be saved, because it could not be loaded ({error}); store.save "
                 "saves its factors"
             ) from error
-        seen = self._seen if with_seen else None
-        return (store if seen is None else pack(store, seen)).save(folder)
+        if held.seen is not None and with_seen:
+            store = pack(store, held.seen.matrix)
+        return store.save(folder)
 
     @classmethod
     def load(cls, folder: Place, *, mmap: bool = False, verify: bool = False) -> Self:
@@ -140,4 +199,14 @@ class Fitted:
 
     def _adopt(self, store: FactorStore) -> None:
         """Set the store and the seen items saved in it."""
-        self._store, self._seen = unpack(store)
+        self._hold(*unpack(store))
+
+    def _hold(self, store: FactorStore, seen: sp.csr_array | None) -> None:
+        """Replace the store and the seen entries, at once."""
+        self._held = Held(store, None if seen is None else Seen(seen))
+
+    def _now(self) -> Held:
+        """The store and the seen entries, to be read once in a call."""
+        if self._held is None:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
+        return self._held

@@ -26,7 +26,7 @@ from mfrank.retrieval.answers import (
     best,
     closest,
 )
-from mfrank.retrieval.fitted import Fitted
+from mfrank.retrieval.fitted import Fitted, Held
 from mfrank.retrieval.known import Known
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_lists, sides
 from mfrank.retrieval.top_k import score
@@ -125,7 +125,8 @@ class Recommender(Fitted):
         """
         userid = given_ids(userid, "userid")
         options = self._options(N, filter_items, items, n_threads, on_unknown)
-        users, item_side = sides(self.placed, by_row=by_row)
+        held = self._now()
+        users, item_side = sides(held.store, by_row=by_row)
         if recalculate_user:
             if user_items is None:
                 raise ValueError("recalculate_user=True needs the users' rows in user_items")
@@ -139,7 +140,7 @@ class Recommender(Fitted):
             query_factors = QueryFactors.known(known, options.backend)
         seen = None
         if filter_already_liked_items:
-            seen = self._seen_by(known, user_items, item_side)
+            seen = self._seen_by(known, user_items, item_side, held)
         return answer(known.blank(best(query_factors, item_side, options, seen)), item_side, userid)
 
     def recommend_all(
@@ -240,14 +241,15 @@ class Recommender(Fitted):
         """
         itemid = given_ids(itemid, "itemid")
         options = self._options(N, filter_users, users, n_threads, on_unknown)
-        user_side, items = sides(self.placed, by_row=by_row)
+        held = self._now()
+        user_side, items = sides(held.store, by_row=by_row)
         known = Known.of(items, itemid, on_unknown)
         if known.nobody:
             return answer(known.padding(N), user_side, itemid)
         query_factors = QueryFactors.known(known, options.backend)
         seen = None
         if filter_already_liked_users:
-            seen = self._seen_by(known, item_users, user_side)
+            seen = self._seen_by(known, item_users, user_side, held)
         return answer(known.blank(best(query_factors, user_side, options, seen)), user_side, itemid)
 
     def similar_items(
@@ -353,14 +355,14 @@ class Recommender(Fitted):
         return ListOptions(n, blocked, only, n_threads, choose(self.backend), on_unknown)
 
     def _seen_by(
-        self, known: Known, matrix: Matrix | None, answering: Side
+        self, known: Known, matrix: Matrix | None, answering: Side, held: Held
     ) -> sp.csr_array | Listed:
         """The seen entries to filter, one row per query id."""
         query_side, raw, _ = known
         argument = f"{query_side.name}_{answering.name}s"
         if matrix is not None:
             return given_lists(matrix, raw, query_side, answering, argument)
-        seen = self.seen
+        seen = held.seen
         if seen is None:
             raise ValueError(
                 f"{argument} is needed to filter seen {answering.name}s, because this model has no "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,7 +50,8 @@ class RowScorer(Recommender):
         ``user_items``. A user's list does not depend on the other users of the call.
         """
         options = self._options(N, filter_items, items, n_threads, on_unknown)
-        users, item_side = sides(self.store, by_row=by_row)
+        held = self._now()
+        users, item_side = sides(held.store, by_row=by_row)
         known = Known.of(users, userid, "error" if recalculate_user else on_unknown)
         if known.nobody:
             return answer(known.padding(N), item_side, userid)
@@ -58,7 +59,7 @@ class RowScorer(Recommender):
         queries, rows = self._queries(known.ids, user_items, recalculate_user, both)
         seen = None
         if filter_already_liked_items:
-            seen = self._seen_by(known, user_items, item_side)
+            seen = self._seen_by(known, user_items, item_side, held)
         lists = best_lists(
             lambda block: self._scores_of(rows[block], n_threads),
             *rows.shape,
@@ -142,6 +143,13 @@ class RowScorer(Recommender):
         """Raise TypeError: the scores of one user do not compare with another's."""
         raise TypeError(
             f"{type(self).__name__} ranks items for a user; it cannot rank users for an item"
+        )
+
+    def remove(self, *args: Any, **options: Any) -> Self:
+        """Raise TypeError: what the users have is spread over all of the model."""
+        raise TypeError(
+            f"{type(self).__name__} cannot remove users and items: fit it anew to interactions "
+            "without them"
         )
 
     def similar_users(self, *args: Any, **options: Any) -> Answer:

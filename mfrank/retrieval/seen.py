@@ -32,17 +32,18 @@ class Seen(MadeOfFields):
         return self._of_users if side == "user" else self._of_items
 
     @lazy
-    def _checked(self) -> sp.csr_array:
+    def checked(self) -> sp.csr_array:
+        """The matrix, after :func:`check_seen`."""
         check_seen(self.matrix)
         return self.matrix
 
     @lazy
     def _of_users(self) -> CSR:
-        return CSR.from_scipy(self._checked, dtype=None)
+        return CSR.from_scipy(self.checked, dtype=None)
 
     @lazy
     def _of_items(self) -> CSR:
-        return CSR.from_scipy(self._checked.T.tocsr(), dtype=None)
+        return CSR.from_scipy(self.checked.T.tocsr(), dtype=None)
 
 
 def check_seen(seen: sp.csr_array) -> None:

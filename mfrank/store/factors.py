@@ -81,8 +81,8 @@ class FactorStore(MadeOfFields):
         ``{"name": ..., "options": {...}}``: the fitter's class and options as JSON, see
         :func:`mfrank.models.parameters.describe`. The default name is ``"unknown"``.
     history : sequence of mappings
-        One record per epoch, see :meth:`mfrank.store.step.Step.record`; values that are not
-        finite become None.
+        One record per epoch, see :meth:`mfrank.store.step.Step.record`, and one per
+        :meth:`mfrank.ALS.partial_fit`; values that are not finite become None.
     versions : mapping of str to str
         Versions of mfrank, numpy and Python at the fit; by default the running ones.
     extras : mapping of str to array

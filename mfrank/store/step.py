@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -29,6 +30,8 @@ class Step:
     user_factors, item_factors : shape (n_users, factors) and (n_items, factors)
         The factors, where the backend keeps them; the engine does not modify them again.
     item_biases, user_biases : shape (n_items,) and (n_users,), optional
+    extras : dict
+        Further arrays of the fit, for the store.
     """
 
     epoch: int
@@ -38,6 +41,7 @@ class Step:
     item_factors: NDArray[Any]
     item_biases: NDArray[Any] | None = None
     user_biases: NDArray[Any] | None = None
+    extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def record(self) -> Record:
         """The step without its arrays, as stored in a history."""

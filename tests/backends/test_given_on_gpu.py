@@ -279,13 +279,13 @@ def test_seen_rows_without_room_are_sent_with_each_call(
 ) -> None:
     model = mfrank.ALS(factors=4, iterations=1, random_state=0).fit(ratings(40, 30))
     wanted = model.recommend(np.arange(12))[0]
-    model.backend, seen = "cuda", model._seen
+    model.backend, seen = "cuda", model.seen.matrix
     monkeypatch.setattr(device, "free", 2 * 4 * seen.nnz - 1)
     for _ in range(2):
         went.clear()
         np.testing.assert_array_equal(model.recommend(np.arange(12))[0], wanted)
         assert seen.nnz not in went
-        rows = resident_on(device).rows(model._seen_rows.rows_of("user"))
+        rows = resident_on(device).rows(model.seen.rows_of("user"))
         assert rows.indices is None
 
 

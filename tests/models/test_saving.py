@@ -211,7 +211,7 @@ def test_pickles_leave_out_what_is_made_again() -> None:
     for asked, copied in (
         (model.store, again.store),
         (model.store.item_ids, again.store.item_ids),
-        (model._seen_rows, again._seen_rows),
+        (model.seen, again.seen),
         (data, data_again),
     ):
         names = {field.name for field in dataclasses.fields(asked)}
@@ -219,7 +219,6 @@ def test_pickles_leave_out_what_is_made_again() -> None:
         assert vars(copied).keys() == names
     assert data._views
     assert not data_again._views
-    assert again._seen_rows.matrix is again._seen
     assert not again.item_factors.flags.writeable
     for one, other in zip(lists, (again.recommend(user), again.similar_items(item)), strict=False):
         np.testing.assert_array_equal(one[0], other[0])
@@ -227,12 +226,13 @@ def test_pickles_leave_out_what_is_made_again() -> None:
 
 def damaged(model: Any, **changes: Any) -> Any:
     """The model with its interactions' arrays changed, as whoever shares them may do."""
-    arrays = {"indptr": model._seen.indptr.copy(), "indices": model._seen.indices.copy()}
+    matrix = model.seen.matrix
+    arrays = {"indptr": matrix.indptr.copy(), "indices": matrix.indices.copy()}
     for name, (place, value) in changes.items():
         arrays[name][place] = value
-    seen = sp.csr_array(model._seen)
+    seen = sp.csr_array(matrix)
     seen.indptr, seen.indices = arrays["indptr"], arrays["indices"]
-    model._seen = seen
+    model._hold(model.store, seen)
     return model
 
 

@@ -34,7 +34,7 @@ def served(
     ]
     model = mfrank.Recommender.of(FactorStore(users, items, *ids, counts=counts, **biases))
     model.backend = BACKEND
-    model._seen = seen
+    model._hold(model.store, seen)
     return model
 
 

@@ -53,7 +53,16 @@ SEAMS = {
 }
 """Methods that mfrank calls, with what it has made."""
 
-LONG = {"iterations", "repeats", "rounds", "queries", "batch_size", "trials", "samples"}
+LONG = {
+    "alternations",
+    "iterations",
+    "repeats",
+    "rounds",
+    "queries",
+    "batch_size",
+    "trials",
+    "samples",
+}
 """Counts of which a large one, or a theorem's, is no error but takes its time."""
 
 
@@ -130,6 +139,7 @@ def _ids(rng: Rng) -> Any:
 PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "N": lambda rng: one_of(rng, [1, 3, 10, 100]),
     "accuracy": lambda rng: one_of(rng, ["certificate", 1e-3]),
+    "alternations": lambda rng: one_of(rng, [0, 1, 3]),
     "at": lambda rng: one_of(rng, [(0.5,), (0.2, 0.8), ()]),
     "backend": lambda rng: one_of(rng, ["auto", "cpu", "reference"]),
     "batches": lambda rng: one_of(rng, ["users", "positives"]),
@@ -148,11 +158,13 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "cutoff": lambda rng: one_of(rng, [None, 1, 10]),
     "data": lambda rng: one_of(rng, [timed(), timed(), data()]),
     "cluster": lambda rng: None,
+    "decay": lambda rng: one_of(rng, [1.0, 1.0, 0.5]),
     "dtype": lambda rng: one_of(rng, ["float32", "float64", np.float64]),
     "duplicates": lambda rng: one_of(rng, ["sum", "max", "last"]),
     "empty": lambda rng: one_of(rng, [None, 0.0, 1.0]),
     "extras": lambda rng: one_of(rng, [{}, {"a": np.zeros(3)}, {"A-": np.ones(1)}, {1: 2}]),
     "factors": lambda rng: one_of(rng, [1, 3, 20]),
+    "feature_regularization": lambda rng: one_of(rng, [1.0, 0.1, 1e30]),
     "features": lambda rng: np.random.default_rng(0).random((12, 3)),
     "filter_items": _filter,
     "filter_users": _filter,
@@ -197,6 +209,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "name": lambda rng: one_of(rng, ["rg", "lightgcn", "implicit", "trec"]),
     "negative_sampling": lambda rng: one_of(rng, ["uniform", "popularity", "batch"]),
     "negatives": lambda rng: one_of(rng, [None, 1, 3, 20]),
+    "new": _matrix,
     "objective": _made(*_OBJECTIVES),
     "optimizer": _made(*_OPTIMIZERS),
     "other": lambda rng: one_of(rng, [_store(rng), data()]),
@@ -257,6 +270,8 @@ OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
     ("Interactions", "item_ids"): lambda rng: Ids.numbered(N_ITEMS),
     ("Interactions.from_arrays", "users"): lambda rng: np.arange(20) % N_USERS,
     ("Interactions.from_arrays", "items"): lambda rng: np.arange(20) % N_ITEMS,
+    ("ALS.remove", "items"): _items,
+    ("ALS.remove", "users"): _users,
     ("LinearRanker", "loss"): _made(mfrank.ListNet, mfrank.ListMLE, mfrank.LambdaRank),
     ("Reranker", "loss"): lambda rng: one_of(rng, ["YetiRank", "StochasticRank:metric=NDCG;top=3"]),
     ("StochasticRank", "metric"): lambda rng: one_of(rng, ["ndcg", "mrr"]),

@@ -87,16 +87,21 @@ class Row {
         return {task_.cells.rows.indices + begin_ + at, curvature_.get(), pull_.get(), count};
     }
 
-    // Resets `right` to w v.
+    // Resets `right` to w v + ridge prior.
     void set_right() {
         const T weight = T(task_.weight[row_]);
         for (int64_t j = 0; j < k; ++j) right[j] = weight * step_.vector[j];
         has_right = step_.has_vector && weight != 0;
+        if (!task_.prior) return;
+        const T ridge = T(task_.ridge[row_]), *prior = task_.prior + row_ * task_.k;
+        for (int64_t j = 0; j < task_.k; ++j) right[j] += ridge * prior[j];
+        has_right = true;
     }
 
     const int64_t k;  // padded
     int64_t n = 0;    // entries
-    // D; 1/D, or 0 where D counts as 0; sqrt(1/D); and w v, to which solvers add sum_e d_e f_e.
+    // D; 1/D, or 0 where D counts as 0; sqrt(1/D); and w v + ridge prior, to which
+    // solvers add sum_e d_e f_e.
     T *diagonal, *inverse, *scale, *right;
     bool curved = false, negative = false;  // Some c_e is not 0; some c_e is negative.
     bool has_right = false;                 // `right` is not 0.

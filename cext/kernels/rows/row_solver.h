@@ -1,7 +1,8 @@
 // Solves one row of a half-step in the eigenbasis of the shared matrix, where it is diagonal:
 //
-//     (D + sum_e c_e f_e f_e') x = w v + sum_e d_e f_e,    D = w lambda + ridge
+//     (D + sum_e c_e f_e f_e') x = w v + ridge prior + sum_e d_e f_e,    D = w lambda + ridge
 //
+// Below, w v stands for w v + ridge prior.
 // There are four methods. The cheapest exact one is used, unless the options select iterations:
 //   diagonal   all c_e are 0:  x = D^-1 (...)
 //   dual       n <= K and c_e >= 0. With B = diag(sqrt c) F D^-1/2, an n x n system (Woodbury):

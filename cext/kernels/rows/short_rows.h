@@ -1,6 +1,6 @@
 // Solves W rows of few entries at once, one in each lane, by the dual system of row_solver.h:
 //
-//     (I + B B') t = d / sqrt c - B g,    x = D^-1/2 (g + B' t),    g = D^-1/2 w v
+//     (I + B B') t = d / sqrt c - B g,    x = D^-1/2 (g + B' t),    g = D^-1/2 (w v + ridge prior)
 //
 // where B = diag(sqrt c) X and X = F D^-1/2. An entry without curvature (c = 0) has a row of zeros
 // in B, and adds its d times its row of X to g. Rows are padded to the longest one, and to whole
@@ -155,12 +155,13 @@ class ShortRows {
         slabs_.select(columns_.get(), stride_, n_);
         slabs_.gather(scale, curved_, a);
         for (int64_t k = 0; k < k_; ++k) g[k] = step_.vector[k] * vec(weight_) * scale[k];
+        if (task_.prior) add_priors(scale, g);
         if (flat_) slabs_.add_entries(&vec(flats_.get()), g);
         gain_ = Vec<T>{};
         if (!curved_) return;
         set_system(a);
         std::copy_n(t, n_, target);
-        if (step_.has_vector || flat_) slabs_.subtract_projections(root, g, t);
+        if (step_.has_vector || flat_ || task_.prior) slabs_.subtract_projections(root, g, t);
         factor_lanes(a, n_blocks, &vec(inverse_.get()));
         solve_lanes(a, n_blocks, &vec(inverse_.get()), t);
         for (int64_t e = 0; e < n_; ++e) {
@@ -169,6 +170,14 @@ class ShortRows {
             t[e] *= root[e];
         }
         slabs_.add_entries(t, g);
+    }
+
+    // g += D^-1/2 ridge prior
+    void add_priors(const Vec<T>* scale, Vec<T>* g) {
+        for (int l = 0; l < W<T>; ++l) {
+            const T* prior = task_.prior + lanes_[l].row * task_.k;
+            for (int64_t k = 0; k < task_.k; ++k) g[k][l] += scale[k][l] * (ridge_[l] * prior[k]);
+        }
     }
 
     // a := I + diag(root) a diag(root); lanes where its norm is too large are marked not sound.

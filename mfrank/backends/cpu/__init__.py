@@ -35,6 +35,7 @@ from mfrank.losses.sums import ListSums
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 GATHERS: tuple[GatherDtype, ...] = ()
+PRIORS = True
 
 
 def why_unavailable() -> str | None:
@@ -78,18 +79,21 @@ def solve_rows(
     options: SolveOptions,
     start: Factors | None = None,
     turn: NDArray[np.float64] | None = None,
+    *,
+    prior: Factors | None = None,
 ) -> NDArray[np.float64]:
     """Solve every row into ``out``, in float64 if the dtype is not precise enough."""
     gain = np.empty(problem.rows.n_rows)
     if turn is not None:
         turn = np.ascontiguousarray(turn, dtype=fixed.dtype)
     failed = _solve(
-        problem, fixed, shared, out if start is None else start, turn, out, gain, options
+        problem, fixed, shared, prior, out if start is None else start, turn, out, gain, options
     )
     for some in alike(problem, failed, fixed, shared):
         part, columns = problem.part(some)
         wide = fixed[columns].astype(np.float64)
-        out[some], gain[some] = _solve_precisely(part, wide, shared, options)
+        towards = None if prior is None else prior[some].astype(np.float64)
+        out[some], gain[some] = _solve_precisely(part, wide, shared, towards, options)
     return gain
 
 
@@ -353,6 +357,7 @@ def _solve(
     problem: RowProblem,
     fixed: Factors,
     shared: Shared,
+    prior: Factors | None,
     start: Factors,
     turn: NDArray[Any] | None,
     out: Factors,
@@ -369,6 +374,7 @@ def _solve(
         fixed=fixed,
         eigenvalues=shared.values,
         vector=shared.vector,
+        prior=prior,
         start=start,
         turn=turn,
         out=out,
@@ -382,12 +388,16 @@ def _solve(
 
 
 def _solve_precisely(
-    problem: RowProblem, fixed: NDArray[np.float64], shared: Shared, options: SolveOptions
+    problem: RowProblem,
+    fixed: NDArray[np.float64],
+    shared: Shared,
+    prior: NDArray[np.float64] | None,
+    options: SolveOptions,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Solutions and gains in float64; rows that are singular even there, by least squares."""
     problem, exact = in_float64(problem), replace(options, solver="cholesky")
     out = np.zeros((problem.rows.n_rows, fixed.shape[1]))
     gain = np.empty(len(out))
-    for r in _solve(problem, fixed, shared, out, None, out, gain, exact):
-        out[r], gain[r] = minimum_norm(problem, int(r), fixed, shared)
+    for r in _solve(problem, fixed, shared, prior, out, None, out, gain, exact):
+        out[r], gain[r] = minimum_norm(problem, int(r), fixed, shared, prior)
     return out, gain

@@ -43,6 +43,7 @@ from mfrank.losses.sums.written_out import WRITTEN_OUT
 
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 GATHERS: tuple[GatherDtype, ...] = ("float16",)
+PRIORS = False
 _SMALL_MATRIX = 128
 
 

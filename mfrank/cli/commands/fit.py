@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_table_flags(parser)
     add_objective_flags(parser, ALS().objective)
     fit = parser.add_argument_group("fit")
-    add_flags(fit, ALS, leave_out=["objective"])
+    add_flags(fit, ALS, leave_out=["objective", "feature_regularization"])
     fit.add_argument(
         "--hold-out",
         type=float,

@@ -229,7 +229,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         return prior
 
     def _fit_told(self) -> Fit | None:
-        return fit_of(self._store)
+        return fit_of(None if self._held is None else self._held.store)
 
     def _task(self, data: Interactions, labels: Any, item_features: ArrayLike | None) -> Task:
         draw = Draw(self.queries, self.candidates, generator(self.random_state))

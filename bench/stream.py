@@ -1,0 +1,148 @@
+"""Ten days of a stream: the rows that each day touches against a daily refit, and no update.
+
+A model is fitted to the first days. Each further day is first recommended for, by NDCG@20 over the
+items that its users take up that day, and then learned: by ``partial_fit`` of the day, by a fit to
+all days so far, or not at all. Users and items count that were there before the day. Differences
+are paired by users, and their errors those of the mean over the days. Seconds are those of the
+updates alone, to which evaluation does not belong.
+
+    python bench/stream.py globo
+    python bench/stream.py globo --factors 16 --threads 1 --folder /tmp/trial
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+from harness.records import line, parser, save
+from harness.subjects import data_folder
+
+import mfrank
+from mfrank.data.datasets import from_npz
+from mfrank.data.interactions import Interactions
+from mfrank.evaluation.evaluate import evaluate
+from mfrank.evaluation.report import Evaluation
+
+DAYS = 10
+METRIC = "ndcg@20"
+Update: TypeAlias = Callable[[mfrank.ALS, Interactions, Interactions], mfrank.ALS]
+_DAY = {"globo": 86_400_000, "ml-1m-seq": 86_400}
+"""A day in the units of a data set's timestamps."""
+
+
+def model_of(args: argparse.Namespace) -> mfrank.ALS:
+    """The contender: what a day is learned with differs, not the model."""
+    objective = mfrank.IALS(alpha0=args.alpha0, regularization=args.regularization)
+    return mfrank.ALS(objective, args.factors, args.epochs, random_state=0, n_threads=args.threads)
+
+
+def by_delta(alternations: int) -> Update:
+    """Solve the rows that the day touches, of both sides in turn, so many times."""
+
+    def update(model: mfrank.ALS, before: Interactions, today: Interactions) -> mfrank.ALS:
+        return model.partial_fit(today, alternations=alternations)
+
+    return update
+
+
+def by_refit(model: mfrank.ALS, before: Interactions, today: Interactions) -> mfrank.ALS:
+    """Fit anew to all days."""
+    return model.fit(before + today)
+
+
+def by_nothing(model: mfrank.ALS, before: Interactions, today: Interactions) -> mfrank.ALS:
+    """Stay as after the first days."""
+    return model
+
+
+UPDATES: dict[str, Update] = {
+    "no update": by_nothing,
+    **{f"delta, {n} alternations": by_delta(n) for n in (1, 2, 3, 5)},
+    "refit": by_refit,
+}
+
+
+def days_of(data: Interactions, unit: int, first: int) -> Iterator[Interactions]:
+    """What is new on the first days together, and then on each day."""
+    assert data.timestamps is not None
+    day = np.maximum((data.timestamps - data.timestamps.min()) // unit, first - 1)
+    for number in range(first - 1, first + DAYS):
+        yield data.take(day == number).k_core(1)
+
+
+def judged(model: mfrank.ALS, before: Interactions, today: Interactions) -> Evaluation:
+    """Rank for the users of the day all items that were there before, without those they had."""
+    users, items = before.user_ids, before.item_ids
+    rows = users.rows(today.user_ids.labels, missing=-1)[today.entry_users]
+    columns = items.rows(today.item_ids.labels, missing=-1)[today.user_items.indices]
+    known = (rows >= 0) & (columns >= 0)
+    test = Interactions.from_arrays(rows[known], columns[known], shape=before.user_items.shape)
+    factors = (
+        _in_order(model.user_factors, model.user_ids.rows(users.labels, missing=-1)),
+        _in_order(model.item_factors, model.item_ids.rows(items.labels, missing=-1)),
+    )
+    train = Interactions.from_sparse(before.user_items)
+    ranker = mfrank.Recommender.of(mfrank.FactorStore(*factors))
+    return evaluate(ranker, test, train=train, metrics=[METRIC])
+
+
+def _in_order(factors: Any, rows: Any) -> Any:
+    """Factors of the rows; 0 for row -1, which the model has not seen."""
+    return np.where(rows[:, None] >= 0, factors[rows], 0)
+
+
+def main() -> None:
+    """Stream, judge, print, save."""
+    made = parser(__doc__)
+    made.add_argument("data", nargs="?", default="globo", choices=sorted(_DAY))
+    made.add_argument("--first", type=int, default=7, help="days of the first fit")
+    made.add_argument("--factors", type=int, default=64)
+    made.add_argument("--epochs", type=int, default=10, help="of each fit")
+    made.add_argument("--alpha0", type=float, default=0.1)
+    made.add_argument("--regularization", type=float, default=0.01)
+    args = made.parse_args()
+
+    before, *each = days_of(from_npz(data_folder(args.data)), _DAY[args.data], args.first)
+    models = {name: model_of(args).fit(before) for name in UPDATES}
+    seconds = dict.fromkeys(UPDATES, 0.0)
+    found: dict[str, list[Evaluation]] = {name: [] for name in UPDATES}
+    for number, today in enumerate(each):
+        for name, model in models.items():
+            found[name].append(judged(model, before, today))
+        for name, update in UPDATES.items():
+            began = time.perf_counter()
+            models[name] = update(models[name], before, today)
+            seconds[name] += time.perf_counter() - began
+        values = {name: float(of_days[-1][METRIC].value) for name, of_days in found.items()}
+        print(line({"day": args.first + number, **values}), flush=True)
+        before = before + today
+    rows = [summed(name, found, seconds[name]) for name in UPDATES]
+    for row in rows:
+        print(line(row))
+    more = {key: getattr(args, key) for key in ("factors", "epochs", "alpha0", "regularization")}
+    save(args.folder, f"stream-{args.data}-{args.factors}", rows, first=args.first, **more)
+
+
+def summed(name: str, found: dict[str, list[Evaluation]], seconds: float) -> dict[str, Any]:
+    """The mean over the days, and how far it is from that of the refit."""
+    values = [one[METRIC].value for one in found[name]]
+    apart = [
+        one.compare(other, METRIC) for one, other in zip(found[name], found["refit"], strict=True)
+    ]
+    errors = [0.0 if math.isnan(each.standard_error) else each.standard_error for each in apart]
+    return {
+        "model": name,
+        METRIC: float(np.mean(values)),
+        "less than refit": float(-np.mean([each.mean for each in apart])),
+        "its error": float(np.sqrt(np.sum(np.square(errors))) / len(errors)),
+        "seconds": seconds,
+    }
+
+
+if __name__ == "__main__":
+    main()

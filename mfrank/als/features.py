@@ -1,0 +1,223 @@
+"""Features of users and items as the mean to which their ridge pulls.
+
+With features f_x of users and g_y of items, and matrices U and V of feature weights, the ridge of
+:mod:`mfrank.als.quadratic` becomes
+
+    sum_x rho_x |p_x - U' f_x|^2 + tau |U|^2 + sum_y sigma_y |q_y - V' g_y|^2 + upsilon |V|^2
+
+so that p_x is U' f_x, what its features tell, plus an own part. It is minimized over P, Q, U and V.
+Rows stay closed forms: their right-hand sides get rho_x U' f_x and sigma_y V' g_y. With P fixed, U
+solves a ridge regression of the users' factors on their features, whose rows weigh rho_x:
+
+    (F' R F + tau I) U = F' R P,    R = diag(rho)
+
+Conjugate gradients solve it from the weights before, so that no step of a fit raises the objective.
+The matrix is never formed: there may be many features. tau is a multiple of the mean of rho.
+
+A row without interactions is not part of the objective, if its side has features. It is what the
+others teach of its features, U' f_x; else the background, where it is 0 everywhere, would be taken
+for what such a user likes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays.threads import single_threaded
+from mfrank.backends import Factors
+from mfrank.backends.row_problem import RowProblem, Vector
+from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import pack, weights_of
+
+__all__ = ["FeaturePrior", "Features", "Priors", "towards", "without_empty_rows"]
+
+_MOST_STEPS = 200
+_TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
+
+Matrix = NDArray[np.float64]
+
+
+def without_empty_rows(problem: RowProblem) -> RowProblem:
+    """The problem in which the solution of a row without entries is its prior, exactly."""
+    empty = problem.rows.counts == 0
+    weight, ridge = np.where(empty, 0.0, problem.weight), np.where(empty, 1.0, problem.ridge)
+    return replace(problem, weight=weight, ridge=ridge)
+
+
+class FeaturePrior:
+    """The feature weights of one side during a fit, in the basis of its factors.
+
+    Parameters
+    ----------
+    features : csr_array, float64, shape (R, F)
+    problem : RowProblem
+        The side's systems, after :func:`without_empty_rows`.
+    regularization : float
+        Ridge of the feature weights, relative to the mean ridge of the rows.
+    factors : shape (R, K)
+        Only their width and dtype are read.
+    """
+
+    def __init__(
+        self, features: sp.csr_array, problem: RowProblem, regularization: float, factors: Factors
+    ) -> None:
+        self.empty = np.flatnonzero(problem.rows.counts == 0)
+        self._features, self._transposed = features, sp.csr_array(features.T)
+        self._dtype = factors.dtype
+        self._solved, self._ridge = problem.ridge, problem.ridge.copy()
+        self._ridge[self.empty] = 0
+        n_rows = max(1, len(self._ridge) - len(self.empty))
+        self._own = regularization * float(self._ridge.sum()) / n_rows
+        squares = features.multiply(features)
+        self._diagonal = self._ridge @ squares + self._own
+        self.weights: Matrix = np.zeros((features.shape[1], factors.shape[1]))
+
+    def turn(self, basis: Matrix) -> None:
+        """Rotate the weights as the factors are rotated."""
+        with single_threaded():
+            self.weights = self.weights @ basis
+
+    def means(self) -> Factors:
+        """What the features tell of each row, shape (R, K), in the dtype of the factors."""
+        return np.ascontiguousarray(self._features @ self.weights, dtype=self._dtype)
+
+    def regress(self, factors: Factors) -> None:
+        """Fit the weights to factors (R, K), by conjugate gradients from where they are."""
+        weighted = self._ridge[:, None] * factors.astype(np.float64)
+        right = self._transposed @ weighted
+        residual = right - self._product(self.weights)
+        goal = _TOLERANCE[self._dtype.name] * np.linalg.norm(right)
+        inverse = 1 / self._diagonal[:, None]
+        direction, power = np.zeros_like(residual), np.ones(residual.shape[1])
+        for _ in range(_MOST_STEPS):
+            if np.linalg.norm(residual) <= goal:
+                break
+            improved = inverse * residual
+            previous, power = power, np.einsum("fk,fk->k", residual, improved)
+            direction = improved + _ratio(power, previous) * direction
+            applied = self._product(direction)
+            length = _ratio(power, np.einsum("fk,fk->k", direction, applied))
+            self.weights = self.weights + length * direction
+            residual -= length * applied
+
+    def penalty(self, factors: Factors) -> float:
+        """Both terms of the objective at some factors: of the rows and of the weights."""
+        apart = factors.astype(np.float64) - self._features @ self.weights
+        return float(self._ridge @ np.einsum("rk,rk->r", apart, apart)) + self._of_weights()
+
+    def constant(self) -> float:
+        """The same where all factors are 0; a row without interactions has its own ridge there."""
+        means = self.means().astype(np.float64)
+        return float(self._solved @ np.einsum("rk,rk->r", means, means)) + self._of_weights()
+
+    def _of_weights(self) -> float:
+        return self._own * float(np.einsum("fk,fk->", self.weights, self.weights))
+
+    def _product(self, weights: Matrix) -> Matrix:
+        images = self._ridge[:, None] * (self._features @ weights)
+        product: Matrix = self._transposed @ images + self._own * weights
+        return product
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """Features of users and items, as a fit reads them.
+
+    Attributes
+    ----------
+    users, items : csr_array, float64, shape (n_users, F) and (n_items, G), or None
+    regularization : float
+        Ridge of the feature weights, relative to the mean ridge of the rows.
+    start : FactorStore or None
+        The fit whose weights this one begins with, where it has as many features; else with 0.
+    """
+
+    users: sp.csr_array | None
+    items: sp.csr_array | None
+    regularization: float
+    start: FactorStore | None = None
+
+    @property
+    def sides(self) -> frozenset[str]:
+        """Which of the sides "user" and "item" have features."""
+        each = {"user": self.users, "item": self.items}
+        return frozenset(side for side, features in each.items() if features is not None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Priors:
+    """The feature weights of both sides of a fit; None where a side has no features."""
+
+    users: FeaturePrior | None = None
+    items: FeaturePrior | None = None
+
+    @classmethod
+    def of(
+        cls, features: Features | None, users: RowProblem, items: RowProblem, like: Factors
+    ) -> Self:
+        """The weights at the start; ``like`` has the width and dtype of the factors."""
+        if features is None:
+            return cls()
+        made = cls(
+            *(
+                None if rows is None else FeaturePrior(rows, problem, features.regularization, like)
+                for rows, problem in ((features.users, users), (features.items, items))
+            )
+        )
+        for name, side in (("user", made.users), ("item", made.items)):
+            known = None if features.start is None else weights_of(features.start, name)
+            if side is not None and known is not None and known.shape == side.weights.shape:
+                side.weights = known
+        return made
+
+    def user_means(self) -> Factors | None:
+        """What the features of users tell, shape (n_users, K)."""
+        return None if self.users is None else self.users.means()
+
+    def item_means(self) -> Factors | None:
+        """What the features of items tell, shape (n_items, K)."""
+        return None if self.items is None else self.items.means()
+
+    def regress_users(self, factors: Factors) -> None:
+        """Fit the weights of users to their factors."""
+        if self.users is not None:
+            self.users.regress(factors)
+
+    def regress_items(self, factors: Factors) -> None:
+        """Fit the weights of items to their factors; those without interactions become the mean."""
+        if self.items is not None:
+            self.items.regress(factors)
+            factors[self.items.empty] = self.items.means()[self.items.empty]
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The weights and means of both sides, as extras of a store."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, side in (("user", self.users), ("item", self.items)):
+            if side is not None:
+                arrays |= pack(name, side.weights, side.means())
+        return arrays
+
+    def penalty(self, item_factors: Factors) -> float:
+        """What the priors add to the objective at user factors 0."""
+        users = 0.0 if self.users is None else self.users.constant()
+        return users + (0.0 if self.items is None else self.items.penalty(item_factors))
+
+    def turn(self, basis: Matrix) -> None:
+        """Rotate all weights as the factors are rotated."""
+        for side in (self.users, self.items):
+            if side is not None:
+                side.turn(basis)
+
+
+def towards(prior: Factors | None) -> dict[str, Factors]:
+    """The argument ``prior`` of ``Backend.solve_rows``, for backends that need not know it."""
+    return {} if prior is None else {"prior": prior}
+
+
+def _ratio(numerator: Vector, denominator: Vector) -> Any:
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

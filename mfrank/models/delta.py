@@ -1,0 +1,109 @@
+"""New interactions joined with those that a model has: ids, matrix, counts, the rows they touch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
+
+from mfrank.als.touched import TouchedRows
+from mfrank.arrays.csr import CSR
+from mfrank.backends import Factors
+from mfrank.data.concat import joined_ids
+from mfrank.data.counts import Counts
+from mfrank.data.ids import Ids
+from mfrank.data.interactions import Interactions
+from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import names_of
+
+__all__ = ["Delta", "with_rows"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delta:
+    """A model's interactions with new ones among them.
+
+    Attributes
+    ----------
+    user_ids, item_ids : Ids
+        Those of the model, then the new ones.
+    user_items : csr_array, shape (n_users, n_items)
+        All interactions, old and new; canonical.
+    users, items : int64
+        Rows with new interactions, ascending.
+    """
+
+    user_ids: Ids
+    item_ids: Ids
+    user_items: sp.csr_array
+    users: NDArray[np.int64]
+    items: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, store: FactorStore, old: sp.csr_array, new: Interactions, decay: float) -> Self:
+        """Join interactions by id; the values of a cell in both are added.
+
+        Parameters
+        ----------
+        store : FactorStore
+        old : csr_array, shape (store.n_users, store.n_items)
+            Canonical. Its values are multiplied by ``decay`` if that is not 1.
+        new : Interactions
+        decay : float
+
+        Raises
+        ------
+        ValueError
+            Ids are whole numbers in one and not in the other.
+        """
+        user_ids = joined_ids("user", [store.user_ids, new.user_ids])
+        item_ids = joined_ids("item", [store.item_ids, new.item_ids])
+        shape = len(user_ids), len(item_ids)
+        rows = user_ids.rows(new.user_ids.labels)[new.entry_users]
+        columns = item_ids.rows(new.item_ids.labels)[new.user_items.indices]
+        added = sp.csr_array((new.user_items.data.astype(old.dtype), (rows, columns)), shape)
+        grown = _grown(old, shape)
+        both = sp.csr_array((grown if decay == 1 else grown * old.dtype.type(decay)) + added)
+        both.sort_indices()
+        return cls(user_ids, item_ids, both, np.unique(rows), np.unique(columns))
+
+    @property
+    def counts(self) -> Counts:
+        """Numbers of all interactions of each user and item."""
+        items = np.bincount(self.user_items.indices, minlength=len(self.item_ids))
+        return Counts(np.diff(self.user_items.indptr).astype(np.int64), items.astype(np.int64))
+
+    def touched(self, extras: Mapping[str, NDArray[Any]], dtype: DTypeLike) -> TouchedRows:
+        """The rows with new interactions, with all their interactions.
+
+        ``extras`` have the means of all rows, if they have features.
+        """
+        user_means, item_means = (extras.get(names_of(side)[1]) for side in ("user", "item"))
+        item_users = sp.csr_array(self.user_items[:, self.items].T)
+        item_users.sort_indices()
+        return TouchedRows(
+            self.users,
+            self.items,
+            CSR.from_scipy(self.user_items[self.users], dtype),
+            CSR.from_scipy(item_users, dtype),
+            None if user_means is None else user_means[self.users],
+            None if item_means is None else item_means[self.items],
+        )
+
+
+def _grown(matrix: sp.csr_array, shape: tuple[int, int]) -> sp.csr_array:
+    """The same entries with empty rows and columns after them; arrays are shared."""
+    indptr: Any = np.full(shape[0] + 1, matrix.indptr[-1], dtype=matrix.indptr.dtype)
+    indptr[: len(matrix.indptr)] = matrix.indptr
+    return sp.csr_array((matrix.data, matrix.indices, indptr), shape)
+
+
+def with_rows(factors: Factors, n_rows: int) -> Factors:
+    """A copy of the factors, with rows of zeros after them."""
+    copy = np.zeros((n_rows, factors.shape[1]), dtype=factors.dtype)
+    copy[: len(factors)] = factors
+    return copy

@@ -1,0 +1,205 @@
+"""Users, items and interactions that join a fitted model without another fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, Self
+
+import scipy.sparse as sp
+
+from mfrank.als.engine import HalfSteps, refuse_dislikes
+from mfrank.als.touched import alternate
+from mfrank.arrays.checks import check_above_zero, check_count
+from mfrank.arrays.csr import CSR
+from mfrank.backends import Factors, choose
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.interactions import Interactions
+from mfrank.data.side_features import feature_rows
+from mfrank.models.closed_form import ClosedForm
+from mfrank.models.delta import Delta, with_rows
+from mfrank.models.partial_fit import grown, refit
+from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, sides
+from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import featured, names_of, weights_of, with_means
+
+__all__ = ["Growing"]
+
+
+class Growing(ClosedForm):
+    """A model with a quadratic objective that takes up new rows and interactions."""
+
+    def partial_fit(
+        self,
+        new: Any,
+        *,
+        user_items: Matrix | None = None,
+        alternations: int = 5,
+        decay: float = 1.0,
+        user_features: Any = None,
+        item_features: Any = None,
+    ) -> Self:
+        """Take up new interactions, such as today's, with new users and items among them.
+
+        Only the users and items with new interactions are solved, from all of their interactions,
+        old and new: the users, then ``alternations`` times the items and the users. All others
+        keep their factors, which a fit would move a little: fit anew from time to time. The
+        history gets a record with the seconds and the number of ``rows`` that were solved.
+
+        The old interactions are those that the model has for its filters; it keeps no copy of its
+        own beside them. A saved model has them without their values, as it does not need these to
+        filter. So after a load, objectives that use values need ``user_items``.
+
+        Parameters
+        ----------
+        new : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
+            Matched by id; unknown ids are new users and items. The value of a cell that the model
+            has is added to the old one.
+        user_items : Interactions or scipy sparse, optional
+            All interactions of the model, without the new ones; default those it has. A sparse
+            matrix has its rows and columns.
+        alternations : int, default 5
+            At least 0; 0 solves users only, 1 is enough where few items are new. New users of new
+            items need some, as each side learns from the other (``bench/stream.py``).
+        decay : float, default 1.0
+            In (0, 1]: what the values of all old interactions are multiplied by, before the new
+            ones are added. Only for objectives that use values. Rows without new interactions keep
+            the factors of their old values.
+        user_features, item_features : scipy or CuPy sparse matrix, or 2-D array, optional
+            Features of the users and items of ``new``, a row for each in the order of its ids, with
+            the columns of the fit; only if the fit had such. Those of rows without interactions,
+            which ``new`` has by its shape or ids, are all that is known of them. Without it,
+            features of new rows are 0.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            The model does not have its interactions, or not their values, and ``user_items`` is
+            None; the objective cannot use a value; ids are whole numbers in one and not in the
+            other; or an argument is out of its range. The model is unchanged.
+        """
+        check_count("alternations", alternations, 0)
+        check_above_zero(decay=decay)
+        if decay > 1:
+            raise ValueError(f"decay must be at most 1, got {decay}")
+        if decay < 1 and not self.objective.uses_values:
+            raise ValueError(
+                f"decay needs an objective that uses values, such as WRMF; "
+                f"{type(self.objective).__name__} reads only which cells are observed"
+            )
+        began, held = perf_counter(), self._now()
+        data = Interactions.of(new)
+        refuse_dislikes(self.objective, data.user_items.data)
+        store = held.store.on_host()
+        given = {
+            "user": _features("user_features", user_features, data.n_users, store),
+            "item": _features("item_features", item_features, data.n_items, store),
+        }
+        delta = Delta.of(store, self._old(user_items, store), data, float(decay))
+        half_steps = HalfSteps(
+            self.objective,
+            delta.counts,
+            choose(self.backend),
+            SolveOptions("cholesky", n_threads=self.n_threads),
+            featured(store),
+        )
+        users = with_rows(store.user_factors, len(delta.user_ids))
+        items = with_rows(store.item_factors, len(delta.item_ids))
+        extras = dict(store.extras)
+        for side, factors, ids, own in (
+            ("user", users, delta.user_ids, data.user_ids),
+            ("item", items, delta.item_ids, data.item_ids),
+        ):
+            extras = with_means(extras, side, len(factors), ids.rows(own.labels), given[side])
+            new_rows = slice(getattr(store, f"n_{side}s"), None)
+            factors[new_rows] = (
+                extras[names_of(side)[1]][new_rows] if side in featured(store) else 0
+            )
+        touched = delta.touched(extras, store.dtype)
+        solved = alternate(half_steps, touched, users, items, int(alternations))
+        record = {
+            "epoch": len(store.history) + 1,
+            "seconds": perf_counter() - began,
+            "objective": None,
+            "rows": solved,
+        }
+        grown_store = replace(
+            store,
+            user_factors=users,
+            item_factors=items,
+            user_ids=delta.user_ids,
+            item_ids=delta.item_ids,
+            counts=half_steps.counts,
+            extras=extras,
+            history=[*store.history, record],
+        )
+        self._hold(grown_store, delta.user_items)
+        return self
+
+    def partial_fit_users(self, userids: Raw, user_items: Matrix, *, by_row: bool = False) -> Self:
+        """Solve users from their rows and store the result; unknown users are added.
+
+        Item factors do not change. A row must contain all of a user's interactions, not only the
+        new ones. If the ids are row numbers, new users must continue the numbering.
+
+        Parameters
+        ----------
+        userids, user_items, by_row
+            As in :meth:`recalculate_user`; no id twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in :meth:`recalculate_user`, or ids repeat or leave a gap. The model is unchanged.
+        """
+        users, items = sides(self.store, by_row=by_row)
+        return self._partial_fit(users, items, userids, user_items, self._folding.users)
+
+    def partial_fit_items(self, itemids: Raw, item_users: Matrix, *, by_row: bool = False) -> Self:
+        """Solve items from their rows and store the result; see :meth:`partial_fit_users`."""
+        users, items = sides(self.store, by_row=by_row)
+        return self._partial_fit(items, users, itemids, item_users, self._folding.items)
+
+    def _old(self, user_items: Matrix | None, store: FactorStore) -> sp.csr_array:
+        """All interactions of the model, as given or as it has them."""
+        if user_items is None:
+            return self._own_values().checked
+        users, items = sides(store)
+        given = given_rows(user_items, users.ids.labels, users, items, "user_items")
+        return self._clean(given, "user_items")
+
+    def _partial_fit(
+        self,
+        side: Side,
+        other: Side,
+        raw: Raw,
+        matrix: Matrix,
+        solve: Callable[[CSR, Factors | None], Factors],
+    ) -> Self:
+        seen = None if self.seen is None else self.seen.checked
+        ids, rows = grown(side, raw)
+        argument = f"{side.name}_{other.name}s"
+        given = self._clean(given_rows(matrix, raw, side, other, argument), argument)
+        solved = solve(self._kernel_rows(given), self._means(side, raw))
+        self._hold(*refit(self.store, seen, side.name, ids, rows, given, solved))
+        return self
+
+
+def _features(name: str, given: Any, n_rows: int, store: FactorStore) -> Factors | None:
+    """What given features tell of new rows, (n_rows, factors); None if there are none."""
+    if given is None:
+        return None
+    weights = weights_of(store, name.partition("_")[0])
+    if weights is None:
+        raise ValueError(f"the model was fitted without {name}; leave it out, or fit anew with it")
+    means: Factors = feature_rows(name, given, n_rows, len(weights)) @ weights
+    return means.astype(store.dtype)

@@ -1,0 +1,159 @@
+"""Fits with features: descent to where the joint objective is flat, as it is written."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from fits import BACKENDS
+from problems import OBJECTIVES, gradient, stated_loss, toy
+
+import mfrank
+from mfrank.als.features import FeaturePrior
+from mfrank.als.quadratic import QuadraticObjective
+from mfrank.arrays.csr import CSR
+from mfrank.backends import choose
+from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.store.feature_weights import weights_of
+
+Dense = np.ndarray[Any, np.dtype[np.float64]]
+
+USER_FEATURES = np.random.default_rng(1).standard_normal((9, 2))
+ITEM_FEATURES = np.random.default_rng(2).standard_normal((7, 3))
+
+
+def everybody() -> sp.csr_array:
+    """The toy data with an entry in every row and column."""
+    return sp.csr_array(toy() + sp.csr_array(np.arange(9)[:, None] % 7 == np.arange(7)))
+
+
+def ridges(objective: QuadraticObjective, data: mfrank.Interactions) -> tuple[Dense, Dense]:
+    users = objective.user_problem(data.user_rows("float64"), data.counts)
+    items = objective.item_problem(data.item_rows("float64"), data.counts)
+    return users.ridge, items.ridge
+
+
+def joint(objective: QuadraticObjective, data: mfrank.Interactions, ratio: float) -> Any:
+    """The joint objective as :mod:`mfrank.als.features` prints it, of P, Q, U and V."""
+    loss = stated_loss(objective, data.user_items.toarray().astype(np.float64))
+    rho, sigma = ridges(objective, data)
+
+    def value(p: Dense, q: Dense, u: Dense, v: Dense) -> float:
+        plain = loss(p, q) - rho @ (p**2).sum(1) - sigma @ (q**2).sum(1)
+        users = rho @ ((p - USER_FEATURES @ u) ** 2).sum(1)
+        items = sigma @ ((q - ITEM_FEATURES @ v) ** 2).sum(1)
+        weights = rho.mean() * (u**2).sum() + sigma.mean() * (v**2).sum()
+        return float(plain + users + items + ratio * weights)
+
+    return value
+
+
+def fitted(objective: QuadraticObjective, data: Any, **options: Any) -> mfrank.ALS:
+    small: dict[str, Any] = {
+        "factors": 3,
+        "iterations": 6,
+        "random_state": 0,
+        "dtype": "float64",
+        "solver": "cholesky",
+        "track_objective": True,
+        "feature_regularization": 0.7,
+    }
+    model = mfrank.ALS(objective, **(small | options))
+    return model.fit(data, user_features=USER_FEATURES, item_features=sp.csr_array(ITEM_FEATURES))
+
+
+def parts(model: mfrank.ALS) -> tuple[Dense, ...]:
+    store = model.store
+    return (
+        store.user_factors,
+        store.item_factors,
+        weights_of(store, "user"),
+        weights_of(store, "item"),
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_the_joint_objective_never_rises_and_is_what_is_tracked(name: str, backend: str) -> None:
+    data = mfrank.Interactions.of(everybody())
+    model, early = (fitted(OBJECTIVES[name], data, backend=backend, iterations=n) for n in (6, 1))
+    values = [record["objective"] for record in model.store.history]
+    assert all(b <= a + 1e-9 * abs(a) for a, b in pairwise(values))
+    written = joint(OBJECTIVES[name], data, 0.7)  # some are printed without a constant
+    fall = written(*parts(early)) - written(*parts(model))
+    assert values[0] - values[-1] == pytest.approx(fall, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["wrmf", "ials nu", "rg2", "rgx"])
+def test_a_long_fit_ends_where_the_joint_objective_is_flat(name: str) -> None:
+    data = mfrank.Interactions.of(everybody())
+    model = fitted(OBJECTIVES[name], data, iterations=300, track_objective=False)
+    value, at = joint(OBJECTIVES[name], data, 0.7), list(parts(model))
+    scale = max(1.0, abs(value(*at)))
+    for which in range(4):
+
+        def along(part: Dense, which: int = which) -> float:
+            return value(*at[:which], part, *at[which + 1 :])
+
+        assert np.abs(gradient(along, at[which])).max() < 1e-7 * scale
+    assert np.abs(at[2]).max() > 0.01
+    assert np.abs(at[3]).max() > 0.01
+
+
+def test_weights_are_those_of_a_ridge_regression() -> None:
+    rng = np.random.default_rng(0)
+    for n_features in (3, 40):
+        features, factors = rng.standard_normal((30, n_features)), rng.standard_normal((30, 4))
+        ridge, indptr = rng.random(30) + 0.1, np.minimum(np.arange(31), 28)
+        rows = CSR(indptr, np.zeros(28, np.int32), None, 1)
+        none = CellTerm(np.zeros(30))
+        problem = RowProblem(rows, np.ones(30), ridge, Observed(none, none, none), True)
+        prior = FeaturePrior(sp.csr_array(features), problem, 0.5, factors)
+        prior.regress(factors)
+        warm = ridge * (np.arange(30) < 28)
+        normal = (features.T * warm) @ features + 0.5 * warm.sum() / 28 * np.eye(n_features)
+        expected = np.linalg.solve(normal, (features.T * warm) @ factors)
+        np.testing.assert_allclose(prior.weights, expected, atol=1e-9)
+        assert prior.empty.tolist() == [28, 29]
+
+
+@pytest.mark.skipif("cpu" not in BACKENDS, reason="the extension is not built")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [3, 16, 33])
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_rows_of_every_length_are_pulled_to_their_prior(
+    dtype: str, width: int, solver: Any
+) -> None:
+    """Short, long and empty rows; with curvature and without; with a shared vector and without."""
+    rng, lengths = np.random.default_rng(width), [0, 1, 2, 5, 9, 20, 30, 60, 90, 150, 0, 3]
+    columns = [np.sort(rng.choice(200, n, replace=False)) for n in lengths]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    rows = CSR(indptr, np.concatenate(columns).astype(np.int32), None, 200)
+    n, backends = len(lengths), [choose(name) for name in ("reference", "cpu")]
+    fixed = rng.standard_normal((200, width)).astype(dtype)
+    prior = rng.standard_normal((n, width)).astype(dtype)
+    for curvature, vector in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0)):
+        terms = (CellTerm(np.full(n, value)) for value in (curvature, 1.3, 0.0))
+        problem = RowProblem(
+            rows, rng.random(n), rng.random(n) + 0.2, Observed(*terms), users_are_rows=True
+        )
+        shared = Shared(np.linspace(0.1, 9, width), vector * rng.standard_normal(width))
+        options, solved, gains = SolveOptions(solver, cg_steps=200), [], []
+        for backend in backends:
+            out = np.zeros((n, width), dtype)
+            gains.append(backend.solve_rows(problem, fixed, shared, out, options, prior=prior))
+            solved.append(out)
+        tolerance = 2e-4 if dtype == "float32" else 1e-8
+        np.testing.assert_allclose(solved[1], solved[0], rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(gains[1], gains[0], rtol=tolerance)
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "auto"}, {"dtype": "float32"}])
+def test_the_number_of_threads_changes_no_bit(options: dict[str, Any]) -> None:
+    models = [fitted(mfrank.IALS(), everybody(), n_threads=n, **options) for n in (1, 3)]
+    for one, three in zip(*map(parts, models), strict=True):
+        np.testing.assert_array_equal(one, three)

@@ -1,0 +1,190 @@
+"""Interactions that join a fitted model day by day, and how far from a fit to all it stays."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from fits import als, labeled
+from problems import OBJECTIVES, toy
+
+import mfrank
+from mfrank.als.engine import HalfSteps
+from mfrank.backends import choose
+from mfrank.backends.solve_options import SolveOptions
+
+DAYS = 10
+
+
+def objective_of(model: mfrank.ALS, data: mfrank.Interactions) -> float:
+    """The objective on the data, with the model's factors."""
+    steps = HalfSteps(model.objective, data.counts, choose("auto"), SolveOptions("cholesky"))
+    users = model.user_factors[model.user_ids.rows(data.user_ids.labels)]
+    items = model.item_factors[model.item_ids.rows(data.item_ids.labels)]
+    dtype = model.store.dtype
+    return steps.value(
+        model.objective.user_problem(data.user_rows(dtype), data.counts),
+        model.objective.item_problem(data.item_rows(dtype), data.counts),
+        users,
+        items,
+    )
+
+
+def ndcg(model: mfrank.ALS, test: mfrank.Interactions, train: mfrank.Interactions) -> Any:
+    """NDCG@20 on held-out interactions of the users and items of ``train``."""
+    ids = train.user_ids, train.item_ids
+    users = model.user_factors[model.user_ids.rows(ids[0].labels)]
+    items = model.item_factors[model.item_ids.rows(ids[1].labels)]
+    held_out = mfrank.Interactions.from_arrays(
+        test.user_ids.raw(test.entry_users),
+        test.item_ids.raw(test.user_items.indices),
+        user_ids=ids[0],
+        item_ids=ids[1],
+    )
+    ranker = mfrank.Recommender.of(mfrank.FactorStore(users, items, *ids))
+    return mfrank.evaluate(ranker, held_out, train=train, metrics=["ndcg@20"])["ndcg@20"]
+
+
+def days(data: mfrank.Interactions, by_time: bool) -> list[mfrank.Interactions]:
+    """Nine tenths of the entries, and ten days with the rest, by time or drawn."""
+    keys = data.timestamps if by_time else np.random.default_rng(0).random(data.nnz)
+    order = np.argsort(keys, kind="stable")
+    first = data.nnz * 9 // 10
+    parts = [order[:first], *np.array_split(order[first:], DAYS)]
+    masks = [np.isin(np.arange(data.nnz), part) for part in parts]
+    return [data.take(mask).k_core(1) for mask in masks]  # only who is there that day
+
+
+@pytest.mark.parametrize("by_time", [True, False])
+@pytest.mark.parametrize(
+    "objective", [mfrank.IALS(alpha0=0.1, regularization=0.01), mfrank.RG2(), mfrank.WRMF(alpha=10)]
+)
+def test_ten_days_end_near_a_fit_to_all(objective: Any, by_time: bool) -> None:
+    """Within 1% of its objective and one standard error of its NDCG, solving fewer rows."""
+    data = mfrank.synthetic(1500, 600, 40_000, names=True)
+    split = mfrank.by_ratio(data, train=0.9, valid=0, test=0.1, random_state=0)
+    before, *each = days(split.train, by_time)
+    options = {"factors": 16, "iterations": 10, "random_state": 0}
+    model, refit = (mfrank.ALS(objective, **options) for _ in range(2))
+    model.fit(before)
+    for day in each:
+        model.partial_fit(day)
+    refit.fit(split.train)
+    goal = objective_of(refit, split.train)
+    assert objective_of(model, split.train) <= goal + 0.01 * abs(goal)
+    wanted = ndcg(refit, split.test, split.train)
+    assert ndcg(model, split.test, split.train).value > wanted.value - wanted.standard_error
+    rows = sum(record["rows"] for record in model.store.history[10:])
+    of_refits = DAYS * 10 * (split.train.n_users + split.train.n_items)
+    assert rows <= of_refits / (10 if by_time else 5)
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if "wrmf" not in name])
+def test_days_with_everybody_are_epochs(name: str) -> None:
+    """Where every row is touched and nothing is new, the objective falls to that of a long fit."""
+    everybody = toy() + sp.csr_array(np.arange(9)[:, None] % 7 == np.arange(7))
+    data = mfrank.Interactions.from_sparse(everybody)
+    model = als(OBJECTIVES[name], dtype="float64", iterations=1).fit(data)
+    values = [objective_of(model, data)]
+    for _ in range(3):
+        values.append(objective_of(model.partial_fit(data, alternations=2), data))
+    assert all(b <= a + 1e-9 * abs(a) for a, b in pairwise(values))
+    assert values[-1] < values[0]
+    assert model.store.history[-1]["rows"] == 3 * data.n_users + 2 * data.n_items
+
+
+def test_a_day_without_interactions_solves_nothing() -> None:
+    model = als().fit(toy())
+    before = model.user_factors
+    np.testing.assert_array_equal(model.partial_fit(toy() * 0).user_factors, before)
+    assert model.store.history[-1]["rows"] == 0
+
+
+def test_new_and_old_are_as_if_they_had_come_at_once() -> None:
+    """Ids, seen entries, values and counts; touched users fit the items as a fit's users do."""
+    new = mfrank.Interactions.from_arrays(
+        ["u1", "new", "u1", "u8"], ["i0", "i6", "brand new", "i3"], [2.0, 1, 3, 4]
+    )
+    all_of_it = labeled() + new
+    model = als(mfrank.WRMF(), dtype="float64").fit(labeled()).partial_fit(new)
+    assert model.user_ids == all_of_it.user_ids
+    assert model.item_ids == all_of_it.item_ids
+    np.testing.assert_array_equal(model.seen.matrix.toarray(), all_of_it.user_items.toarray())
+    np.testing.assert_array_equal(model.store.counts.users, all_of_it.counts.users)
+    np.testing.assert_array_equal(model.store.counts.items, all_of_it.counts.items)
+    again = model.recalculate_user(["u1", "new", "u8"], all_of_it)
+    rows = model.user_ids.rows(["u1", "new", "u8"])
+    np.testing.assert_allclose(model.user_factors[rows], again, atol=1e-10)
+    np.testing.assert_array_equal(
+        model.user_factors[2], als(mfrank.WRMF(), dtype="float64").fit(labeled()).user_factors[2]
+    )
+    assert model.store.history[-1]["rows"] == 6 * 3 + 5 * 4
+
+
+def test_what_is_old_decays() -> None:
+    model = als(mfrank.WRMF(), dtype="float64").fit(labeled())
+    today = labeled().take(np.arange(labeled().nnz) < 3)
+    model.partial_fit(today, decay=0.5)
+    wanted = 0.5 * labeled().user_items.toarray() + today.user_items.toarray()
+    np.testing.assert_allclose(model.seen.matrix.toarray(), wanted)
+    weighted = mfrank.Interactions.from_sparse(
+        sp.csr_array(wanted), user_ids=model.user_ids, item_ids=model.item_ids
+    )
+    solved = model.recalculate_user(["u0", "u1"], weighted)
+    np.testing.assert_allclose(model.user_factors[:2], solved, atol=1e-10)
+
+
+def test_a_loaded_model_goes_on(tmp_path: Path) -> None:
+    """Objectives that use values need the old ones; all others have what they read."""
+    today = labeled().take(np.arange(labeled().nnz) % 5 == 0)
+    for objective in (mfrank.IALS(), mfrank.WRMF()):
+        model = als(objective).fit(labeled())
+        model.save(tmp_path / "m")
+        loaded = mfrank.ALS.load(tmp_path / "m", mmap=True)
+        if isinstance(objective, mfrank.WRMF):
+            with pytest.raises(ValueError, match="user_items is needed"):
+                loaded.partial_fit(today)
+            loaded.partial_fit(today, user_items=labeled())
+        else:
+            loaded.partial_fit(today)
+        model.partial_fit(today)
+        np.testing.assert_array_equal(loaded.user_factors, model.user_factors)
+        np.testing.assert_array_equal(loaded.item_factors, model.item_factors)
+        loaded.save(tmp_path / "m")
+        assert mfrank.ALS.load(tmp_path / "m").store.history == loaded.store.history
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    data = mfrank.synthetic(400, 150, 6000)
+    first, today = data.take(data.entry_users < 300), data.take(data.entry_users >= 250)
+    one, three = (
+        mfrank.ALS(factors=8, iterations=2, random_state=0, n_threads=n).fit(first) for n in (1, 3)
+    )
+    one.partial_fit(today)
+    three.partial_fit(today)
+    np.testing.assert_array_equal(one.user_factors, three.user_factors)
+    np.testing.assert_array_equal(one.item_factors, three.item_factors)
+
+
+@pytest.mark.parametrize(
+    ("new", "options", "message"),
+    [
+        (labeled(), {"alternations": -1}, "alternations must be at least 0"),
+        (labeled(), {"decay": 1.5}, "decay must be at most 1"),
+        (labeled(), {"decay": 0.5}, "decay needs an objective that uses values"),
+        (toy(), {}, "user ids are like"),
+        (toy(values="dislikes"), {}, "dislikes"),
+        ([[1, 2]], {}, "expected Interactions"),
+        (labeled(), {"user_items": toy()[:3]}, "user_items"),
+    ],
+)
+def test_what_cannot_join_changes_nothing(new: Any, options: Any, message: str) -> None:
+    model = als().fit(labeled())
+    store = model.store
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.partial_fit(new, **options)
+    assert model.store is store

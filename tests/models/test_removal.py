@@ -1,0 +1,176 @@
+"""Users and items that are removed: nothing of them is left, and all else is as it was."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fits import ITEMS, USERS, als, labeled
+from problems import toy
+
+import mfrank
+
+SECRET = "someone@example.org"
+
+
+def with_secret() -> mfrank.Interactions:
+    """The toy data with a user of whom id, factors and items are unlike those of all others."""
+    names = [SECRET if user == "u8" else user for user in USERS]
+    return mfrank.Interactions.from_sparse(toy(), user_ids=names, item_ids=ITEMS)
+
+
+def holding(folder: Path, *wanted: bytes) -> list[str]:
+    """Files of a folder, hidden ones too, that contain any of the bytes."""
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return [file.name for file in files if any(each in file.read_bytes() for each in wanted)]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_no_file_holds_who_was_removed(tmp_path: Path, mapped: bool) -> None:
+    model, options = als().fit(with_secret()), {"mmap": mapped}
+    row = model.user_ids.rows([SECRET])[0]
+    traces = SECRET.encode(), model.user_factors[row].tobytes()
+    seen = model.seen.matrix[[row]].indices.astype(np.int32).tobytes()
+    model.save(tmp_path / "model")
+    assert len(holding(tmp_path, *traces)) == 2  # the id and the factors: they can be found
+    assert holding(tmp_path, seen)
+    model = mfrank.load(tmp_path / "model", **options)
+    assert model.remove(users=SECRET) is model
+    model.save(tmp_path / "model")
+    assert not holding(tmp_path, *traces)
+    left = np.delete(toy().toarray(), row, axis=0)
+    again = mfrank.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.seen.matrix.toarray(), left != 0)
+    np.testing.assert_array_equal(again.store.counts.users, (left != 0).sum(1))
+    np.testing.assert_array_equal(again.store.counts.items, (left != 0).sum(0))
+
+
+def test_no_object_of_the_model_holds_who_was_removed() -> None:
+    model = als(track_objective=True).fit(with_secret())
+    model.recommend(SECRET, with_secret(), recalculate_user=True)  # which caches a fold-in
+    before = model.store
+    model.remove(users=[SECRET, SECRET])
+    reached, todo = set[int](), [vars(model)]
+    while todo:
+        one = todo.pop()
+        if id(one) in reached:
+            continue
+        reached.add(id(one))
+        assert one is not before
+        assert one is not before.user_factors
+        assert not (isinstance(one, str) and one == SECRET)
+        if isinstance(one, np.ndarray):
+            todo.extend([one.base] if one.base is not None else [])
+            todo.extend(one.ravel().tolist() if one.dtype == object else [])
+        elif isinstance(one, dict):
+            todo.extend([*one.keys(), *one.values()])
+        elif isinstance(one, list | tuple):
+            todo.extend(one)
+        elif hasattr(one, "__dict__"):
+            todo.append(vars(one))
+    assert all(record["objective"] is None for record in model.store.history)
+    assert [record["epoch"] for record in model.store.history] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("fit", [als, lambda: mfrank.Descent(factors=3, iterations=1)])
+def test_all_others_stay_as_they_are(fit: Any) -> None:
+    model = fit().fit(labeled())
+    others, items = ["u0", "u5", "u8"], ["i0", "i4", "i6"]
+    users = model.recommend(others, N=7, filter_items=["i1", "i2"])
+    pairs = model.score(others, items)
+    model.remove(users=["u1", "u4"], items=["i2", "i1"])
+    assert model.user_ids.labels.tolist() == ["u0", "u2", "u3", "u5", "u6", "u7", "u8"]
+    assert model.item_ids.labels.tolist() == ["i0", "i3", "i4", "i5", "i6"]
+    np.testing.assert_array_equal(model.score(others, items), pairs)
+    ids, scores = model.recommend(others, N=7)
+    np.testing.assert_array_equal(ids, users.ids)
+    np.testing.assert_allclose(scores, users.scores, rtol=1e-6)
+    with pytest.raises(mfrank.UnknownIdError, match="u4"):
+        model.recommend("u4")
+
+
+def test_row_numbers_stay_the_ids_of_others() -> None:
+    model = als().fit(toy())
+    listed = model.recommend(8, N=7, filter_items=[1]).ids.tolist()
+    model.remove(users=3, items=1)
+    assert model.user_ids.labels.tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
+    assert model.recommend(8, N=7).ids.tolist() == listed
+    np.testing.assert_array_equal(model.remove(users=[0], by_row=True).user_ids.labels[0], 1)
+
+
+def test_the_model_goes_on_learning() -> None:
+    model = als(mfrank.WRMF()).fit(labeled()).remove(users="u4", items="i2")
+    score, parts, _ = model.explain("u8", None, "i0")
+    assert score == pytest.approx(model.score(["u8"], ["i0"])[0], rel=1e-4)
+    assert {name for name, _ in parts} <= set(ITEMS) - {"i2"}
+    data = labeled()
+    model.partial_fit_users(["u4"], data.take(data.user_items.indices != 2))
+    assert model.user_ids.labels[-1] == "u4"
+
+
+def test_everybody_can_leave() -> None:
+    model = als().fit(labeled()).remove(users=USERS)
+    assert model.store.n_users == 0
+    assert model.store.counts.items.tolist() == [0] * 7
+
+
+def test_calls_under_way_end_with_the_model_as_it_was() -> None:
+    """Whatever the moment, a list is of one store and its own seen items."""
+    data = mfrank.synthetic(300, 60, 3000, names=True)
+    model = mfrank.ALS(factors=4, iterations=1, random_state=0).fit(data)
+    asked = data.user_ids.labels[250:].tolist()
+    own = {
+        user: set(data.item_ids.raw(data.user_items[[row]].indices))
+        for row, user in enumerate(data.user_ids.labels)
+    }
+    wrong, done = list[Any](), threading.Event()
+
+    def serve() -> None:
+        while not done.is_set():
+            try:
+                lists = model.recommend(asked, N=60).ids
+                wrong.extend(
+                    user for user, ids in zip(asked, lists, strict=True) if own[user] & set(ids)
+                )
+            except Exception as error:
+                wrong.append(error)
+
+    readers = [threading.Thread(target=serve) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for user in data.user_ids.labels[:60].tolist():
+        model.remove(users=user)
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong, wrong[:3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({}, ValueError, "remove needs users or items"),
+        ({"users": ["u1", "nobody"]}, mfrank.UnknownIdError, "users.*nobody"),
+        ({"items": 99, "by_row": True}, mfrank.UnknownIdError, "items"),
+    ],
+)
+def test_what_cannot_be_removed_is_refused(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    model = als().fit(labeled())
+    before = model.store
+    with pytest.raises(error, match=message):
+        model.remove(**arguments)
+    assert model.store is before
+
+
+def test_models_that_cannot_remove_say_so(tmp_path: Path) -> None:
+    for model in (mfrank.ItemKNN(), mfrank.Popularity()):
+        with pytest.raises(TypeError, match="fit it anew"):
+            model.fit(labeled()).remove(users="u1")
+    als().fit(labeled()).save(tmp_path, with_seen=False)
+    with pytest.raises(ValueError, match="with_seen=True"):
+        mfrank.load(tmp_path).remove(users="u1")
