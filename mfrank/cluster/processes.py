@@ -155,12 +155,15 @@ class Processes:
 
     def _give_out(self) -> None:
         """Give tasks to idle workers, at first to those that have what the task takes."""
-        for worker in list(self._workers):
-            if worker.task is None and self._queue:
-                near = (task for task in self._queue if self._is_near(task, worker))
-                task = next(near, self._queue[0])
-                self._queue.remove(task)
-                self._start(worker, task)
+        while self._queue and (worker := self._idle()):
+            near = (task for task in self._queue if self._is_near(task, worker))
+            task = next(near, self._queue[0])
+            self._queue.remove(task)
+            self._start(worker, task)
+
+    def _idle(self) -> _Worker | None:
+        """A worker without a task, perhaps one that has just replaced another."""
+        return next((worker for worker in self._workers if worker.task is None), None)
 
     def _is_near(self, task: _Task, worker: _Worker) -> bool:
         """Whether the worker has what the task takes, or none has it."""

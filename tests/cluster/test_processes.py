@@ -108,6 +108,19 @@ def test_the_task_of_a_killed_worker_is_done_again(two: Processes, tmp_path: Pat
     assert two.gather(tasks)[1:] == [625] * 4
 
 
+def test_workers_that_died_while_they_had_nothing_to_do_are_replaced() -> None:
+    program = (
+        "from mfrank.cluster.processes import Processes\n"
+        "with Processes(2) as engine:\n"
+        "    for worker in engine._workers:\n"
+        "        worker.process.kill()\n"
+        "        worker.process.wait()\n"
+        "    print(engine.gather([engine.submit(abs, -number) for number in range(5)]))\n"
+    )
+    ended = run(program)
+    assert "[0, 1, 2, 3, 4]" in ended.stdout, ended.stderr
+
+
 def test_a_task_that_ends_every_worker_is_given_up(two: Processes) -> None:
     with pytest.raises(RuntimeError, match=r"ended 3 worker processes.* status 3; .*fewer workers"):
         two.gather([two.submit(end_always)])
