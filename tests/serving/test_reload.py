@@ -21,7 +21,7 @@ from mfrank.cli.main import main
 from mfrank.files.manifest import MANIFEST
 from mfrank.serving.live_model import LiveModel
 
-httpx = pytest.importorskip("httpx")
+httpx2 = pytest.importorskip("httpx2")
 pytest.importorskip("uvicorn", reason="needs uvicorn: pip install mfrank[serve]")
 
 
@@ -103,10 +103,10 @@ def test_a_process_serves_reloads_on_sighup_and_ends_in_order(
 ) -> None:
     process, address = served
     wait_for(lambda: answers(address))
-    assert httpx.get(address + "/health", headers={"host": "evil.example"}).status_code == 400
+    assert httpx2.get(address + "/health", headers={"host": "evil.example"}).status_code == 400
     other().save(tmp_path / "model")
     process.send_signal(signal.SIGHUP)
-    wait_for(lambda: httpx.get(address + "/health").json()["reloads"] == 1)
+    wait_for(lambda: httpx2.get(address + "/health").json()["reloads"] == 1)
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
     assert process.stderr.read() in ("", f"mfrank: {tmp_path / 'model'}: a newer model answers\n")  # type: ignore[union-attr]
@@ -116,7 +116,7 @@ def test_answers_over_an_open_connection_do_not_wait_for_acknowledgements(
     served: tuple[subprocess.Popen[str], str],
 ) -> None:
     """Nagle's algorithm would hold back the body of each answer for 40 ms."""
-    with httpx.Client(base_url=served[1]) as asking:
+    with httpx2.Client(base_url=served[1]) as asking:
         taken = []
         for _ in range(20):
             began = time.perf_counter()
@@ -160,8 +160,8 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def answers(address: str) -> bool:
     try:
-        return bool(httpx.get(address + "/health").status_code == 200)
-    except httpx.TransportError:
+        return bool(httpx2.get(address + "/health").status_code == 200)
+    except httpx2.TransportError:
         return False
 
 

@@ -10,7 +10,7 @@ import pytest
 import mfrank
 
 pytest.importorskip("fastapi", reason="needs FastAPI: pip install mfrank[serve]")
-pytest.importorskip("httpx", reason="needs httpx, with which Starlette's test client asks")
+pytest.importorskip("httpx2", reason="needs httpx2, with which Starlette's test client asks")
 
 from starlette.testclient import TestClient
 

@@ -63,4 +63,4 @@ def client(folder: Path, **more: Any) -> Any:
     return TestClient(pages.app(**given), raise_server_exceptions=False)
 
 
-assert clients  # skips without FastAPI and httpx
+assert clients  # skips without FastAPI and httpx2
