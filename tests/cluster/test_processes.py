@@ -185,8 +185,11 @@ def test_a_fit_survives_the_death_of_its_workers(monkeypatch: pytest.MonkeyPatch
 
     def kill(*_: object) -> None:
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-        seen.extend(map(int, children))
-        os.kill(int(children[0]), signal.SIGKILL)
+        # Not multiprocessing's resource tracker, which an earlier test may have started.
+        lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+        workers = [pid for pid, line in lines.items() if b"mfrank.cluster.worker" in line]
+        seen.extend(workers)
+        os.kill(workers[0], signal.SIGKILL)
 
     def model() -> mfrank.ALS:
         return mfrank.ALS(mfrank.RGX(), factors=8, iterations=3, random_state=0)
