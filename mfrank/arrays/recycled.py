@@ -1,7 +1,7 @@
 """Tables whose memory is used again, since the first touch of new pages takes the system's time.
 
 An epoch of ALS needs two new tables while those of the epoch before are still held, and then lets
-go of two. Without this, page faults are up to a tenth of an epoch on two cores.
+go of two. Without this, page faults are about a twentieth of an epoch on two cores.
 """
 
 from __future__ import annotations

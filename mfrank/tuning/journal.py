@@ -9,10 +9,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mfrank._version import __version__
 from mfrank.data.interactions import Interactions
+from mfrank.retrieval.fingerprint import of_filter
 from mfrank.tuning.outcomes import Outcome
 
 __all__ = ["Journal", "fingerprint"]
@@ -20,10 +19,11 @@ __all__ = ["Journal", "fingerprint"]
 
 def fingerprint(data: Interactions, **options: Any) -> str:
     """Of the data, the options that outcomes depend on, and the version of mfrank."""
-    digest = hashlib.sha256(json.dumps([__version__, options], sort_keys=True).encode())
     matrix = data.user_items
-    for array in (matrix.indptr, matrix.indices, matrix.data, data.timestamps):
-        digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+    known = [__version__, options, matrix.shape, of_filter(matrix, with_values=True)]
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
+    if data.timestamps is not None:
+        digest.update(data.timestamps.tobytes())
     return digest.hexdigest()
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from children import PATHS
+from children import kill_when_there
 from engines import Delayed, Shuffled
 
 import mfrank
@@ -115,17 +113,7 @@ def test_a_killed_run_is_resumed(
     tmp_path: Path, model: mfrank.ALS, wanted: dict[str, bytes]
 ) -> None:
     folder = tmp_path / "lists"
-    code = f"import sys; sys.path[:0] = {PATHS!r}\n" + CHILD.format(folder=str(folder))
-    child = subprocess.Popen([sys.executable, "-c", code])
-    try:
-        until = time.monotonic() + 60
-        while not (folder / "part-00000.csv").exists():
-            assert time.monotonic() < until
-            assert child.poll() is None
-            time.sleep(0.002)
-    finally:
-        child.kill()
-        child.wait()
+    kill_when_there(CHILD.format(folder=str(folder)), folder / "part-00000.csv")
     model.recommend_all(folder, N=5, format="csv", cluster=Shuffled(2))
     assert files(folder) == wanted
 

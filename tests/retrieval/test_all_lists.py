@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from children import PATHS
+from children import kill_when_there
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -205,17 +203,7 @@ mfrank.ALS(factors=4, iterations=2, random_state=0).fit(DATA).recommend_all(Path
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_a_killed_run_is_resumed(tmp_path: Path, model: mfrank.ALS) -> None:
     folder = tmp_path / "lists"
-    code = f"import sys; sys.path[:0] = {PATHS!r}\n" + CHILD.format(folder=str(folder))
-    child = subprocess.Popen([sys.executable, "-c", code])
-    try:
-        until = time.monotonic() + 60
-        while not (folder / "part-00001.parquet").exists():
-            assert time.monotonic() < until
-            assert child.poll() is None
-            time.sleep(0.005)
-    finally:
-        child.kill()
-        child.wait()
+    kill_when_there(CHILD.format(folder=str(folder)), folder / "part-00001.parquet")
     assert not (folder / "_SUCCESS").exists()
     assert_same(read(model.recommend_all(folder, N=5)), expected(model))
     assert not [

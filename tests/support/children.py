@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -23,3 +24,18 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
+
+
+def kill_when_there(code: str, path: Path) -> None:
+    """Run a Python program beside the tests, and kill it once it has written a file."""
+    program = f"import sys; sys.path[:0] = {PATHS!r}\n{code}"
+    child = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        until = time.monotonic() + 60
+        while not path.exists():
+            assert time.monotonic() < until
+            assert child.poll() is None
+            time.sleep(0.002)
+    finally:
+        child.kill()
+        child.wait()
