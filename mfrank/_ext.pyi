@@ -290,15 +290,22 @@ def rotate(
     basis: NDArray[Any],
     n_null: int,
     out: NDArray[Any],
-    plus: NDArray[Any] | None,
-    scale: float,
     n_threads: int,
 ) -> None:
-    """``factors @ basis + scale * plus`` into ``out``, which may be ``factors`` but not ``plus``.
+    """``factors @ basis`` into ``out``, which may be ``factors``.
 
     Rounding errors in the first ``n_null`` columns of the product become 0.
     """
 
+def extrapolate(
+    solved: NDArray[Any],
+    weight: float,
+    before: NDArray[Any],
+    basis: NDArray[Any],
+    displacements: NDArray[Any],
+    turn: NDArray[Any],
+    n_threads: int,
+) -> None: ...
 def gram(
     factors: NDArray[Any], weights: NDArray[np.float64], n_threads: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

@@ -67,15 +67,26 @@ py::array_t<int64_t> solve_rows(const py::tuple& csr, const py::tuple& observed,
 
 template <class T>
 void rotate(const py::object& factors, const py::object& basis, int64_t n_null,
-            const py::object& out, const py::object& plus, double scale, int n_threads) {
+            const py::object& out, int n_threads) {
     const Matrix<const T> f(factors, "factors");
     const Matrix<T> to(out, "out", f.rows, f.columns);
     const T* columns = Matrix<const T>(basis, "basis", f.columns, f.columns).data;
     if (n_null < 0 || n_null > f.columns) throw py::value_error("n_null must lie in 0..K");
-    const T* added = nullptr;
-    if (!plus.is_none()) added = Matrix<const T>(plus, "plus", f.rows, f.columns).data;
     chosen_kernels<T>().rows.rotate(
-        {f.data, columns, f.rows, f.columns, n_null, to.data, added, T(scale), n_threads});
+        {f.data, columns, f.rows, f.columns, n_null, to.data, n_threads});
+}
+
+template <class T>
+void extrapolate(const py::object& solved, double weight, const py::object& before,
+                 const py::object& basis, const py::object& displacements, const py::object& turn,
+                 int n_threads) {
+    const Matrix<T> s(solved, "solved");
+    const int64_t n_rows = s.rows, k = s.columns;
+    const Matrix<Half<T>> moved(displacements, "displacements", n_rows, k);
+    const Matrix<const T> old(before, "before", n_rows, k);
+    const Matrix<const T> by(basis, "basis", k, k), turned(turn, "turn", k, k);
+    chosen_kernels<T>().rows.extrapolate({s.data, moved.data, old.data, by.data, turned.data,
+                                          n_rows, k, T(weight), n_threads});
 }
 
 template <class T>
@@ -120,11 +131,23 @@ inline void bind_rows(py::module_& m) {
     m.def(
         "rotate",
         [](const py::object& factors, const py::object& basis, int64_t n_null,
-           const py::object& out, const py::object& plus, double scale, int n_threads) {
+           const py::object& out, int n_threads) {
             const auto run = is_double(factors, "factors") ? rotate<double> : rotate<float>;
-            run(factors, basis, n_null, out, plus, scale, n_threads);
+            run(factors, basis, n_null, out, n_threads);
         },
-        "factors"_a, "basis"_a, "n_null"_a, "out"_a, "plus"_a, "scale"_a, "n_threads"_a);
+        "factors"_a, "basis"_a, "n_null"_a, "out"_a, "n_threads"_a);
+
+    m.def(
+        "extrapolate",
+        [](const py::object& solved, double weight, const py::object& before,
+           const py::object& basis, const py::object& displacements, const py::object& turn,
+           int n_threads) {
+            const auto run =
+                is_double(solved, "solved") ? extrapolate<double> : extrapolate<float>;
+            run(solved, weight, before, basis, displacements, turn, n_threads);
+        },
+        "solved"_a, "weight"_a, "before"_a, "basis"_a, "displacements"_a, "turn"_a,
+        "n_threads"_a);
 
     m.def(
         "gram",

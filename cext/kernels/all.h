@@ -7,6 +7,7 @@
 #include "kernels/linalg/cholesky.h"
 #include "kernels/linalg/lanes.h"
 #include "kernels/linalg/rotate.h"
+#include "kernels/linalg/extrapolate.h"
 #include "kernels/linalg/sums.h"
 #include "kernels/linalg/weighted_sums.h"
 

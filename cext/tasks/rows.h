@@ -58,15 +58,29 @@ struct HalfStep {
     SolveOptions options;
 };
 
-// out = factors basis + scale plus; rounding errors in the first n_null columns of the product are
-// set to 0.
+// out = factors basis; rounding errors in its first n_null columns are set to 0.
 template <class T>
 struct RotateTask {
     const T *factors, *basis;  // (n_rows, K), (K, K)
     int64_t n_rows, k, n_null;
     T* out;                    // (n_rows, K), written; may be `factors`
-    const T* plus;             // (n_rows, K), not `out`; null: nothing is added
-    T scale;
+    int n_threads;
+};
+
+// A number of half the bytes: bfloat16 (the upper half of a float, of its range), and float.
+template <class T>
+using Half = std::conditional_t<std::is_same_v<T, float>, uint16_t, float>;
+
+// d = weight (solved - (before basis - displacements turn)), rounded to a Half, goes to
+// `displacements`, and solved + d to `solved`.
+template <class T>
+struct ExtrapolateTask {
+    T* solved;               // (n_rows, K)
+    Half<T>* displacements;  // (n_rows, K)
+    const T* before;         // (n_rows, K)
+    const T *basis, *turn;   // (K, K)
+    int64_t n_rows, k;
+    T weight;
     int n_threads;
 };
 
@@ -93,6 +107,7 @@ struct RowKernels {
     // Returns the rows for which T is not precise enough, ascending.
     std::vector<int64_t> (*solve_rows)(const HalfStep<T>&);
     void (*rotate)(const RotateTask<T>&);
+    void (*extrapolate)(const ExtrapolateTask<T>&);
     void (*gram)(const GramTask<T>&);
     double (*observed_value)(const ValueTask<T>&);
 };

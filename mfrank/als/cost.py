@@ -12,7 +12,7 @@ from mfrank.arrays.threads import usable_cores
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.counts import Counts
 
-__all__ = ["epoch_seconds", "shared_seconds"]
+__all__ = ["epoch_seconds", "shared_seconds", "tables_at_once"]
 
 _EIGENVECTORS = 5e-10
 """Seconds for K^3 = 1: eigenvectors of a K x K matrix, and their product with those before."""
@@ -30,6 +30,14 @@ def epoch_seconds(counts: Counts, width: int, options: SolveOptions) -> float:
     each_row = 4 * (len(counts.users) + len(counts.items)) * width**2  # Gram matrix, rotations
     own = sum(_of_rows(side, width, options) for side in (counts.users, counts.items))
     return shared_seconds(width) + (each_row + own) / (threads * _MULTIPLY_ADDS)
+
+
+def tables_at_once(n_users: int, n_items: int) -> float:
+    """What a fit holds at once, in tables of all factors.
+
+    This epoch's factors, the previous epoch's, and half the items' bytes for momentum.
+    """
+    return 2 + 0.5 * n_items / (n_users + n_items)
 
 
 def shared_seconds(width: int) -> float:

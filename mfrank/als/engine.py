@@ -276,8 +276,7 @@ def als(
         user_factors, solved, basis = half_steps.solve_items(
             items, user_factors, item_factors, memory, priors
         )
-        momentum.turned(basis)
-        item_factors = momentum.next(solved)
+        item_factors = momentum.next(solved, item_factors, basis)
         priors.regress_users(user_factors)
         while True:
             priors.regress_items(item_factors)
@@ -290,7 +289,7 @@ def als(
             value = float(penalty - gain.sum())  # without the constant
             if momentum.is_lower(value):
                 break
-            item_factors = momentum.plain()
+            momentum.restart(item_factors)
         seconds, objective = perf_counter() - began, constant + value if track_objective else None
         yield Step(epoch, seconds, objective, user_factors, item_factors, extras=priors.to_arrays())
         began = perf_counter()

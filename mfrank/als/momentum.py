@@ -11,7 +11,10 @@ for S, which lowers F as plain ALS does, and t begins anew at 1 (O'Donoghue & Ca
 fits never rise, and fixed points are those of T. ``bench/NOTES.md`` has the epochs that this saves:
 about half.
 
-Every half-step rotates the factors into another basis, so S' is rotated after them, once an epoch.
+Only Y and D = b (S - S') are kept, D in half of the bytes: S is Y - D. Y is made of the rounded D,
+so S is as exact as before, and only the step ahead is rounded.
+
+Every half-step rotates the factors into another basis, so D is rotated after them, once an epoch.
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.placement import copied
 from mfrank.arrays.threads import single_threaded
 from mfrank.backends import Backend, Factors
+from mfrank.backends.displacements import none_of, withdraw
 
 __all__ = ["Momentum"]
 
@@ -45,44 +48,51 @@ class Momentum:
     def __init__(self, backend: Backend, n_threads: int) -> None:
         self._backend, self._n_threads = backend, n_threads
         self._t, self._value, self._extrapolated = _FIRST, math.inf, False
-        self._last: Factors | None = None
+        self._displacements: Factors | None = None
         self._turn: NDArray[np.float64] | None = None
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What the next epoch depends on, by name, after an epoch; ``last`` where factors are."""
-        assert self._last is not None
+        """What the next epoch depends on, by name, after an epoch."""
+        assert self._displacements is not None
         assert self._turn is not None
         return {
             "numbers": np.array([self._t, self._value]),
             "turn": self._turn,
-            "last": self._last,
+            "displacements": self._displacements,
         }
 
     def resume(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from a :meth:`state`; ``last`` is then written to."""
+        """Go on from a :meth:`state`; its displacements are then written to."""
         self._t, self._value = map(float, state["numbers"])
-        self._turn, self._last = state["turn"], self._backend.place(state["last"])
+        self._turn = state["turn"]
+        self._displacements = self._backend.place(state["displacements"])
 
-    def turned(self, basis: NDArray[np.float64]) -> None:
-        """Note that all factors were rotated by ``basis``, shape (K, K)."""
-        with single_threaded():
-            # In one order of memory, as a saved state has it: products may depend on it.
-            self._turn = np.ascontiguousarray(basis) if self._turn is None else self._turn @ basis
+    def next(self, solved: Factors, before: Factors, basis: NDArray[np.float64]) -> Factors:
+        """Return Y, in the memory of the solved item factors S.
 
-    def next(self, solved: Factors) -> Factors:
-        """Return Y from the solved item factors S, in the current basis, as a new array.
-
-        ``solved`` is kept, and must not be written to.
+        ``before`` is the Y of the epoch before, and ``basis``, shape (K, K), rotates it into the
+        basis of S.
         """
         t = (1 + math.sqrt(1 + 4 * self._t**2)) / 2
         weight, self._t = min((self._t - 1) / t, _MOST), t
-        last, turn, self._last, self._turn = self._last, self._turn, solved, None
-        self._extrapolated = last is not None and weight > 0
-        if last is None or turn is None or weight == 0:
-            return copied(solved)
-        scaled = np.ascontiguousarray(-weight * turn)
-        self._backend.rotate(last, scaled, 0, last, self._n_threads, plus=(1 + weight, solved))
-        return last
+        turn, self._turn = self._turn, None
+        self._extrapolated = self._displacements is not None and weight > 0
+        if self._displacements is None or turn is None:
+            self._displacements = none_of(solved)
+        elif not self._extrapolated:
+            self._displacements[:] = 0
+        else:
+            with single_threaded():
+                turn = turn @ basis
+            self._backend.extrapolate(
+                solved, weight, before, basis, self._displacements, turn, self._n_threads
+            )
+        return solved
+
+    def turned(self, basis: NDArray[np.float64]) -> None:
+        """Note that Y was rotated by ``basis``, shape (K, K)."""
+        # In one order of memory, as a saved state has it: products may depend on it.
+        self._turn = np.ascontiguousarray(basis)
 
     def is_lower(self, value: float) -> bool:
         """Record the objective, less a constant; return False if extrapolation raised it."""
@@ -91,11 +101,10 @@ class Momentum:
             self._value = value
         return not rose
 
-    def plain(self) -> Factors:
-        """Begin anew; return the solved item factors S, in the current basis, as a new array."""
-        assert self._last is not None
+    def restart(self, ahead: Factors) -> None:
+        """Begin anew: take Y, in the current basis, back to the solved item factors S, in place."""
+        assert self._displacements is not None
         assert self._turn is not None
         self._t, self._extrapolated = 1.0, False
-        turn, self._turn = np.ascontiguousarray(self._turn), None
-        self._backend.rotate(self._last, turn, 0, self._last, self._n_threads)
-        return copied(self._last)
+        withdraw(self._backend.rotate, ahead, self._displacements, self._turn, self._n_threads)
+        self._displacements[:] = 0

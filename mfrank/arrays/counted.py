@@ -1,8 +1,8 @@
-"""Numbers of things in words, the same way wherever they are told."""
+"""Numbers of things, and sizes, in words, the same way wherever they are told."""
 
 from __future__ import annotations
 
-__all__ = ["counted"]
+__all__ = ["counted", "sized"]
 
 
 def counted(number: int, noun: str) -> str:
@@ -10,3 +10,8 @@ def counted(number: int, noun: str) -> str:
     if number != 1:
         noun = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
     return f"{number:,} {noun}"
+
+
+def sized(size: int) -> str:
+    """Bytes as text, such as "1.5 MiB"."""
+    return f"{size / 2**20:,.3g} MiB" if size < 2**30 else f"{size / 2**30:,.3g} GiB"

@@ -20,6 +20,7 @@ from mfrank.backends.adam import AdamAverages, AdamRates
 from mfrank.backends.bounded_rows import ball_gradients as ball_gradients
 from mfrank.backends.bounded_rows import project_rows as project_rows
 from mfrank.backends.bounded_rows import tangent as tangent
+from mfrank.backends.displacements import extrapolate as extrapolate_by
 from mfrank.backends.float16 import rounded, scale_of
 from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
@@ -57,16 +58,26 @@ def rotate(
     n_null: int,
     out: Factors,
     n_threads: int = 0,
-    plus: tuple[float, Factors] | None = None,
 ) -> None:
-    """Multiply, set rounding errors in null directions to 0, and add."""
+    """Multiply, and set rounding errors in null directions to 0."""
     turned = factors.astype(np.float64) @ basis
     lengths = np.linalg.norm(turned, axis=1, keepdims=True)
     null = turned[:, :n_null]
     turned[:, :n_null] = np.where(np.abs(null) <= 1e-8 * lengths, 0.0, null)
-    if plus is not None:
-        turned += plus[0] * plus[1].astype(np.float64)
     out[:] = turned
+
+
+def extrapolate(
+    solved: Factors,
+    weight: float,
+    before: Factors,
+    basis: NDArray[np.float64],
+    displacements: Factors,
+    turn: NDArray[np.float64],
+    n_threads: int = 0,
+) -> None:
+    """By rotations."""
+    extrapolate_by(rotate, solved, weight, before, basis, displacements, turn, n_threads)
 
 
 def solve_rows(

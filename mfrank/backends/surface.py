@@ -58,12 +58,36 @@ class Backend(Protocol):
         n_null: int,
         out: Factors,
         n_threads: int = 0,
-        plus: tuple[float, Factors] | None = None,
     ) -> None:
         """Compute ``factors @ basis`` into ``out``, which may be ``factors``.
 
         In the first ``n_null`` columns, values at the level of rounding errors become exactly 0.
-        ``plus`` is a scale and a table other than ``out``: scale times the table is then added.
+        """
+
+    def extrapolate(
+        self,
+        solved: Factors,
+        weight: float,
+        before: Factors,
+        basis: NDArray[np.float64],
+        displacements: Factors,
+        turn: NDArray[np.float64],
+        n_threads: int = 0,
+    ) -> None:
+        """Move solved rows on from the solution before, in place, and note how far.
+
+        Parameters
+        ----------
+        solved : shape (R, K)
+            S; becomes S + D.
+        weight : float
+            b in D = b (S - S'), where S' = ``before @ basis - displacements @ turn``.
+        before : shape (R, K)
+            The solution before, moved on by its own displacements.
+        basis, turn : float64, shape (K, K)
+            Rotations of ``before`` and of its displacements into the basis of ``solved``.
+        displacements : shape (R, K), of the dtype ``half_of(solved.dtype)``
+            Become D, rounded (:mod:`mfrank.backends.displacements`).
         """
 
     def solve_rows(

@@ -9,6 +9,7 @@ from typing import Any, Self, get_args
 
 from numpy.typing import DTypeLike
 
+from mfrank.als.cost import tables_at_once
 from mfrank.als.engine import HalfSteps, als, refuse_dislikes
 from mfrank.als.features import Features
 from mfrank.als.momentum import Momentum
@@ -180,11 +181,11 @@ class ALS(FactorModel, Growing):
             exception, including Ctrl-C, the model has the last complete epoch.
         checkpoint : path, optional
             Folder in which the whole state is saved after every epoch, each time as many bytes as
-            the user factors and twice the item factors have; with ``stopping``, as many as both
-            sides have in addition, while the best epoch is an earlier one. If it contains the state
-            of an interrupted fit with the same data, ``start``, ``stopping`` and options
-            (``iterations``, ``n_threads``, ``backend``, ``random_state`` and ``cluster`` may
-            differ), the fit continues from there and ends with the same bits as without the
+            the user factors and one and a half times the item factors have; with ``stopping``, as
+            many as both sides have in addition, while the best epoch is an earlier one. If it
+            contains the state of an interrupted fit with the same data, ``start``, ``stopping`` and
+            options (``iterations``, ``n_threads``, ``backend``, ``random_state`` and ``cluster``
+            may differ), the fit continues from there and ends with the same bits as without the
             interruption. A larger ``iterations`` continues a finished fit.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
@@ -248,9 +249,8 @@ class ALS(FactorModel, Growing):
             width,
             self.dtype,
             backend,
-            # This epoch's factors, the previous epoch's, and one more of the items for momentum;
-            # what features tell, in float64 and in the dtype.
-            tables=2 + data.n_items / (data.n_users + data.n_items) + 3 * bool(features.sides),
+            # What features tell is held in float64 and in the dtype.
+            tables=tables_at_once(data.n_users, data.n_items) + 3 * bool(features.sides),
             matrices=6,  # a Gram matrix, the centered one, eigenvectors, LAPACK's workspace
         )
         warn_if_slow(self.backend)

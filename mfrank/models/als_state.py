@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mfrank.als.momentum import Momentum
-from mfrank.arrays.placement import Array, copied
+from mfrank.arrays.placement import Array
+from mfrank.backends.displacements import half_of
 from mfrank.data.interactions import Interactions
 from mfrank.models.checkpoint import Checkpoint
 from mfrank.models.stopping import KnownStopping, Stopping
@@ -97,12 +98,12 @@ def resumed(
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {
         "numbers": ((2,), np.float64),
         "turn": ((width, width), np.float64),
-        "last": (items.shape, items.dtype),
+        "displacements": (items.shape, half_of(items.dtype)),
     }
     momentum = {
         name: checkpoint.array(store, f"momentum_{name}", *shape) for name, shape in shapes.items()
     }
-    momentum["last"] = copied(momentum["last"])
+    momentum["displacements"] = momentum["displacements"].copy()
     epoch = replace(store, extras={})
     if stopping is None:
         return Resumed(epoch, momentum, None)

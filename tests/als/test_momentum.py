@@ -53,21 +53,37 @@ def test_the_objective_never_rises(name: str) -> None:
     assert all(b <= a + 1e-9 * abs(a) for a, b in pairwise(values))
 
 
+def test_it_steps_ahead_by_the_last_two_solutions() -> None:
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    start, *solutions = rng.normal(size=(5, 5, 3))
+    rule = Momentum(choose("reference"), 1)
+    ahead = rule.next(solutions[0].copy(), start, turn)
+    np.testing.assert_array_equal(ahead, solutions[0])  # a start is no solution
+    t = (1 + np.sqrt(17)) / 2  # after 2
+    for last, solved in pairwise(solutions):
+        assert rule.is_lower(3.0)
+        rule.turned(turn)
+        ahead = rule.next(solved.copy(), ahead @ turn, turn)
+        weight, t = t - 1, (1 + np.sqrt(1 + 4 * t**2)) / 2
+        truth = solved + weight / t * (solved - last @ turn @ turn)
+        np.testing.assert_allclose(ahead, truth, rtol=0, atol=1e-6)
+
+
 def test_a_rise_is_taken_back_to_the_plain_step() -> None:
     rng = np.random.default_rng(0)
-    one, two = rng.normal(size=(2, 5, 3))
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    one, two = rng.normal(size=(2, 5, 3))
     rule = Momentum(choose("reference"), 1)
-    np.testing.assert_array_equal(rule.next(one.copy()), one)
+    ahead = rule.next(one.copy(), one, turn)
     assert rule.is_lower(3.0)
     rule.turned(turn)
-    ahead = rule.next(two.copy())
-    t = (1 + np.sqrt(17)) / 2  # after 2
-    weight = (t - 1) / ((1 + np.sqrt(1 + 4 * t**2)) / 2)
-    np.testing.assert_allclose(ahead, two + weight * (two - one @ turn))
-    assert not rule.is_lower(4.0)
+    ahead = rule.next(two.copy(), ahead @ turn, turn) @ turn
+    assert np.abs(ahead - two @ turn).max() > 0.1
     rule.turned(turn)
-    np.testing.assert_allclose(rule.plain(), two @ turn)
+    assert not rule.is_lower(4.0)
+    rule.restart(ahead)
+    np.testing.assert_allclose(ahead, two @ turn, rtol=0, atol=1e-14)
     assert rule.is_lower(4.0)  # plain steps are what they are
     rule.turned(turn)
-    np.testing.assert_array_equal(rule.next(one.copy()), one)  # momentum begins anew
+    np.testing.assert_array_equal(rule.next(one.copy(), ahead, turn), one)  # it begins anew

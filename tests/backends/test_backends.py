@@ -20,6 +20,7 @@ from mfrank.arrays.csr import CSR
 from mfrank.arrays.placement import on_host
 from mfrank.backends import reference
 from mfrank.backends.adam import AdamAverages, AdamRates
+from mfrank.backends.displacements import halved, widened
 from mfrank.backends.negative_sampling import ItemProbabilities
 from mfrank.backends.row_problem import CellTerm, Gram, Observed, RowProblem, Shared
 from mfrank.backends.solve_options import SolveOptions
@@ -416,15 +417,21 @@ def test_rotate(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_rotate_adds_a_table(backend: backends.Backend, dtype: str) -> None:
-    rng = np.random.default_rng(4)
-    factors, table = rng.standard_normal((2, 130, 9)).astype(dtype)
-    basis = rng.standard_normal((9, 9))
-    truth, given = factors.astype(np.float64) @ basis - 1.5 * table, table.copy()
-    backend.rotate(factors, basis, 0, factors, plus=(-1.5, table))
-    bound = backend.TOLERANCE[dtype] * np.linalg.norm(truth, axis=1).max()
-    np.testing.assert_allclose(factors, truth, rtol=0, atol=bound)
-    np.testing.assert_array_equal(table, given)
+@FEW
+@given(st.integers(0, 300), FACTORS, st.integers(0, 99))
+def test_extrapolate(backend: backends.Backend, dtype: str, n_rows: int, k: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    solved, before, moved = rng.standard_normal((3, n_rows, k)).astype(dtype)
+    basis, turn = np.linalg.qr(rng.standard_normal((2, k, k)))[0]
+    displacements = halved(moved)
+    given, last = solved.copy(), before @ basis - widened(displacements) @ turn
+    backend.extrapolate(solved, 0.75, before, basis, displacements, turn, 2)
+    # What was added is what is noted, so that it can be taken away again.
+    step = widened(displacements)
+    np.testing.assert_array_equal(solved, given + step)
+    size = max(float(np.abs(given - last).max(initial=0.0)), 1.0)
+    half, rounding = (2.0**-8, 1e-5) if dtype == "float32" else (2.0**-24, 1e-13)
+    np.testing.assert_allclose(step, 0.75 * (given - last), rtol=half, atol=rounding * size)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

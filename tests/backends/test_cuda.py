@@ -62,6 +62,7 @@ _CONTRACTS = {
         "test_entries_without_curvature_among_others",
         "test_rotate",
         "test_rotate_leaves_no_noise_in_null_directions",
+        "test_extrapolate",
         "test_gram",
         "test_observed_value",
         "test_scores_and_sums_of_lists",

@@ -18,6 +18,7 @@ from mfrank.cli.main import main
 from mfrank.data.splits import by_ratio
 from mfrank.data.table_files import write_table
 from mfrank.models import als as models
+from mfrank.models.fit_plan import FitPlan
 
 FAST = ["--factors", "4", "--iterations", "2", "--n-threads", "1", "--random-state", "0"]
 
@@ -79,6 +80,25 @@ def test_fit_goes_on_from_a_checkpoint(model, train, tmp_path):
     same, wanted = mfrank.load(longer), mfrank.load(whole)
     np.testing.assert_array_equal(same.item_factors, wanted.item_factors)
     assert len(same.store.history) == 5
+
+
+def test_a_dry_run_tells_what_a_fit_takes_and_fits_nothing(train, tmp_path, capsys):
+    folder, state = tmp_path / "model", tmp_path / "state"
+    command = ["fit", train, "--model", str(folder), *FAST, "--factors", "4096"]
+    assert main([*command, "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert not folder.exists()
+    data = mfrank.Interactions.from_file(train)
+    users, items = data.n_users * 4096 * 4 / 2**20, data.n_items * 4096 * 4 / 2**20
+    assert f"about {2 * users + 2.5 * items:.3g} MiB for factors" in told
+    assert f"disk: {users + items:.3g} MiB for the model" in told
+    assert f"with a checkpoint {users + 1.5 * items:.3g} MiB more" in told
+    assert "seconds an epoch" in told
+    assert main([*command[:-1], "64", "--checkpoint", str(state)]) == 0
+    size = sum(file.stat().st_size for file in state.rglob("*"))
+    data_plan = FitPlan.of(mfrank.ALS(factors=64), data)
+    arrays = data_plan.state + 64 * 64 * 8  # and the turn
+    assert arrays <= size <= arrays + 40_000
 
 
 def test_fit_makes_the_model_that_python_makes(split, train, tmp_path):

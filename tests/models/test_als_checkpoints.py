@@ -84,13 +84,13 @@ def test_a_fit_whose_momentum_begins_anew_does(
 ) -> None:
     from mfrank.als.momentum import Momentum
 
-    done, anew, plain = list[int](), set[int](), Momentum.plain
+    done, anew, restart = list[int](), set[int](), Momentum.restart
 
-    def noted(self: Momentum) -> Any:
+    def noted(self: Momentum, ahead: Any) -> None:
         anew.add(len(done))
-        return plain(self)
+        restart(self, ahead)
 
-    monkeypatch.setattr(Momentum, "plain", noted)
+    monkeypatch.setattr(Momentum, "restart", noted)
     whole = als(mfrank.WRMF(), iterations=25)
     whole.fit(DATA, callback=lambda epoch, *_: done.append(epoch))
     assert anew
@@ -196,7 +196,7 @@ def test_another_stopping_is_refused(tmp_path: Path, other: Any) -> None:
     assert again.fingerprint() == mfrank.EarlyStopping(SPLIT.valid.user_items).fingerprint()
 
 
-@pytest.mark.parametrize("name", ["numbers", "turn", "last"])
+@pytest.mark.parametrize("name", ["numbers", "turn", "displacements"])
 def test_a_state_that_is_not_all_there_is_told(tmp_path: Path, name: str) -> None:
     from dataclasses import replace
 

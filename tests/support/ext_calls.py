@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.backends.cpu.sketches import Sketch
+from mfrank.backends.displacements import half_of
 
 Arguments = dict[str, Any]
 
@@ -107,8 +108,18 @@ def rotate(dtype: str, n: int = 3, k: int = 4) -> Arguments:
         "basis": basis,
         "n_null": min(1, k),
         "out": factors.copy(),
-        "plus": some(dtype, n, k),
-        "scale": 0.5,
+        "n_threads": 2,
+    }
+
+
+def extrapolate(dtype: str, n: int = 3, k: int = 4) -> Arguments:
+    return {
+        "solved": some(dtype, n, k),
+        "weight": 0.5,
+        "before": some(dtype, n, k),
+        "basis": np.eye(k, dtype=dtype),
+        "displacements": np.zeros((n, k), half_of(dtype)),
+        "turn": np.eye(k, dtype=dtype),
         "n_threads": 2,
     }
 
@@ -419,6 +430,7 @@ def _makes() -> Iterator[tuple[str, Callable[..., Arguments]]]:
     for make in (
         observed_value,
         rotate,
+        extrapolate,
         gram,
         score,
         sum_items,

@@ -28,8 +28,6 @@ static void rotate(const RotateTask<T>& task) {
             multiply(rows.get(), k, n, basis, k, out, k, k);
             for (int64_t r = 0; task.n_null > 0 && r < n; ++r)
                 drop_noise(out + r * k, k, task.n_null);
-            for (int64_t i = 0; task.plus && i < n * k; ++i)
-                out[i] += task.scale * task.plus[first * k + i];
         }
     });
 }

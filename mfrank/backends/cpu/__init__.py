@@ -63,12 +63,24 @@ def rotate(
     n_null: int,
     out: Factors,
     n_threads: int = 0,
-    plus: tuple[float, Factors] | None = None,
 ) -> None:
     """Multiply in the dtype of the factors, in blocks of rows."""
     columns = np.ascontiguousarray(basis, dtype=factors.dtype)
-    scale, added = (0.0, None) if plus is None else plus
-    _ext.rotate(factors, columns, n_null, out, added, scale, n_threads)
+    _ext.rotate(factors, columns, n_null, out, n_threads)
+
+
+def extrapolate(
+    solved: Factors,
+    weight: float,
+    before: Factors,
+    basis: NDArray[np.float64],
+    displacements: Factors,
+    turn: NDArray[np.float64],
+    n_threads: int = 0,
+) -> None:
+    """In one pass over the tables."""
+    by, turned = (np.ascontiguousarray(each, dtype=solved.dtype) for each in (basis, turn))
+    _ext.extrapolate(solved, weight, before, by, displacements, turned, n_threads)
 
 
 def solve_rows(

@@ -32,6 +32,7 @@ from mfrank.backends.cuda.filters import Filters
 from mfrank.backends.cuda.fixed_factors import Fixed
 from mfrank.backends.cuda.resident import Resident, resident_on
 from mfrank.backends.cuda.workers import RowsTask, solve
+from mfrank.backends.displacements import extrapolate as extrapolate_by
 from mfrank.backends.least_squares import in_float64, minimum_norm
 from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
@@ -80,16 +81,27 @@ def rotate(
     n_null: int,
     out: Factors,
     n_threads: int = 0,
-    plus: tuple[float, Factors] | None = None,
 ) -> None:
     """Multiply by cuBLAS in the dtype of the factors, in blocks of rows."""
     device = gpu.device()
     given = _resident().of_factors(factors)
     turned = out if device.holds(out) else device.xp.empty_like(given)
-    added = None if plus is None else (plus[0], _resident().of_factors(plus[1]))
-    factor_sums.rotate(device, given, basis, n_null, turned, added)
+    factor_sums.rotate(device, given, basis, n_null, turned)
     if turned is not out:
         out[:] = device.asnumpy(turned)
+
+
+def extrapolate(
+    solved: Factors,
+    weight: float,
+    before: Factors,
+    basis: NDArray[np.float64],
+    displacements: Factors,
+    turn: NDArray[np.float64],
+    n_threads: int = 0,
+) -> None:
+    """By rotations."""
+    extrapolate_by(rotate, solved, weight, before, basis, displacements, turn, n_threads)
 
 
 def solve_rows(

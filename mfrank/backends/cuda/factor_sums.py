@@ -52,9 +52,8 @@ def rotate(
     basis: NDArray[np.float64],
     n_null: int,
     out: Array,
-    plus: tuple[float, Array] | None,
 ) -> None:
-    """``factors @ basis``, and scale times the table of ``plus``, into ``out``."""
+    """``factors @ basis`` into ``out``."""
     turn, k = resident_on(device).small(basis, factors.dtype), factors.shape[1]
     for rows in some_rows(factors, factors.dtype.itemsize):
         out[rows] = factors[rows] @ turn
@@ -62,10 +61,6 @@ def rotate(
         relative = max(4 * np.sqrt(k) * float(np.finfo(factors.dtype).eps), 1e-8)
         args = out, len(out), k, n_null, float(relative)
         device.launch(Module.of("sums", factors.dtype), "drop_noise", warps(len(out)), args)
-    if plus is not None:
-        scale, table = factors.dtype.type(plus[0]), plus[1]
-        for rows in some_rows(table, table.dtype.itemsize):
-            out[rows] += scale * table[rows]
 
 
 def observed_value(

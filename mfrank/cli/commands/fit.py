@@ -22,6 +22,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
 from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models.als import ALS
+from mfrank.models.fit_plan import FitPlan
 
 EXAMPLES = """\
   mfrank fit ratings.csv --model model
@@ -29,6 +30,7 @@ EXAMPLES = """\
   mfrank fit ratings.parquet --at-least 4 --model model --objective rg2 --alpha 0.1
   mfrank fit ratings.csv --model model --hold-out 0.1
   mfrank fit ratings.csv --model model --checkpoint state
+  mfrank fit ratings.csv --model model --factors 512 --dry-run
   mfrank fit ratings.csv --model model --cluster tcp://10.0.0.1:8786
 """
 
@@ -54,6 +56,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "interactions until their ranking no longer improves, then fit to all interactions for "
         "the best number of epochs",
     )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only tell the memory, the disk and the time that the fit would take",
+    )
     add_cluster_flag(parser, "run half-steps", "the model is the same")
 
 
@@ -64,6 +71,9 @@ def run(args: argparse.Namespace) -> None:
     model = ALS(**given(args, ALS) | {"objective": objective_of(args)})
     data = read_table(args, args.interactions)
     announce(model.objective, data)
+    if args.dry_run:
+        print(FitPlan.of(model, data).told(int(model.iterations)))
+        return
     if args.hold_out is not None:
         model.set_params(iterations=_best_epoch(model, data, args))
     how = (

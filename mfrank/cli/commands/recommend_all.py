@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import Any, get_args
 
-from mfrank.arrays.counted import counted
+from mfrank.arrays.counted import counted, sized
 from mfrank.cli.clusters import add_cluster_flag
 from mfrank.cli.folders import check_holds_model
 from mfrank.cli.inputs import as_ids, ids_in
@@ -97,10 +97,6 @@ def _told(lists: AllLists, folder: Path) -> str:
         f"{counted(plan.users, 'user')}, lists of up to {lists.n}: about "
         f"{counted(plan.rows, 'row')}\n"
         f"{folder}: {counted(plan.files, 'file')} of {len(lists.names):,} to write; all take about "
-        f"{_mebibytes(plan.bytes_on_disk)} on the disk\n"
-        f"memory: about {_mebibytes(plan.bytes_of_memory)} beside the model, which is mapped"
+        f"{sized(plan.bytes_on_disk)} on the disk\n"
+        f"memory: about {sized(plan.bytes_of_memory)} beside the model, which is mapped"
     )
-
-
-def _mebibytes(size: int) -> str:
-    return f"{size / 2**20:,.3g} MiB" if size < 2**30 else f"{size / 2**30:,.3g} GiB"
