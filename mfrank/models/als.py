@@ -82,7 +82,8 @@ class ALS(FactorModel, Growing):
         Dtype in which a half-step reads the other side's factors. ``"float16"`` reads a copy
         rounded to 11 bits, half the bytes of float32; None reads the factors themselves. Sums and
         solutions keep their dtypes, and the Gram matrices are not rounded; the tracked objective
-        is that of the rounded factors. Only for the backends ``"cuda"`` and ``"reference"``.
+        is that of the rounded factors. Only for the backends ``"cuda"`` and ``"reference"``, and
+        on a cluster, whose workers are then sent half the bytes.
     random_state : int, numpy.random.Generator or None, default None
         Seed of the initial factors. The same seed gives the same bits, whatever ``n_threads``.
     n_threads : int, default 0
@@ -230,8 +231,9 @@ class ALS(FactorModel, Growing):
         """
         self.__post_init__()
         backend, width = choose(self.backend), int(self.factors)
-        check_gathers(self.gather_dtype, self.backend, backend)
-        self._check_cluster(cluster)
+        check_one_place(cluster, self.backend)
+        if cluster is None:  # else its workers are sent what they gather, whatever the backend
+            check_gathers(self.gather_dtype, self.backend, backend)
         data = Interactions.of(user_items)
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
         refuse_dislikes(self.objective, data.user_items.data)
@@ -332,9 +334,3 @@ class ALS(FactorModel, Growing):
             for (name, each), size in zip(given.items(), sizes, strict=True)
         )
         return Features(users, items, float(self.feature_regularization), start)
-
-    def _check_cluster(self, cluster: Any) -> None:
-        """Raise if a fit on the cluster would not be this one."""
-        check_one_place(cluster, self.backend)
-        if cluster is not None and self.gather_dtype is not None:
-            raise ValueError("cluster and gather_dtype do not go together; leave one out")

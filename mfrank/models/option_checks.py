@@ -78,7 +78,7 @@ def check_gathers(given: Any, name: str, backend: Backend) -> None:
     if dtype is not None and dtype not in backend.GATHERS:
         raise ValueError(
             f"backend {name!r} reads factors in their own dtype only; leave gather_dtype out, "
-            "or fit on a GPU with backend='cuda'"
+            "or fit on a GPU with backend='cuda' or on a cluster"
         )
 
 

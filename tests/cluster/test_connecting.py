@@ -46,12 +46,6 @@ def test_an_address_without_dask_says_what_to_install(monkeypatch: pytest.Monkey
         mfrank.ALS(factors=2).fit(DATA, cluster="tcp://127.0.0.1:8786")
 
 
-def test_an_option_that_is_for_one_process_is_refused() -> None:
-    model = mfrank.ALS(factors=2, backend="reference", gather_dtype="float16")
-    with pytest.raises(ValueError, match="cluster and gather_dtype do not go together"):
-        model.fit(DATA, cluster=Shuffled(2))
-
-
 def test_workers_are_asked_for_and_must_have_the_same_arithmetic() -> None:
     here = Worker(arithmetic(), "one", 4)
     refuse_other([("a", here), ("b", here)])

@@ -129,7 +129,8 @@ def test_a_half_step_sends_each_row_that_a_block_touches_once(solver: str, warm:
     options = {"solver": solver, "factors": width, "iterations": epochs}
     als(mfrank.IALS(), **options).fit(DATA, cluster=engine, start=als(mfrank.IALS()).fit(DATA))
     calls = [args for function, args in engine.sent if function is solve]
-    sent = sum(args[3].nbytes + (0 if args[4] is None else args[4].nbytes) for args in calls)
+    starts = [args[4] for args in calls if args[4] is not None]
+    sent = sum(args[3].factors.nbytes for args in calls) + sum(start.nbytes for start in starts)
 
     def rows(matrix: Any) -> int:
         """Rows that all blocks touch, and their own as a start."""
@@ -141,6 +142,34 @@ def test_a_half_step_sends_each_row_that_a_block_touches_once(solver: str, warm:
     # The first user step and, in each epoch, both. Momentum has not begun to be undone so early.
     steps = (1 + epochs) * rows(DATA.user_items) + epochs * rows(DATA.item_users)
     assert sent == steps * width * np.dtype(np.float32).itemsize
+
+
+def test_float16_on_the_way_is_what_a_backend_that_gathers_it_computes() -> None:
+    options = {"backend": "reference", "factors": 3, "gather_dtype": "float16"}
+    for dtype in ("float32", "float64"):
+        alone = als(mfrank.RG2(), dtype=dtype, **options).fit(DATA)
+        there = als(mfrank.RG2(), dtype=dtype, **options).fit(DATA, cluster=Shuffled(3))
+        assert digest(there) == digest(alone)
+
+
+DTYPES = "float32", "float16"
+
+
+def test_float16_halves_what_is_sent_and_loses_little() -> None:
+    sizes, fits = [], []
+    for gathered in (None, "float16"):
+        engines = Watched(1), Watched(7)
+        made = [als(mfrank.RG2(), gather_dtype=gathered).fit(DATA, cluster=e) for e in engines]
+        assert digest(made[0]) == digest(made[1])
+        sent = [args[3].factors for function, args in engines[0].sent if function is solve]
+        sizes.append([sum(e.nbytes for e in sent if e.dtype == dtype) for dtype in DTYPES])
+        fits.append(made[0].store)
+    (full, none), (start, half) = sizes  # the spectral start is not rounded
+    assert none == 0 < half
+    assert full == start + 2 * half
+    exact, rounded = (float(fit.history[-1]["objective"] or 0) for fit in fits)
+    assert rounded == pytest.approx(exact, rel=1e-3)
+    assert rounded != exact
 
 
 def test_the_number_of_tasks_does_not_grow_with_the_epochs() -> None:

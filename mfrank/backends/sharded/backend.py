@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.csr import CSR
+from mfrank.backends.float16 import scale_of
 from mfrank.backends.row_problem import RowProblem, Shared, Vector
 from mfrank.backends.sharded.arithmetic import arithmetic, same_workers, threads_of_a_task
 from mfrank.backends.sharded.blocks import block_of, bounds, columns_of, route
-from mfrank.backends.sharded.tasks import Coefficients, HalfStep, solve
+from mfrank.backends.sharded.tasks import Coefficients, HalfStep, Sent, solve
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.backends.surface import Backend, Factors
 from mfrank.cluster.surface import Engine, Task
@@ -81,11 +82,12 @@ class Sharded:
             arithmetic(),
             shared,
             turn,
-            replace(options, n_threads=threads),
+            replace(options, n_threads=threads, gather_dtype=None),
             problem.rows.data is not None,
             problem.users_are_rows,
         )
         begun = out if start is None else start
+        half = scale_of(fixed) if options.gather_dtype == "float16" else None
         beyond, gain = _beyond(fixed, shared), np.empty(problem.rows.n_rows)
         running: dict[Task, slice] = {}
         for part in self._parts(problem.rows):
@@ -96,7 +98,7 @@ class Sharded:
                 part.routed,
                 step,
                 Coefficients.of(problem, part.rows, columns),
-                fixed[columns],
+                Sent.of(fixed[columns], half),
                 None if options.solver == "cholesky" else begun[part.rows],
             )
             running[task] = part.rows

@@ -6,12 +6,13 @@ Arrays that were sent may lie at any address, which kernels refuse, so that all 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.placement import empty_aligned, readable
+from mfrank.backends.float16 import rounded
 from mfrank.backends.registry import choose
 from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared, Vector
 from mfrank.backends.sharded.arithmetic import Arithmetic, refuse_joined
@@ -19,7 +20,7 @@ from mfrank.backends.sharded.blocks import RoutedBlock
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.backends.surface import Factors
 
-__all__ = ["Coefficients", "HalfStep", "solve"]
+__all__ = ["Coefficients", "HalfStep", "Sent", "solve"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,11 +74,32 @@ class Coefficients:
         return Observed(curvature, pull, CellTerm(np.zeros(n_users)))
 
 
+class Sent(NamedTuple):
+    """Factors on their way to a worker; if they are float16, they were divided by ``scale``."""
+
+    factors: Factors
+    scale: float
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, factors: Factors, scale: float | None) -> Self:
+        """Factors as they are, or rounded to float16 for a scale."""
+        sent = factors if scale is None else rounded(factors, scale)
+        return cls(sent, 1.0 if scale is None else scale, factors.dtype)
+
+    def received(self) -> Factors:
+        """The factors as kernels can read them."""
+        if self.factors.dtype == self.dtype:
+            return readable(self.factors)
+        wide: Factors = self.factors.astype(self.dtype) * self.dtype.type(self.scale)
+        return wide
+
+
 def solve(
     block: RoutedBlock,
     step: HalfStep,
     coefficients: Coefficients,
-    fixed: Factors,
+    fixed: Sent,
     start: Factors | None,
 ) -> tuple[Factors, Vector]:
     """Solve the rows of a block.
@@ -87,7 +109,7 @@ def solve(
     block : RoutedBlock, of R rows that touch T columns
     step : HalfStep
     coefficients : Coefficients
-    fixed : shape (T, K) or (T + 1, K)
+    fixed : Sent, shape (T, K) or (T + 1, K)
         Factors of the touched columns, and perhaps of one more.
     start : shape (R, K), or None
         Initial values of iterations.
@@ -104,7 +126,8 @@ def solve(
         The worker joined later, with another arithmetic.
     """
     refuse_joined(step.arithmetic)
-    rows, fixed = block.rows(len(fixed), values=step.has_values), readable(fixed)
+    known = fixed.received()
+    rows = block.rows(len(known), values=step.has_values)
     users = rows.n_rows if step.users_are_rows else rows.n_columns
     problem = RowProblem(
         rows,
@@ -113,12 +136,12 @@ def solve(
         coefficients.observed(users),
         step.users_are_rows,
     )
-    solved = empty_aligned((rows.n_rows, fixed.shape[1]), fixed.dtype)
+    solved = empty_aligned((rows.n_rows, known.shape[1]), known.dtype)
     solved[:] = 0
     shared = Shared(readable(step.shared.values), readable(step.shared.vector))
     begin, turn = (None, None) if start is None else (readable(start), _readable(step.turn))
     backend = choose(step.backend)
-    return solved, backend.solve_rows(problem, fixed, shared, solved, step.options, begin, turn)
+    return solved, backend.solve_rows(problem, known, shared, solved, step.options, begin, turn)
 
 
 def _readable(array: NDArray[Any] | None) -> NDArray[Any] | None:
