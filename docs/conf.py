@@ -68,6 +68,8 @@ def as_restructured_text(
     app: object, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
     """Make what docstrings write plainly, for ``help``, into what Sphinx reads."""
+    if what in ("attribute", "data", "property") and lines:
+        lines[0] = lines[0].replace(": ", " – ", 1)  # before a colon, napoleon expects a type
     headings = [row for row, line in enumerate(lines) if re.fullmatch(r"-{3,}", line)]
     opening = lines[: headings[0] - 1] if headings else list(lines)
     rest = lines[len(opening) :]
