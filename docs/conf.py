@@ -69,7 +69,7 @@ def as_restructured_text(
 ) -> None:
     """Make what docstrings write plainly, for ``help``, into what Sphinx reads."""
     if what in ("attribute", "data", "property") and lines:
-        lines[0] = lines[0].replace(": ", " – ", 1)  # before a colon, napoleon expects a type
+        lines[0] = lines[0].replace(": ", ", ", 1)  # before a colon, napoleon expects a type
     headings = [row for row, line in enumerate(lines) if re.fullmatch(r"-{3,}", line)]
     opening = lines[: headings[0] - 1] if headings else list(lines)
     rest = lines[len(opening) :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,7 @@ import pytest
 import mfrank
 
 DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = DOCS.parent / "bench" / "results"
 if not DOCS.is_dir():
     pytest.skip("the pages are not beside the tests", allow_module_level=True)
 PAGES = {page.stem: page.read_text() for page in sorted(DOCS.glob("*.md"))}
@@ -100,3 +102,11 @@ def test_every_page_is_in_a_table_of_contents() -> None:
     assert {page for page in PAGES if not re.search(rf"^{page}$", PAGES["index"], re.M)} == {
         "index"
     }
+
+
+@pytest.mark.skipif(not (RESULTS / "rerank-ml-1m.json").exists(), reason="there are no results")
+def test_tables_are_those_of_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(RESULTS.parent))
+    tables = runpy.run_path(str(RESULTS.parent / "tables.py"))
+    for page, text in PAGES.items():
+        assert tables["filled"](text, RESULTS) == text, f"bench/tables.py --write docs/{page}.md"
