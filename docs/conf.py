@@ -81,11 +81,13 @@ def as_restructured_text(
 
 
 def _equations_as_blocks(paragraph: str) -> str:
-    """A paragraph with indented lines is an equation, unless it is a list."""
+    """A paragraph with indented lines, or of nothing but L = ..., is an equation; a list is none."""
     lines = paragraph.split("\n")
-    if re.match(r"\s*(-|\d\.|>>>) ", paragraph) or not any(line[:1] == " " for line in lines):
+    stated = lines[0].startswith("L = ") and all(" = " in line for line in lines)
+    indented = any(line[:1] == " " for line in lines)
+    if re.match(r"\s*(-|\d\.|>>>) ", paragraph) or not (stated or indented):
         return "\n".join(map(_escaped, lines))
-    return "\n".join(["::", "", *("    " + line for line in lines)])
+    return "\n".join([".. code-block:: text", "", *("    " + line for line in lines)])
 
 
 def _escaped(line: str) -> str:
