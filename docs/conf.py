@@ -81,7 +81,7 @@ def as_restructured_text(
 
 
 def _equations_as_blocks(paragraph: str) -> str:
-    """A paragraph with indented lines, or of nothing but L = ..., is an equation; a list is none."""
+    """Make code of a paragraph with indented lines, or of equations alone."""
     lines = paragraph.split("\n")
     stated = lines[0].startswith("L = ") and all(" = " in line for line in lines)
     indented = any(line[:1] == " " for line in lines)
