@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import mfrank
+from mfrank.cli.dispatch import _parser
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS.parent / "bench" / "results"
@@ -90,6 +92,17 @@ def test_every_name_that_pages_give_is_there() -> None:
             assert hasattr(mfrank, name), (page, name)
         for name in re.findall(r"`(?:ALS|Descent)\((\w+)\(", text):
             assert hasattr(mfrank, name), (page, name)
+
+
+def test_commands_that_pages_give_are_understood() -> None:
+    commands = set()
+    for text in PAGES.values():
+        for shown in re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            commands.update(line for line in shown.splitlines() if line.startswith("mfrank "))
+        commands.update(re.findall(r"`(mfrank [\w-]+ [^`]+)`", text))
+    assert len(commands) > 8
+    for command in commands - {"mfrank serve --help"}:
+        _parser().parse_args(shlex.split(command)[1:])
 
 
 def test_links_between_pages_lead_somewhere() -> None:
