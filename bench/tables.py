@@ -6,7 +6,7 @@ that pattern, such as ``epoch-cost-gowalla-*``; ``<!-- PATTERN: one, other -->``
 stands between ``<!-- summary -->`` and ``<!-- / -->`` becomes README's first table.
 
     python bench/tables.py
-    python bench/tables.py --write README.md bench/pages/*.md
+    python bench/tables.py --write README.md bench/pages/*.md docs/*.md
 """
 
 from __future__ import annotations

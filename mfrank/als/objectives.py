@@ -90,7 +90,7 @@ class IALS(QuadraticObjective):
         check_at_least_zero(alpha0=self.alpha0, regularization=self.regularization, nu=self.nu)
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
-        return np.full(len(n), self.alpha0)
+        return np.full(len(n), float(self.alpha0))
 
     def observed(self, n: NDArray[Any], n_items: int) -> Observed:
         one = _same(n, 1.0)
@@ -130,7 +130,7 @@ class EALS(QuadraticObjective):
         )
 
     def user_weights(self, n: NDArray[Any], n_items: int) -> Vector:
-        return np.full(len(n), self.c0)
+        return np.full(len(n), float(self.c0))
 
     def item_weights(self, m: NDArray[Any], counts: Counts) -> Vector:
         powers = counts.items.astype(np.float64) ** self.exponent

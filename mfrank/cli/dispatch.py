@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 from mfrank._version import __version__
@@ -40,7 +42,9 @@ def run(arguments: list[str]) -> int:
     """
     debug = "--debug" in arguments
     try:
-        args, unknown = _parser().parse_known_args(arguments)
+        parser = _parser()
+        _complete(parser)
+        args, unknown = parser.parse_known_args(arguments)
         if unknown:  # argparse would refer to the help of mfrank, not of the command
             args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as done:  # --help and --version
@@ -93,6 +97,14 @@ def _parser() -> _Parser:
         _add_debug(own)
         own.set_defaults(run=command.run, parser=own)
     return parser
+
+
+def _complete(parser: argparse.ArgumentParser) -> None:
+    """Answer a shell that asks how a line goes on, if argcomplete (extra cli) is there; exit."""
+    if "_ARGCOMPLETE" in os.environ and find_spec("argcomplete") is not None:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
 
 
 def _add_debug(parser: argparse.ArgumentParser) -> None:

@@ -58,7 +58,7 @@ def paired_differences(
     ------
     ValueError, TypeError, KeyError
         There are fewer than two evaluations, ``to`` is none of them, or they differ in their users
-        or test items or lack the metric (see :meth:`Evaluation.compare`).
+        or test items or lack the metric (see :meth:`.Evaluation.compare`).
 
     Examples
     --------

@@ -98,7 +98,7 @@ class ClosedForm(Recommender):
         itemids : 1-D array-like of ids
             The user's items, which are not recommended again.
         N, filter_items, items, by_row, n_threads
-            As in :meth:`recommend`.
+            As in :meth:`mfrank.Recommender.recommend`.
         on_unknown : {"error", "skip"}, default "error"
             With "skip", unknown items are left out everywhere, with their ``values``.
         values : shape (len(itemids),), optional

@@ -38,7 +38,7 @@ _DEFAULT_MINUTES = 10.0
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tuned:
-    """The result of :func:`tune`.
+    """The result of :func:`mfrank.tune`.
 
     Attributes
     ----------

@@ -196,3 +196,18 @@ def test_the_share_left_out_by_the_printed_rgx_is_below_one() -> None:
 def test_too_many_negatives_are_refused() -> None:
     with pytest.raises(ValueError, match="negatives must be less than the number of items, 7"):
         Fit(mfrank.RG2Sampled(negatives=7), toy())
+
+
+@pytest.mark.parametrize(
+    ("whole", "decimal"),
+    [
+        (mfrank.IALS(alpha0=1), mfrank.IALS(alpha0=1.0)),
+        (mfrank.EALS(c0=64), mfrank.EALS(c0=64.0)),
+        (mfrank.WRMF(alpha=2, regularization=1), mfrank.WRMF(alpha=2.0, regularization=1.0)),
+        (mfrank.RG2(alpha=1), mfrank.RG2(alpha=1.0)),
+    ],
+)
+def test_whole_numbers_are_numbers(whole: Any, decimal: Any) -> None:
+    data = mfrank.synthetic(20, 10, 60, random_state=0)
+    first, second = (mfrank.ALS(o, factors=2, random_state=0).fit(data) for o in (whole, decimal))
+    np.testing.assert_array_equal(first.item_factors, second.item_factors)
