@@ -129,7 +129,7 @@ def test_a_half_step_sends_each_row_that_a_block_touches_once(solver: str, warm:
     options = {"solver": solver, "factors": width, "iterations": epochs}
     als(mfrank.IALS(), **options).fit(DATA, cluster=engine, start=als(mfrank.IALS()).fit(DATA))
     calls = [args for function, args in engine.sent if function is solve]
-    starts = [args[4] for args in calls if args[4] is not None]
+    starts = [args[4].factors for args in calls if args[4] is not None]
     sent = sum(args[3].factors.nbytes for args in calls) + sum(start.nbytes for start in starts)
 
     def rows(matrix: Any) -> int:
@@ -161,7 +161,8 @@ def test_float16_halves_what_is_sent_and_loses_little() -> None:
         engines = Watched(1), Watched(7)
         made = [als(mfrank.RG2(), gather_dtype=gathered).fit(DATA, cluster=e) for e in engines]
         assert digest(made[0]) == digest(made[1])
-        sent = [args[3].factors for function, args in engines[0].sent if function is solve]
+        calls = [args for function, args in engines[0].sent if function is solve]
+        sent = [each.factors for args in calls for each in args[3:5] if each is not None]
         sizes.append([sum(e.nbytes for e in sent if e.dtype == dtype) for dtype in DTYPES])
         fits.append(made[0].store)
     (full, none), (start, half) = sizes  # the spectral start is not rounded

@@ -87,7 +87,9 @@ class Sharded:
             problem.users_are_rows,
         )
         begun = out if start is None else start
-        half = scale_of(fixed) if options.gather_dtype == "float16" else None
+        rounds, warm = options.gather_dtype == "float16", options.solver != "cholesky"
+        scale = scale_of(fixed) if rounds else None
+        own_scale = scale_of(begun) if rounds and warm else None
         beyond, gain = _beyond(fixed, shared), np.empty(problem.rows.n_rows)
         running: dict[Task, slice] = {}
         for part in self._parts(problem.rows):
@@ -98,8 +100,8 @@ class Sharded:
                 part.routed,
                 step,
                 Coefficients.of(problem, part.rows, columns),
-                Sent.of(fixed[columns], half),
-                None if options.solver == "cholesky" else begun[part.rows],
+                Sent.of(fixed[columns], scale),
+                Sent.of(begun[part.rows], own_scale) if warm else None,
             )
             running[task] = part.rows
         self._collect(running, out, gain, most=0)

@@ -100,7 +100,7 @@ def solve(
     step: HalfStep,
     coefficients: Coefficients,
     fixed: Sent,
-    start: Factors | None,
+    start: Sent | None,
 ) -> tuple[Factors, Vector]:
     """Solve the rows of a block.
 
@@ -111,7 +111,7 @@ def solve(
     coefficients : Coefficients
     fixed : Sent, shape (T, K) or (T + 1, K)
         Factors of the touched columns, and perhaps of one more.
-    start : shape (R, K), or None
+    start : Sent, shape (R, K), or None
         Initial values of iterations.
 
     Returns
@@ -139,7 +139,7 @@ def solve(
     solved = empty_aligned((rows.n_rows, known.shape[1]), known.dtype)
     solved[:] = 0
     shared = Shared(readable(step.shared.values), readable(step.shared.vector))
-    begin, turn = (None, None) if start is None else (readable(start), _readable(step.turn))
+    begin, turn = (None, None) if start is None else (start.received(), _readable(step.turn))
     backend = choose(step.backend)
     return solved, backend.solve_rows(problem, known, shared, solved, step.options, begin, turn)
 
