@@ -308,6 +308,7 @@ _FOLDERS = (
     "losses",
     "models",
     "pagerank",
+    "plots",
     "retrieval",
     "store",
     "tuning",
@@ -347,4 +348,4 @@ if hasattr(os, "register_at_fork"):
 
 def __dir__() -> list[str]:
     """The public names, and the modules that have more of them; not what this file imports."""
-    return sorted({*__all__, "backends", "losses", "pagerank"})
+    return sorted({*__all__, "backends", "losses", "pagerank", "plots"})

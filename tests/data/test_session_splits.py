@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_sessions_are_whole_in_order_and_end_in_their_targets(
     groups = [trained, split.valid.users, split.test.users]
     assert sorted(np.concatenate(groups)) == list(np.flatnonzero(ends >= 0))
     filled = [ends[group] for group in groups if len(group)]
-    assert all(a.max() < b.min() for a, b in zip(filled, filled[1:], strict=False))
+    assert all(a.max() < b.min() for a, b in itertools.pairwise(filled))
     assert len(split.test.users) >= 0.3 * (ends >= 0).sum() - 1
     for held_out in (split.valid, split.test):
         for user in held_out.users:
@@ -98,5 +99,5 @@ def test_impossible_splits_are_refused(options: dict[str, Any], message: str) ->
 
 
 def test_times_are_needed() -> None:
-    with pytest.raises(ValueError, match="by_session needs timestamps.*use held_out_users"):
+    with pytest.raises(ValueError, match=r"by_session needs timestamps.*use held_out_users"):
         mfrank.by_session(sp.csr_array(np.eye(4)), test=0.2)

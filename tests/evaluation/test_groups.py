@@ -145,7 +145,7 @@ def test_groups_of_other_rows_are_refused() -> None:
     model, train, test = problem()
     result = evaluate(model, test, train=train)
     with pytest.raises(ValueError, match="groups must have a group for each user, got 2"):
-        result.by_group(Groups.of("ab".split("x") * 2))
+        result.by_group(Groups.of(["ab"] * 2))
     with pytest.raises(TypeError, match=r"groups must be Groups, such as mfrank.by_activity"):
         result.by_group([0, 1])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="item_groups must have a group for each of the 9 items"):
