@@ -173,28 +173,31 @@ def _ratios(
 
 def _times_drawn(values: Floats, weights: Floats, size: int, rng: np.random.Generator) -> Floats:
     """Ratios of ``size`` samples of the users, with replacement."""
-    n_users, squared = len(values), weights**2
-    drawn = np.stack(
-        [np.bincount(rng.integers(n_users, size=n_users), minlength=n_users) for _ in range(size)]
-    ).astype(np.float64)
-    total = (drawn @ weights)[:, None]
-    shift = drawn @ (weights[:, None] * values) / total
+    (n_users, n), squared = values.shape, (weights**2)[:, None]
+    drawn = np.empty((size, n_users))
+    for row in drawn:
+        row[:] = np.bincount(rng.integers(n_users, size=n_users), minlength=n_users)
+    own = weights[:, None]
+    sums = drawn @ np.hstack([own, squared, own * values, squared * values, squared * values**2])
+    total = sums[:, :1]
+    shift = sums[:, 2 : 2 + n] / total
     # sum w^2 (v - m)^2, by its three terms
-    squares = drawn @ (squared[:, None] * values**2)
-    squares += shift**2 * (drawn @ squared)[:, None]
-    squares -= 2 * shift * (drawn @ (squared[:, None] * values))
+    squares = sums[:, 2 + 2 * n :] + shift**2 * sums[:, 1:2]
+    squares -= 2 * shift * sums[:, 2 + n : 2 + 2 * n]
     return _over_error(shift, squares, n_users, total)
 
 
 def _signs(values: Floats, weights: Floats, size: int, rng: np.random.Generator) -> Floats:
     """Ratios of ``size`` samples in which each user's difference has either sign."""
-    n_users, squared = len(values), weights**2
-    heads = np.stack([rng.integers(2, size=n_users, dtype=np.int8) for _ in range(size)])
-    signs = heads * 2.0 - 1.0
+    (n_users, n), squared = values.shape, weights**2
+    signs = np.empty((size, n_users))
+    for row in signs:
+        row[:] = rng.integers(2, size=n_users, dtype=np.int8) * 2 - 1
+    sums = signs @ np.hstack([weights[:, None] * values, squared[:, None] * values])
     total = weights.sum()
-    shift = signs @ (weights[:, None] * values) / total
+    shift = sums[:, :n] / total
     squares = squared @ values**2 + shift**2 * squared.sum()
-    squares -= 2 * shift * (signs @ (squared[:, None] * values))
+    squares -= 2 * shift * sums[:, n:]
     return _over_error(shift, squares, n_users, total)
 
 

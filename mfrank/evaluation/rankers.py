@@ -25,6 +25,7 @@ __all__ = ["Ranker", "ranker_of"]
 
 Users = NDArray[np.int64]
 _CELLS_AT_ONCE = 1 << 22
+_IN_CACHE = 1 << 17
 
 Recommend = Callable[..., tuple[NDArray[Any], NDArray[Any]]]
 
@@ -78,11 +79,13 @@ class _FactorRanker:
         queries, factors = on_host(self._queries(users)), on_host(self.item_factors)
         biases = None if self.item_biases is None else on_host(self.item_biases)
         scores = np.empty(items.shape, dtype=factors.dtype)
-        step = max(1, _CELLS_AT_ONCE // max(1, items.shape[1] * factors.shape[1]))
+        step = max(1, _IN_CACHE // max(1, items.shape[1] * factors.shape[1]))
         for begin in range(0, len(users), step):
             part = slice(begin, begin + step)
             # einsum adds up the same for equal rows, which are then tied; BLAS may not.
-            scores[part] = np.einsum("uf,ucf->uc", queries[part], factors[items[part]])
+            scores[part] = np.einsum(
+                "uf,ucf->uc", queries[part], np.take(factors, items[part], axis=0, mode="wrap")
+            )
             if biases is not None:
                 scores[part] += biases[items[part]]
         return scores

@@ -16,7 +16,7 @@ __all__ = ["SampledLists"]
 
 Ints = NDArray[np.int64]
 
-_CELLS_AT_ONCE = 1 << 22
+_CELLS_AT_ONCE = 1 << 19  # what is drawn for a block stays in the cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,8 +43,8 @@ class SampledLists:
             some = np.arange(begin, min(begin + step, len(users)))
             items = self._items(users[some], rows.pick(some), width)
             scores = np.where(items < 0, -np.inf, self.ranker.of_items(users[some], items))
-            # Items ascend, so that a stable order breaks ties by lower row; absent ones are last.
-            order = np.lexsort((-scores, items < 0))[:, :k]
+            # Items ascend and absent ones are last: a stable order breaks ties by lower row.
+            order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
             lists[some, : order.shape[1]] = np.take_along_axis(items, order, axis=1)
         return lists
 
@@ -79,10 +79,10 @@ def _distinct(uniform: NDArray[np.float64], sizes: Ints) -> Ints:
     drawn before, it is j.
     """
     n = uniform.shape[1]
-    drawn = np.full(uniform.shape, -1, dtype=np.int64)
+    drawn = np.full((n, len(uniform)), -1, dtype=np.int32)  # step by step, in one piece
     for step in range(n):
-        last = sizes - n + step
-        number = np.minimum((uniform[:, step] * (last + 1)).astype(np.int64), last)
-        again = (drawn[:, :step] == number[:, None]).any(axis=1)
-        drawn[:, step] = np.where(last < 0, -1, np.where(again, last, number))
-    return drawn
+        last = (sizes - n + step).astype(np.int32)
+        number = np.minimum((uniform[:, step] * (last + 1)).astype(np.int32), last)
+        again = (drawn[:step] == number).any(axis=0)
+        drawn[step] = np.where(last < 0, -1, np.where(again, last, number))
+    return drawn.T.astype(np.int64)

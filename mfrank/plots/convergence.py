@@ -66,7 +66,7 @@ def convergence(
         if chosen is None or not _has(history, chosen):
             of = f" of {name}" if name else ""
             raise ValueError(
-                f"the fit{of} recorded no {chosen or 'value'} of its epochs: fit with "
+                f"the fit{of} recorded no {chosen or 'value'} by epoch: fit with "
                 "stopping=EarlyStopping(valid), or with track_objective=True"
             )
     axes = axes_of(ax)
