@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from mfrank.arrays.checks import check_choice
 from mfrank.plots.axes import COLORS, axes_of
 from mfrank.plots.rows import rows_of
@@ -19,8 +21,8 @@ def cost(
 ) -> Axes:
     """Draw the metric of each trial of a search against its factors or its seconds.
 
-    A line joins the best values so far of each family, by ascending factors or seconds: where it
-    is level, more of them bring nothing.
+    A line shows the best value of each family with at most so many factors, or seconds: where it is
+    level, more of them bring nothing.
 
     Parameters
     ----------
@@ -53,14 +55,14 @@ def cost(
     axes = axes_of(ax)
     families = list(dict.fromkeys(str(row["family"]) for row in points))
     for place, family in enumerate(families):
-        own = sorted(
-            (float(row[by]), float(row["value"])) for row in points if row["family"] == family
-        )
+        own = [row for row in points if row["family"] == family]
+        x = np.array([float(row[by]) for row in own])
+        y = np.array([float(row["value"]) for row in own])
         color = COLORS[place % len(COLORS)]
-        x, y = zip(*own, strict=True)
-        axes.scatter(x, y, s=14, color=color, alpha=0.45, linewidths=0)
-        best = [max(value for _, value in own[: end + 1]) for end in range(len(own))]
-        axes.plot(x, best, drawstyle="steps-post", color=color, label=family, marker="_")
+        axes.scatter(x, y, s=14, color=color, alpha=0.4, linewidths=0)
+        widths = np.unique(x)
+        best = [y[x <= width].max() for width in widths]
+        axes.plot(widths, best, drawstyle="steps-post", color=color, label=family, marker=".")
     axes.set_xscale("log", base=2 if by == "factors" else 10)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("factors" if by == "factors" else "seconds of the trial")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mfrank.arrays.checks import check_count
+from mfrank.arrays.counted import counted
 from mfrank.evaluation.kinds import Metric
 from mfrank.plots.axes import COLORS, GRAY, axes_of
 from mfrank.plots.rows import evaluations_of, metric_of, rows_of
@@ -59,7 +61,7 @@ def leaderboard(
         if metric is not None and metric_of(metric) != metric_of(name):
             raise KeyError(f"{metric} was not judged by the search, only {name}")
         found = [
-            (_short(row["model"]), row["value"], row["low"], row["high"], bool(row["weight"]))
+            (_label(row), row["value"], row["low"], row["high"], bool(row["weight"]))
             for row in rows
         ]
         all_alike = not any(row[4] for row in found)
@@ -93,5 +95,10 @@ def _interval(value: float, error: float) -> tuple[float, float, float]:
     return value, value - reach, value + reach
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= _SHORT else f"{label[: _SHORT - 1]}…"
+def _label(row: Mapping[str, Any]) -> str:
+    """What tells the trials of a search apart at a glance; a blend by what it is made of."""
+    if row["factors"] is None:
+        label = str(row["model"])
+        return label if len(label) <= _SHORT else f"{label[: _SHORT - 1]}…"
+    size, epochs = counted(row["factors"], "factor"), counted(row["epochs"], "epoch")
+    return f"{row['rank']}. {row['family']}, {size}, {epochs}"

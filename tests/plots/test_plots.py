@@ -127,7 +127,12 @@ def test_what_was_not_recorded_cannot_be_drawn(split: Any) -> None:
 def test_a_leaderboard_shows_values_with_their_intervals_best_first() -> None:
     axes = plots.leaderboard(BOARD)
     labels = [text.get_text() for text in axes.get_yticklabels()]
-    assert labels == ["ALS(1)", "ALS(2)", "ALS(3)", "ALS(4)"]
+    assert labels == [
+        "1. als, 16 factors, 3 epochs",
+        "2. softmax, 32 factors, 3 epochs",
+        "3. als, 64 factors, 3 epochs",
+        "4. softmax, 8 factors, 3 epochs",
+    ]
     bottom, top = axes.get_ylim()
     assert bottom > top  # the first is above
     for place, (bar, row) in enumerate(zip(axes.containers, BOARD, strict=False)):
@@ -171,8 +176,11 @@ def test_cost_shows_all_trials_and_the_best_so_far(by: Any) -> None:
     points = np.concatenate([each.get_offsets() for each in axes.collections])
     wanted = [(row[by], row["value"]) for row in BOARD if row["value"] is not None]
     assert sorted(map(tuple, points)) == sorted(wanted)
-    for _, best in lines(axes).values():
-        assert (np.diff(best) >= 0).all()
+    for family, (most, best) in lines(axes).items():
+        own = [row for row in BOARD[:4] if row["family"] == family]
+        wanted_best = [max(row["value"] for row in own if row[by] <= limit) for limit in most]
+        assert list(most) == sorted({row[by] for row in own})
+        assert list(best) == wanted_best
     assert (axes.get_xlabel(), axes.get_ylabel()) == (
         "factors" if by == "factors" else "seconds of the trial",
         "NDCG@10",
