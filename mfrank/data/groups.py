@@ -15,6 +15,8 @@ from mfrank.data.interactions import Interactions
 
 __all__ = ["Groups", "by_activity", "by_popularity", "groups_by_popularity"]
 
+_MOST = 1000
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Groups:
@@ -26,10 +28,32 @@ class Groups:
         Of the groups, in their order.
     of_rows : int64, shape (n_rows,)
         Number of each row's group, an index of ``names``; -1 for none.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``names`` are no distinct texts, or ``of_rows`` are no such numbers.
     """
 
     names: tuple[str, ...]
     of_rows: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.names, tuple) or not all(isinstance(n, str) for n in self.names):
+            raise TypeError(f"names must be a tuple of str, got {shown(self.names)}")
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"names must be distinct, got {shown(self.names)}")
+        rows = np.asarray(self.of_rows)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu":
+            raise TypeError(
+                f"of_rows must be a one-dimensional array of integers, got {shown(self.of_rows)}"
+            )
+        if len(rows) and not -1 <= int(rows.min()) <= int(rows.max()) < len(self.names):
+            raise ValueError(
+                f"of_rows must be from -1 to {len(self.names) - 1}, numbers of the "
+                f"{counted(len(self.names), 'name')}; got {rows.min()} to {rows.max()}"
+            )
+        object.__setattr__(self, "of_rows", rows.astype(np.int64))
 
     @classmethod
     def of(cls, labels: Sequence[Any] | NDArray[Any]) -> Groups:
@@ -81,7 +105,7 @@ def by_activity(interactions: Any, n: int = 4) -> Groups:
     interactions : Interactions, scipy sparse (users x items) or DataFrame
         The training data.
     n : int, default 4
-        Number of groups, >= 1.
+        Number of groups, from 1 to 1,000.
 
     Returns
     -------
@@ -92,9 +116,9 @@ def by_activity(interactions: Any, n: int = 4) -> Groups:
     Raises
     ------
     TypeError, ValueError
-        ``n`` is not an int >= 1.
+        ``n`` is not an int from 1 to 1,000.
     """
-    check_count("n", n, 1)
+    check_count("n", n, 1, _MOST)
     counts = Interactions.of(interactions).counts.users
     return _at_quantiles(counts, np.ones_like(counts), n, "item")
 
@@ -111,7 +135,7 @@ def by_popularity(interactions: Any, n: int = 3) -> Groups:
     interactions : Interactions, scipy sparse (users x items) or DataFrame
         The training data.
     n : int, default 3
-        Number of groups, >= 1.
+        Number of groups, from 1 to 1,000.
 
     Returns
     -------
@@ -121,9 +145,9 @@ def by_popularity(interactions: Any, n: int = 3) -> Groups:
     Raises
     ------
     TypeError, ValueError
-        ``n`` is not an int >= 1.
+        ``n`` is not an int from 1 to 1,000.
     """
-    check_count("n", n, 1)
+    check_count("n", n, 1, _MOST)
     return groups_by_popularity(Interactions.of(interactions).counts.items, n)
 
 

@@ -111,7 +111,7 @@ def evaluate(
         than in the full ranking, and may order models otherwise, because a rank in a sample says
         little about the top of the catalog (Krichene & Rendle 2020, "On sampled metrics for item
         recommendation"). The result's ``protocol`` names it. Metrics must be of relevance at the
-        top ranks. Default None ranks all items.
+        top ranks. At most 10,000; default None ranks all items.
     random_state : int, Generator or None, default 0
         Seed of the draw: the same for all models that are compared.
     batch_size : int, optional
@@ -162,7 +162,7 @@ def evaluate(
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
     lists = (
-        SampledLists(ranker, rows_seen, int(negatives), generator(random_state))
+        SampledLists(ranker, rows_seen, min(int(negatives), n_items), generator(random_state))
         if negatives is not None
         else lambda users, relevant, k: ranker.lists(users, k)
     )
@@ -268,7 +268,7 @@ def _check_groups(groups: Groups, n_items: int) -> None:
 
 
 def _check_sampled(negatives: int, metrics: Iterable[Metric]) -> None:
-    check_count("negatives", negatives, 1, 100_000)
+    check_count("negatives", negatives, 1, 10_000)
     for metric in metrics:
         if not isinstance(metric, ListMetric) or isinstance(metric, type(LimitedAUC)):
             raise ValueError(

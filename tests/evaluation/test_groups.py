@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,6 +140,21 @@ def test_exposure_counts_the_lists_of_each_item() -> None:
     expected = np.bincount(np.concatenate(lists).astype(int), minlength=9)
     np.testing.assert_array_equal(found.exposure, expected)
     assert evaluate(model, test, train=train, metrics="auc").exposure is None
+
+
+@pytest.mark.parametrize(
+    ("names", "of_rows", "message"),
+    [
+        ("ab", [0, 1], "names must be a tuple of str"),
+        (("a", "a"), [0, 1], "names must be distinct"),
+        (("a", "b"), [0, 2], r"of_rows must be from -1 to 1, numbers of the 2 names; got 0 to 2"),
+        (("a", "b"), [0.5], "of_rows must be a one-dimensional array of integers"),
+        (("a", "b"), [[0, 1]], "of_rows must be a one-dimensional array of integers"),
+    ],
+)
+def test_numbers_that_name_no_group_are_refused(names: Any, of_rows: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        Groups(names, np.array(of_rows))
 
 
 def test_groups_of_other_rows_are_refused() -> None:
