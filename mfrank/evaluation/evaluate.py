@@ -298,5 +298,13 @@ def _folded_in(
             "to fold in held-out users, model must have a method recommend(users, user_items, N=, "
             f"recalculate_user=); got {type(model).__name__}"
         )
+    known, own = ids_of(model), (held_out.fold_in.user_ids, held_out.fold_in.item_ids)
+    for theirs, mine in zip(known or own, own, strict=True):
+        alike = theirs.table is None or mine.table is None or theirs == mine
+        if not alike or len(theirs) != len(mine):
+            raise ValueError(
+                "the model has other users or items than the split of the held-out users: fit it "
+                "to split.train"
+            )
     chosen = held_out.users if users is None else users
     return partial(recommend, recalculate_user=True), held_out.fold_in, chosen

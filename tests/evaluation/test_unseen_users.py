@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mfrank
+from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.evaluate import evaluate as anywhere
 
@@ -78,6 +79,24 @@ def test_their_fold_in_part_is_what_is_excluded(split: Any, options: Any, messag
     model = mfrank.Popularity().fit(split.train)
     with pytest.raises(ValueError, match=message):
         evaluate(model, split.test, **options)
+
+
+def test_a_model_of_other_rows_is_refused(split: Any) -> None:
+    """Rows of the same number, but of other users, would be ranked without a word."""
+    named = [f"user {number}" for number in range(120)]
+    data = mfrank.Interactions.from_arrays(np.arange(120), np.arange(120) % 60)
+    model = mfrank.ALS(factors=2, iterations=1)
+    whole = mfrank.held_out_users(renamed(data, named), test=9)
+    model.fit(renamed(data, named[::-1]))
+    with pytest.raises(ValueError, match=r"fit it to split\.train"):
+        evaluate(model, whole.test)
+    model.fit(mfrank.synthetic(60, 60, 400, random_state=0))
+    with pytest.raises(ValueError, match=r"fit it to split\.train"):
+        evaluate(model, split.test)
+
+
+def renamed(data: Interactions, users: list[str]) -> Interactions:
+    return Interactions(data.user_items, Ids.of(users), data.item_ids, None)
 
 
 def test_what_cannot_fold_in_is_refused(split: Any) -> None:
