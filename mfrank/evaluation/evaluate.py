@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
-from inspect import signature
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from mfrank.arrays.checks import check_count, check_instance, shown
-from mfrank.arrays.csr import CSR
 from mfrank.arrays.distinct import distinct
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import choose
 from mfrank.data.groups import Groups
-from mfrank.data.interactions import Interactions
 from mfrank.data.user_splits import HeldOut
-from mfrank.evaluation.kinds import KnownMetric, ListMetric, Metric
+from mfrank.evaluation.excluded import excluded, had_in_training
+from mfrank.evaluation.kinds import KnownMetric, Metric
 from mfrank.evaluation.known import Known
-from mfrank.evaluation.metrics import MRR, NDCG, LimitedAUC, Recall
+from mfrank.evaluation.metrics import MRR, NDCG, Recall
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.rankers import ranker_of
 from mfrank.evaluation.relevant import Relevant, blocks, relevant_of
-from mfrank.evaluation.report import FULL, Evaluation
-from mfrank.evaluation.sampled import SampledLists
+from mfrank.evaluation.report import Evaluation
+from mfrank.evaluation.sampled import SampledLists, check_sampled, protocol_of
 from mfrank.evaluation.tally import Tally
+from mfrank.evaluation.unseen import folded_in
 from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
 from mfrank.retrieval.queries import check_rows
-from mfrank.retrieval.seen import Seen
 
 __all__ = ["DEFAULT_METRICS", "evaluate"]
 
@@ -137,10 +133,10 @@ def evaluate(
     check_threads(n_threads)
     wanted = _read_metrics(metrics)
     if negatives is not None:
-        _check_sampled(negatives, wanted)
-    protocol = _protocol(negatives, random_state)
+        check_sampled(negatives, wanted)
+    protocol = protocol_of(negatives, random_state)
     if isinstance(test, HeldOut):
-        model, train, users = _folded_in(model, test, train, filter_already_liked_items, users)
+        model, train, users = folded_in(model, test, train, filter_already_liked_items, users)
         protocol += ", users folded in"
         test = test.target
     ids = ids_of(model) or ids_of(train)
@@ -149,10 +145,10 @@ def evaluate(
     n_users, n_items = relevance.shape
     if item_groups is not None:
         _check_groups(item_groups, n_items)
-    seen, rows_seen = _excluded(model, train, filter_already_liked_items, relevance.shape)
+    seen, rows_seen = excluded(model, train, filter_already_liked_items, relevance.shape)
     known = None
     if any(isinstance(m, KnownMetric) for m in wanted):
-        had = seen if filter_already_liked_items else _had(model, relevance.shape)
+        had = seen if filter_already_liked_items else had_in_training(model, relevance.shape)
         known = Known.of(had, item_groups, excluded=filter_already_liked_items)
     tally = Tally(wanted, n_items, known, item_groups)
     ranker = ranker_of(model, seen, rows_seen, choose(backend), n_threads)
@@ -212,52 +208,6 @@ def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metri
     return tuple(read)
 
 
-def _excluded(
-    model: Any, train: UserItems | None, filters: bool, shape: tuple[int, int]
-) -> tuple[sp.csr_array, CSR]:
-    """Entries to exclude from the ranking: the matrix, and its rows for the kernels."""
-    if not filters:
-        if train is not None:
-            raise ValueError("train is excluded from the ranking: leave it out to rank every item")
-        nothing = sp.csr_array(shape)
-        return nothing, CSR.from_scipy(nothing, None)
-    known: Seen | None = getattr(model, "seen", None)
-    if train is None:
-        if not isinstance(known, Seen):
-            raise ValueError(
-                "train is needed: the interactions that the model was fitted to, which are "
-                "excluded from the ranking. Pass them, or filter_already_liked_items=False to rank "
-                "every item"
-            )
-        seen, rows = known.matrix, known.rows_of("user")
-    elif isinstance(train, Interactions):
-        seen, rows = train.user_items, train.user_rows(None)
-    else:
-        seen = matrix_of(train, "train")
-        rows = CSR.from_scipy(seen, None)
-    if seen.shape != shape:
-        name = "train" if train is not None else "the data of the fit"
-        raise ValueError(
-            f"{name} must have test's shape {shape}, got {seen.shape}; give test the rows and "
-            "columns of the training data, or pass Interactions, which are matched by id: "
-            "Interactions.from_frame(test, user_ids=train.user_ids, item_ids=train.item_ids)"
-        )
-    return seen, rows
-
-
-def _had(model: Any, shape: tuple[int, int]) -> sp.csr_array:
-    """What users had in training, if nothing of it is excluded."""
-    known: Seen | None = getattr(model, "seen", None)
-    if not isinstance(known, Seen):
-        raise ValueError(
-            "metrics beyond accuracy need the training data, and the model keeps none: pass train, "
-            "without filter_already_liked_items=False"
-        )
-    if known.checked.shape != shape:
-        raise ValueError(f"test must have the shape of the fit's data {known.checked.shape}")
-    return known.checked
-
-
 def _check_groups(groups: Groups, n_items: int) -> None:
     check_instance("item_groups", groups, Groups, "Groups, such as mfrank.by_popularity(train)")
     if len(groups.of_rows) != n_items:
@@ -265,46 +215,3 @@ def _check_groups(groups: Groups, n_items: int) -> None:
             f"item_groups must have a group for each of the {n_items:,} items, got "
             f"{len(groups.of_rows):,}; make them of the training data"
         )
-
-
-def _check_sampled(negatives: int, metrics: Iterable[Metric]) -> None:
-    check_count("negatives", negatives, 1, 10_000)
-    for metric in metrics:
-        if not isinstance(metric, ListMetric) or isinstance(metric, type(LimitedAUC)):
-            raise ValueError(
-                "with negatives, metrics must be of relevance at the top ranks, such as "
-                f"mfrank.NDCG @ 10; got {metric}"
-            )
-
-
-def _protocol(negatives: int | None, random_state: Seed) -> str:
-    if negatives is None:
-        return FULL
-    return f"sampled: {negatives} negatives, random_state={random_state}"
-
-
-def _folded_in(
-    model: Any, held_out: HeldOut, train: object, filters: bool, users: ArrayLike | None
-) -> tuple[Any, Interactions, ArrayLike]:
-    """A model of users whose items are those of their fold-in part; that part; and these users."""
-    if train is not None or not filters:
-        raise ValueError(
-            "held-out users are folded in from test.fold_in, which is excluded from the ranking: "
-            "leave out train and filter_already_liked_items"
-        )
-    recommend = getattr(model, "recommend", None)
-    if not callable(recommend) or "recalculate_user" not in signature(recommend).parameters:
-        raise TypeError(
-            "to fold in held-out users, model must have a method recommend(users, user_items, N=, "
-            f"recalculate_user=); got {type(model).__name__}"
-        )
-    known, own = ids_of(model), (held_out.fold_in.user_ids, held_out.fold_in.item_ids)
-    for theirs, mine in zip(known or own, own, strict=True):
-        alike = theirs.table is None or mine.table is None or theirs == mine
-        if not alike or len(theirs) != len(mine):
-            raise ValueError(
-                "the model has other users or items than the split of the held-out users: fit it "
-                "to split.train"
-            )
-    chosen = held_out.users if users is None else users
-    return partial(recommend, recalculate_user=True), held_out.fold_in, chosen

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.arrays.checks import check_count
 from mfrank.arrays.csr import CSR
+from mfrank.arrays.random import Seed
 from mfrank.evaluation.judgements import keys
+from mfrank.evaluation.kinds import ListMetric, Metric
+from mfrank.evaluation.metrics import LimitedAUC
 from mfrank.evaluation.rankers import Ranker
+from mfrank.evaluation.report import FULL
 
-__all__ = ["SampledLists"]
+__all__ = ["SampledLists", "check_sampled", "protocol_of"]
 
 Ints = NDArray[np.int64]
 
@@ -70,6 +76,24 @@ class SampledLists:
         items.sort(axis=1)
         items[items == n_items] = -1
         return items.astype(np.int32)
+
+
+def check_sampled(negatives: int, metrics: Iterable[Metric]) -> None:
+    """Raise unless these metrics can be of a sample of so many."""
+    check_count("negatives", negatives, 1, 10_000)
+    for metric in metrics:
+        if not isinstance(metric, ListMetric) or isinstance(metric, type(LimitedAUC)):
+            raise ValueError(
+                "with negatives, metrics must be of relevance at the top ranks, such as "
+                f"mfrank.NDCG @ 10; got {metric}"
+            )
+
+
+def protocol_of(negatives: int | None, random_state: Seed) -> str:
+    """What is ranked, in words."""
+    if negatives is None:
+        return FULL
+    return f"sampled: {negatives} negatives, random_state={random_state}"
 
 
 def _distinct(uniform: NDArray[np.float64], sizes: Ints) -> Ints:
