@@ -16,8 +16,10 @@ from mfrank._version import __version__
 if TYPE_CHECKING:
     from mfrank.als.objectives import EALS, IALS, RG2, RGX, WRMF, RG2Sampled, RGXPrinted
     from mfrank.data.datasets import movielens
+    from mfrank.data.groups import Groups, by_activity, by_popularity
     from mfrank.data.interactions import Interactions
     from mfrank.data.judged import Judged
+    from mfrank.data.session_splits import by_session
     from mfrank.data.splits import Split, by_ratio, by_time, leave_k_out, leave_last
     from mfrank.data.synthetic import synthetic
     from mfrank.data.unknown_ids import UnknownIdError
@@ -26,6 +28,12 @@ if TYPE_CHECKING:
     from mfrank.descent.langevin import Langevin
     from mfrank.descent.optimizers import SGD, Adagrad, Adam
     from mfrank.descent.schedules import Constant, CosineDecay, StepDecay
+    from mfrank.evaluation.beyond import (
+        IntraListSimilarity,
+        Miscalibration,
+        Novelty,
+        Serendipity,
+    )
     from mfrank.evaluation.comparison.compare import compare
     from mfrank.evaluation.evaluate import evaluate
     from mfrank.evaluation.metrics import (
@@ -116,8 +124,10 @@ __all__ = [
     "FactorStore",
     "Gini",
     "Gradients",
+    "Groups",
     "HitRate",
     "Interactions",
+    "IntraListSimilarity",
     "ItemKNN",
     "Judged",
     "LambdaRank",
@@ -127,8 +137,10 @@ __all__ = [
     "ListNet",
     "Lists",
     "Loss",
+    "Miscalibration",
     "NeuralNDCG",
     "NotFittedError",
+    "Novelty",
     "Popularity",
     "Precision",
     "RG2Sampled",
@@ -138,6 +150,7 @@ __all__ = [
     "Recommender",
     "Reranker",
     "SampledSoftmax",
+    "Serendipity",
     "SmoothAP",
     "Softmax",
     "Sparsemax",
@@ -149,7 +162,10 @@ __all__ = [
     "__version__",
     "blend",
     "bm25_weight",
+    "by_activity",
+    "by_popularity",
     "by_ratio",
+    "by_session",
     "by_time",
     "compare",
     "definitions",
@@ -182,8 +198,10 @@ _HOMES = {
         "WRMF",
     ),
     "data.datasets": ("movielens",),
+    "data.groups": ("Groups", "by_activity", "by_popularity"),
     "data.interactions": ("Interactions",),
     "data.judged": ("Judged",),
+    "data.session_splits": ("by_session",),
     "data.splits": (
         "Split",
         "by_ratio",
@@ -205,6 +223,12 @@ _HOMES = {
         "Constant",
         "CosineDecay",
         "StepDecay",
+    ),
+    "evaluation.beyond": (
+        "IntraListSimilarity",
+        "Miscalibration",
+        "Novelty",
+        "Serendipity",
     ),
     "evaluation.comparison.compare": ("compare",),
     "evaluation.evaluate": ("evaluate",),
@@ -284,6 +308,7 @@ _FOLDERS = (
     "losses",
     "models",
     "pagerank",
+    "plots",
     "retrieval",
     "store",
     "tuning",
@@ -323,4 +348,4 @@ if hasattr(os, "register_at_fork"):
 
 def __dir__() -> list[str]:
     """The public names, and the modules that have more of them; not what this file imports."""
-    return sorted({*__all__, "backends", "losses", "pagerank"})
+    return sorted({*__all__, "backends", "losses", "pagerank", "plots"})

@@ -20,7 +20,7 @@ def test_every_name_is_there(name: str) -> None:
 
 
 def test_nothing_else_is_completed_after_a_dot() -> None:
-    assert set(dir(mfrank)) == {*mfrank.__all__, "backends", "losses", "pagerank"}
+    assert set(dir(mfrank)) == {*mfrank.__all__, "backends", "losses", "pagerank", "plots"}
 
 
 def test_type_checkers_see_the_modules_that_are_imported() -> None:

@@ -37,7 +37,15 @@ from mfrank.data.interactions import Interactions
 from mfrank.data.order_statistic import kth_largest, number_below
 from mfrank.data.row_portions import rank_in_rows, round_at_random
 
-__all__ = ["Split", "by_ratio", "by_time", "leave_k_out", "leave_last"]
+__all__ = [
+    "Split",
+    "by_ratio",
+    "by_time",
+    "cutoff",
+    "leave_k_out",
+    "leave_last",
+    "timestamps_of",
+]
 
 Folder: TypeAlias = str | os.PathLike[str] | None
 """Where the parts are written, or None."""
@@ -166,7 +174,7 @@ def leave_last(
         If there are no timestamps, or a count is out of range.
     """
     interactions = Interactions.of(interactions)
-    timestamps = _timestamps(interactions, "leave_last", "leave_k_out")
+    timestamps = timestamps_of(interactions, "leave_last", "leave_k_out")
     rng = generator(random_state)
     keys = (lambda entries: rng.random(_length(entries)), timestamps.__getitem__)
     return _leave_out(interactions, k, valid_k, keys, folder)
@@ -236,11 +244,11 @@ def by_time(
         If ``test`` or ``valid`` is not a number.
     """
     interactions = Interactions.of(interactions)
-    timestamps = _timestamps(interactions, "by_time", "by_ratio")
-    test_from = _cutoff(timestamps, test, "test")
+    timestamps = timestamps_of(interactions, "by_time", "by_ratio")
+    test_from = cutoff(timestamps, test, "test")
     train_to = test_from
     if valid is not None:
-        train_to = _cutoff(timestamps, valid, "valid", before=test_from)
+        train_to = cutoff(timestamps, valid, "valid", before=test_from)
     if train_to > test_from:
         raise ValueError(f"valid must not begin after test, at {test_from}; got {valid}")
     if len(timestamps) and (first := timestamps.min()) >= train_to:
@@ -298,7 +306,8 @@ def _length(entries: slice) -> int:
     return int(entries.stop - entries.start)
 
 
-def _timestamps(interactions: Interactions, split: str, instead: str) -> NDArray[np.int64]:
+def timestamps_of(interactions: Interactions, split: str, instead: str) -> NDArray[np.int64]:
+    """The timestamps that a split needs; raises ValueError if there are none."""
     if interactions.timestamps is None:
         raise ValueError(
             f"{split} needs timestamps and these interactions have none; pass them to "
@@ -307,7 +316,7 @@ def _timestamps(interactions: Interactions, split: str, instead: str) -> NDArray
     return interactions.timestamps
 
 
-def _cutoff(
+def cutoff(
     timestamps: NDArray[np.int64], amount: float, name: str, before: int | None = None
 ) -> int:
     """First timestamp of a part: ``amount``, or where the latest entries of that fraction begin.

@@ -17,9 +17,9 @@ from mfrank.data.divided import blocks_of_users, divided
 from mfrank.data.interactions import Interactions
 from mfrank.data.row_portions import rank_in_rows, round_at_random
 
-__all__ = ["HeldOut", "HeldOutSplit", "held_out_users"]
+__all__ = ["NAMES", "HeldOut", "HeldOutSplit", "held_out_users"]
 
-_NAMES = ("train", "valid-fold-in", "valid-target", "test-fold-in", "test-target")
+NAMES = ("train", "valid-fold-in", "valid-target", "test-fold-in", "test-target")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +68,8 @@ def held_out_users(
     folder: str | os.PathLike[str] | None = None,
 ) -> HeldOutSplit:
     """Split by users, the strong generalization of Liang et al. (2018).
+
+    ``mfrank.evaluate(model, split.test)`` folds the held-out users in, ranks and scores.
 
     The entries of held-out users are divided at random into a fold-in and a target part, rounded as
     in :func:`mfrank.by_ratio`; a user with one entry has no target. Unlike in Liang et al., target
@@ -124,7 +126,7 @@ def held_out_users(
         part += (part > 0) & (rank >= np.repeat(n_fold_in[begin:end], own))
         return part
 
-    train, *held_out = divided(interactions, part_of, _NAMES, folder)
+    train, *held_out = divided(interactions, part_of, NAMES, folder)
     return HeldOutSplit(
         train,
         HeldOut(np.sort(valid_users), *held_out[:2]),

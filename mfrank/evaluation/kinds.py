@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.checks import shown
 from mfrank.evaluation.judgements import JudgedLists, Standings
+from mfrank.evaluation.known import KnownLists
 
-__all__ = ["CatalogMetric", "ListMetric", "Metric", "RankingMetric"]
+__all__ = ["CatalogMetric", "KnownMetric", "ListMetric", "Metric", "RankingMetric"]
 
 Floats = NDArray[np.float64]
 
@@ -110,3 +111,26 @@ class CatalogMetric(Metric):
     def of(self, counts: NDArray[np.int64]) -> float:
         """Value, given the number of lists that contain each item, shape (N,)."""
         raise NotImplementedError
+
+
+class KnownMetric(Metric):
+    """One value per user, from the items listed and those that users had in training.
+
+    It is computed on the host.
+
+    Attributes
+    ----------
+    least : int
+        Items that a list must have to count.
+    """
+
+    cutoff_rule = "needed"
+    least: ClassVar[int] = 1
+
+    def per_user(self, lists: KnownLists) -> Floats:
+        """Values, float64, shape (U,); finite, also where the weight is 0."""
+        raise NotImplementedError
+
+    def weights(self, lists: KnownLists) -> Floats:
+        """Each user's weight in the mean, float64, shape (U,)."""
+        return (lists.lengths >= self.least).astype(np.float64)

@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 
 from mfrank.arrays.checks import shown
+from mfrank.evaluation.beyond import IntraListSimilarity, Miscalibration, Novelty, Serendipity
 from mfrank.evaluation.kinds import Metric
-from mfrank.evaluation.metrics import ALL, MAP, MRR, NDCG, HitRate, LimitedAUC, Precision, Recall
+from mfrank.evaluation.metrics import ALL as OF_RELEVANCE
+from mfrank.evaluation.metrics import MAP, MRR, NDCG, HitRate, LimitedAUC, Precision, Recall
 
-__all__ = ["definitions", "metric"]
+__all__ = ["ALL", "definitions", "metric"]
+
+ALL: tuple[Metric, ...] = (
+    *OF_RELEVANCE, Novelty, IntraListSimilarity, Serendipity, Miscalibration,
+)  # fmt: skip
 
 
 def metric(text: str) -> Metric:
-    """Parse a metric as it is printed: "NDCG@10", "recall(capped=True)@20"; case is ignored.
+    """Parse a metric as it is printed: "NDCG@10", "recall(capped=True)@20".
+
+    Case and underscores in names are ignored: "intra_list_similarity@10" is one, too.
 
     Raises
     ------
@@ -21,11 +29,12 @@ def metric(text: str) -> Metric:
     """
     parts = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*(?:@\s*(\d+))?\s*", text)
     named = {known.name.lower(): known for known in ALL}
-    if parts is None or parts[1].lower() not in named:
+    name = parts[1].lower().replace("_", "") if parts else ""
+    if parts is None or name not in named:
         names = ", ".join(known.name for known in ALL)
         raise ValueError(f"{text!r} is not a metric; write one of {names}, as in ndcg@10")
     try:
-        chosen = named[parts[1].lower()](**_options(parts[2] or ""))
+        chosen = named[name](**_options(parts[2] or ""))
         return chosen if parts[3] is None else chosen @ int(parts[3])
     except (TypeError, ValueError) as error:
         raise ValueError(f"{text!r} is not a metric: {error}") from error

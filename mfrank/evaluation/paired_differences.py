@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_count, check_instance, shown
+from mfrank.arrays.checks import check_choice, check_count, check_instance, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.report import Difference, Evaluation
@@ -16,8 +18,11 @@ __all__ = ["paired_differences"]
 
 Floats = NDArray[np.float64]
 
+Method = Literal["bootstrap", "permutation"]
+Correction = Literal["max-t", "holm"]
+
 _LEVEL = 0.95
-_AT_ONCE = 64
+_CELLS_AT_ONCE = 1 << 22
 
 
 def paired_differences(
@@ -25,16 +30,17 @@ def paired_differences(
     metric: Metric | str,
     *,
     to: str | None = None,
+    method: Method = "bootstrap",
+    correction: Correction = "max-t",
     samples: int = 2_000,
     random_state: Seed = 0,
 ) -> dict[str, Difference]:
-    """Compare one evaluation with all others, by a paired bootstrap corrected for their number.
+    """Compare one evaluation with all others, with a correction for their number.
 
     Whoever compares one model with twenty others finds one of them different at p < .05 by chance
     alone. Here all intervals together cover the true differences with 95 %, and the probability of
-    any p-value < .05 is 5 % if no model differs. Users are drawn with replacement, the same for
-    all models; each difference is divided by its standard error, and the largest of a sample is
-    what all are measured by (single-step max-T, Westfall & Young 1993).
+    any p-value < .05 is at most 5 % if no model differs. Each difference is divided by its
+    standard error, and measured by what this ratio is in samples in which no model differs.
 
     Parameters
     ----------
@@ -44,8 +50,18 @@ def paired_differences(
         A metric with values for each user that all evaluations have.
     to : str, optional
         The model that is compared with the others. Default the first.
+    method : {"bootstrap", "permutation"}, default "bootstrap"
+        How samples are made. "bootstrap": users are drawn with replacement, the same for all
+        models (Efron & Tibshirani 1993, chapter 16). "permutation": the two values of each user are
+        exchanged or not, at random (Fisher's randomization test; Smucker et al. 2007). It needs no
+        large number of users, and asks whether the models differ at all, not only in their means.
+    correction : {"max-t", "holm"}, default "max-t"
+        How the number of models is accounted for. "max-t": all are measured by the largest ratio of
+        each sample, so that models which are much alike cost little (Westfall & Young 1993).
+        "holm": each is measured by its own ratios. The smallest of m p-values is multiplied by m,
+        the next by m - 1, and so on (Holm 1979); intervals have the level 1 - .05 / m.
     samples : int, default 2000
-        Bootstrap samples, >= 100. No p-value is below 1 / (samples + 1).
+        Number of samples, >= 100. No p-value is below 1 / (samples + 1), for "holm" times m.
     random_state : int, numpy.random.Generator or None, default 0
         Seed of the samples.
 
@@ -58,7 +74,8 @@ def paired_differences(
     ------
     ValueError, TypeError, KeyError
         There are fewer than two evaluations, ``to`` is none of them, or they differ in their users
-        or test items or lack the metric (see :meth:`.Evaluation.compare`).
+        or test items or lack the metric (see :meth:`.Evaluation.compare`); ``method`` or
+        ``correction`` is unknown.
 
     Examples
     --------
@@ -75,6 +92,8 @@ def paired_differences(
     for name, one in evaluations.items():
         check_instance(f"evaluations[{name!r}]", one, Evaluation, "a result of mfrank.evaluate")
     check_count("samples", samples, 100)
+    check_choice("method", method, get_args(Method))
+    check_choice("correction", correction, get_args(Correction))
     rng = generator(random_state)
     first = next(iter(evaluations)) if to is None else to
     if first not in evaluations:
@@ -89,45 +108,100 @@ def paired_differences(
     ).T
     if mine.n_users < 2:
         return alone
-    largest = _largest(values, weights, int(samples), rng)
-    reach = float(np.quantile(largest, _LEVEL))
-    return {name: _corrected(alone[name], largest, reach) for name in others}
-
-
-def _corrected(alone: Difference, largest: Floats, reach: float) -> Difference:
-    """The difference with the interval and the p-value that hold for all at once."""
-    mean, error = alone.mean, alone.standard_error
+    ratios = _ratios(values, weights, method, int(samples), rng)
     # A difference that is the same for every user has no error; it is 0 or beyond all doubt.
-    ratio = abs(mean) / error if error else (np.inf if mean else 0.0)
-    p_value = (1 + np.count_nonzero(largest >= ratio)) / (1 + len(largest))
-    return Difference(
-        *(alone.metric, mean, error, mean - reach * error, mean + reach * error, float(p_value)),
-        alone.n_users,
-        "corrected bootstrap",
+    found = np.array(
+        [
+            abs(one.mean) / one.standard_error
+            if one.standard_error
+            else (np.inf if one.mean else 0.0)
+            for one in alone.values()
+        ]
+    )
+    if correction == "max-t":
+        largest = ratios.max(axis=1, keepdims=True)
+        p_values = _p_values(largest, found)
+        reaches = np.full(len(others), np.quantile(largest, _LEVEL))
+    else:
+        p_values = _holm(_p_values(ratios, found))
+        reaches = np.quantile(ratios, 1 - (1 - _LEVEL) / len(others), axis=0)
+    test = f"{'corrected' if correction == 'max-t' else 'Holm-corrected'} {method}"
+    return {
+        name: replace(
+            alone[name],
+            low=alone[name].mean - float(reach) * alone[name].standard_error,
+            high=alone[name].mean + float(reach) * alone[name].standard_error,
+            p_value=float(p_value),
+            test=test,
+        )
+        for name, p_value, reach in zip(others, p_values, reaches, strict=True)
+    }
+
+
+def _p_values(ratios: Floats, found: Floats) -> Floats:
+    """Fraction of samples whose ratio is at least the one found, which itself counts as one."""
+    found = found * (1 - 1e-12)  # a sample that is the data has this ratio, but for rounding
+    as_large: Floats = np.count_nonzero(ratios >= found, axis=0)
+    return (1 + as_large) / (1 + len(ratios))
+
+
+def _holm(p_values: Floats) -> Floats:
+    """Holm's p-values: the i-th smallest of m is the largest of (m - j) p_j over j <= i, from 0."""
+    order = np.argsort(p_values, kind="stable")
+    m = len(order)
+    corrected = np.empty(m)
+    corrected[order] = np.minimum(np.maximum.accumulate((m - np.arange(m)) * p_values[order]), 1)
+    return corrected
+
+
+def _ratios(
+    values: Floats, weights: Floats, method: Method, samples: int, rng: np.random.Generator
+) -> Floats:
+    """|mean / standard error| of each column, in each sample without a difference."""
+    n_users = len(values)
+    draw = _times_drawn if method == "bootstrap" else _signs
+    if method == "bootstrap":
+        values = values - weights @ values / weights.sum()
+    at_once = max(1, min(samples, _CELLS_AT_ONCE // n_users))
+    return np.concatenate(
+        [
+            draw(values, weights, min(at_once, samples - begin), rng)
+            for begin in range(0, samples, at_once)
+        ]
     )
 
 
-def _largest(values: Floats, weights: Floats, samples: int, rng: np.random.Generator) -> Floats:
-    """The largest |t| over the columns, of each sample of users."""
-    n_users, squared = len(values), weights**2
-    means = weights @ values / weights.sum()
-    centered = values - means
-    largest = np.empty(samples)
-    for begin in range(0, samples, _AT_ONCE):
-        size = min(_AT_ONCE, samples - begin)
-        drawn = np.stack(
-            [
-                np.bincount(rng.integers(n_users, size=n_users), minlength=n_users)
-                for _ in range(size)
-            ]
-        ).astype(np.float64)
-        total = (drawn @ weights)[:, None]
-        shift = drawn @ (weights[:, None] * centered) / total
-        # sum w^2 (v - m)^2, by its three terms
-        squares = drawn @ (squared[:, None] * centered**2)
-        squares += shift**2 * (drawn @ squared)[:, None]
-        squares -= 2 * shift * (drawn @ (squared[:, None] * centered))
-        error = np.sqrt(np.maximum(squares, 0.0) * n_users / (n_users - 1)) / total
-        ratio = np.abs(shift) / np.where(error > 0, error, np.inf)
-        largest[begin : begin + size] = ratio.max(axis=1)
-    return largest
+def _times_drawn(values: Floats, weights: Floats, size: int, rng: np.random.Generator) -> Floats:
+    """Ratios of ``size`` samples of the users, with replacement."""
+    (n_users, n), squared = values.shape, (weights**2)[:, None]
+    drawn = np.empty((size, n_users))
+    for row in drawn:
+        row[:] = np.bincount(rng.integers(n_users, size=n_users), minlength=n_users)
+    own = weights[:, None]
+    sums = drawn @ np.hstack([own, squared, own * values, squared * values, squared * values**2])
+    total = sums[:, :1]
+    shift = sums[:, 2 : 2 + n] / total
+    # sum w^2 (v - m)^2, by its three terms
+    squares = sums[:, 2 + 2 * n :] + shift**2 * sums[:, 1:2]
+    squares -= 2 * shift * sums[:, 2 + n : 2 + 2 * n]
+    return _over_error(shift, squares, n_users, total)
+
+
+def _signs(values: Floats, weights: Floats, size: int, rng: np.random.Generator) -> Floats:
+    """Ratios of ``size`` samples in which each user's difference has either sign."""
+    (n_users, n), squared = values.shape, weights**2
+    signs = np.empty((size, n_users))
+    for row in signs:
+        row[:] = rng.integers(2, size=n_users, dtype=np.int8) * 2 - 1
+    sums = signs @ np.hstack([weights[:, None] * values, squared[:, None] * values])
+    total = weights.sum()
+    shift = sums[:, :n] / total
+    squares = squared @ values**2 + shift**2 * squared.sum()
+    squares -= 2 * shift * sums[:, n:]
+    return _over_error(shift, squares, n_users, total)
+
+
+def _over_error(shift: Floats, squares: Floats, n_users: int, total: Any) -> Floats:
+    error = np.sqrt(np.maximum(squares, 0.0) * n_users / (n_users - 1)) / total
+    ratio: Floats = np.abs(shift) / np.where(error > 0, error, np.inf)
+    return ratio

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.interop import as_array
-from mfrank.arrays.placement import beside, reachable
+from mfrank.arrays.placement import beside, on_host, reachable
 from mfrank.arrays.row_lists import Picked
 from mfrank.backends import Backend, Factors
 from mfrank.retrieval.candidates import Candidates
@@ -24,6 +24,9 @@ from mfrank.retrieval.top_k import recommend
 __all__ = ["Ranker", "ranker_of"]
 
 Users = NDArray[np.int64]
+_CELLS_AT_ONCE = 1 << 22
+_IN_CACHE = 1 << 17
+
 Recommend = Callable[..., tuple[NDArray[Any], NDArray[Any]]]
 
 
@@ -35,6 +38,9 @@ class Ranker(Protocol):
 
     def scores(self, users: Users) -> NDArray[Any]:
         """Score of every item, shape (U, N); NaN if it is excluded."""
+
+    def of_items(self, users: Users, items: NDArray[np.int32]) -> NDArray[Any]:
+        """Scores of some items of each user, on the host, shape (U, C); any number at -1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +75,21 @@ class _FactorRanker:
         scores[_cells(self.seen.pick(users), scores)] = np.nan
         return scores
 
+    def of_items(self, users: Users, items: NDArray[np.int32]) -> NDArray[Any]:
+        queries, factors = on_host(self._queries(users)), on_host(self.item_factors)
+        biases = None if self.item_biases is None else on_host(self.item_biases)
+        scores = np.empty(items.shape, dtype=factors.dtype)
+        step = max(1, _IN_CACHE // max(1, items.shape[1] * factors.shape[1]))
+        for begin in range(0, len(users), step):
+            part = slice(begin, begin + step)
+            # einsum adds up the same for equal rows, which are then tied; BLAS may not.
+            scores[part] = np.einsum(
+                "uf,ucf->uc", queries[part], np.take(factors, items[part], axis=0, mode="wrap")
+            )
+            if biases is not None:
+                scores[part] += biases[items[part]]
+        return scores
+
     def _queries(self, users: Users) -> Factors:
         return self.backend.place(self.user_factors[beside(users, self.user_factors)])
 
@@ -92,6 +113,15 @@ class _RecommendRanker:
         scores[np.nonzero(there)[0], ids[there]] = listed[there]
         scores[_cells(CSR.from_scipy(self.seen[users], None), scores)] = np.nan
         return scores
+
+    def of_items(self, users: Users, items: NDArray[np.int32]) -> NDArray[Any]:
+        found: NDArray[Any] = np.empty(items.shape)
+        step = max(1, _CELLS_AT_ONCE // self.seen.shape[1])
+        for begin in range(0, len(users), step):
+            part = slice(begin, begin + step)
+            scores = on_host(self.scores(users[part]))
+            found[part] = np.take_along_axis(scores, items[part].astype(np.int64), axis=1)
+        return found
 
     def _call(self, users: Users, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
         # csr_matrix, because other libraries do not accept csr_array

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.checks import check_instance
 from mfrank.arrays.counted import counted
 from mfrank.arrays.notebook import paragraphs, table
+from mfrank.data.groups import Groups
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.names import metric as read_metric
 
-__all__ = ["Difference", "Evaluation", "Score"]
+__all__ = ["FULL", "Difference", "Evaluation", "Score"]
 
 Floats = NDArray[np.float64]
+FULL = "full ranking"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,12 +100,23 @@ class Evaluation:
         Number of requested users left out because they have no relevant item.
     n_in_train : int
         Number of test entries left out because they are also in train and thus never ranked.
+    protocol : str
+        What was ranked: "full ranking", or a sample of the items.
+    exposure : int64, shape (n_items,), or None
+        Number of lists with each item, up to the longest cutoff; None if no metric has lists, or
+        only a sample was ranked.
+    by_item_group : mapping of str to Evaluation
+        The same lists, with the test items of one group as the only relevant ones, for the users
+        who have any. Empty without ``item_groups``.
     """
 
     scores: Mapping[Metric, Score]
     users: NDArray[np.int64]
     n_without_test_items: int
     n_in_train: int
+    protocol: str = FULL
+    exposure: NDArray[np.int64] | None = None
+    by_item_group: Mapping[str, Evaluation] = field(default_factory=dict)
 
     @property
     def n_users(self) -> int:
@@ -115,20 +129,63 @@ class Evaluation:
             raise KeyError(f"{wanted} was not evaluated, only {', '.join(map(str, self.scores))}")
         return self.scores[wanted]
 
+    def by_group(self, groups: Groups) -> dict[str, Evaluation]:
+        """Means over the users of each group, such as ``mfrank.by_activity(train)``.
+
+        Metrics without per-user values, such as Coverage, are left out.
+
+        Parameters
+        ----------
+        groups : Groups
+            Of users, in the rows of the evaluation.
+
+        Returns
+        -------
+        dict of str to Evaluation
+            By the groups' names, those without an evaluated user left out.
+
+        Raises
+        ------
+        TypeError, ValueError
+            ``groups`` are no Groups, or have too few rows to be of these users.
+        """
+        check_instance("groups", groups, Groups, "Groups, such as mfrank.by_activity(train)")
+        if self.n_users and self.users[-1] >= len(groups.of_rows):
+            raise ValueError(
+                f"groups must have a group for each user, got {len(groups.of_rows):,}; make them "
+                "of the training data, by mfrank.by_activity(train)"
+            )
+        number = groups.of_rows[self.users]
+        chosen = {name: number == place for place, name in enumerate(groups.names)}
+        return {name: self._of(users) for name, users in chosen.items() if users.any()}
+
+    def _of(self, chosen: NDArray[np.bool_]) -> Evaluation:
+        scores = {
+            metric: Score.of_users(score.per_user[chosen], score.weights[chosen])
+            for metric, score in self.scores.items()
+            if score.per_user is not None and score.weights is not None
+        }
+        return Evaluation(scores, self.users[chosen], 0, 0, self.protocol)
+
     def compare(self, other: Evaluation, metric: Metric | str) -> Difference:
         """Compare ``self - other`` user by user, with a paired t-test.
 
         Raises
         ------
         ValueError
-            The evaluations differ in their users or test items, or the metric has no per-user
-            values.
+            The evaluations differ in their users, test items or protocol, or the metric has no
+            per-user values.
         KeyError
             One of the evaluations lacks the metric.
         """
         mine, theirs = self[metric], other[metric]
         if mine.per_user is None or mine.weights is None or theirs.per_user is None:
             raise ValueError(f"{metric} has one value for all users, so there is nothing to pair")
+        if self.protocol != other.protocol:
+            raise ValueError(
+                "evaluations to compare must have the same protocol; "
+                f"got {self.protocol!r} and {other.protocol!r}"
+            )
         same_users = np.array_equal(self.users, other.users)
         if not same_users or not np.array_equal(mine.weights, np.asarray(theirs.weights)):
             raise ValueError(
@@ -150,6 +207,8 @@ class Evaluation:
             "n_users": self.n_users,
             "n_without_test_items": self.n_without_test_items,
             "n_in_train": self.n_in_train,
+            "protocol": self.protocol,
+            "by_item_group": {name: one.to_dict() for name, one in self.by_item_group.items()},
         }
 
     def __str__(self) -> str:
@@ -176,9 +235,17 @@ class Evaluation:
             f"{counted(self.n_users, 'user')}; {self.n_without_test_items:,} without test items "
             "left out"
         )
-        if not self.n_in_train:
-            return [users]
-        return [users, f"{counted(self.n_in_train, 'test entry')} left out: in train too"]
+        lines = [users]
+        if self.n_in_train:
+            lines.append(f"{counted(self.n_in_train, 'test entry')} left out: in train too")
+        if self.protocol != FULL:
+            lines.append(self.protocol)
+        if self.protocol.startswith("sampled"):
+            lines.append(
+                "values are higher than in the full ranking, and may order models otherwise "
+                "(Krichene & Rendle 2020)"
+            )
+        return lines
 
 
 def _mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
@@ -187,7 +254,7 @@ def _mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
     The second is the linearized error of a ratio of sums, s / sqrt(n) if all weights are 1.
     """
     n = len(values)
-    if n == 0:
+    if n == 0 or not weights.any():
         return math.nan, math.nan
     total = weights.sum()
     mean = float(weights @ values / total)

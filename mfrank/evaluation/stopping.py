@@ -15,7 +15,7 @@ from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.csr_checks import checked_rows
 from mfrank.arrays.interop import sparse_to_host
 from mfrank.evaluation.evaluate import evaluate
-from mfrank.evaluation.kinds import CatalogMetric, Metric
+from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, Metric
 from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
@@ -53,7 +53,7 @@ class EarlyStopping:
     ------
     TypeError, ValueError
         ``patience`` or ``users`` is not an int >= 1, ``random_state`` not one >= 0, or ``metric``
-        has no per-user values.
+        has no per-user values, or they are not of relevance.
     """
 
     valid: UserItems
@@ -68,9 +68,10 @@ class EarlyStopping:
             check_count("users", self.users, 1)
         check_count("random_state", self.random_state, 0)
         metric = read_metric(self.metric) if isinstance(self.metric, str) else self.metric
-        if not isinstance(metric, Metric) or isinstance(metric, CatalogMetric):
+        if not isinstance(metric, Metric) or isinstance(metric, CatalogMetric | KnownMetric):
             raise ValueError(
-                f"metric must have per-user values, such as NDCG @ 10; got {shown(metric)}"
+                f"metric must have per-user values of relevance, such as NDCG @ 10; "
+                f"got {shown(metric)}"
             )
         object.__setattr__(self, "metric", metric)
 

@@ -12,7 +12,7 @@ from mfrank.arrays.checks import check_above_zero, check_count, shown
 from mfrank.arrays.counted import counted
 from mfrank.arrays.threads import check_threads
 from mfrank.data.interactions import Interactions
-from mfrank.evaluation.kinds import CatalogMetric, Metric
+from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, Metric
 from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.report import Score
@@ -166,9 +166,9 @@ def tune(
 
 def _checked(metric: Metric | str) -> Metric:
     chosen = read_metric(metric) if isinstance(metric, str) else metric
-    if not isinstance(chosen, Metric) or isinstance(chosen, CatalogMetric):
+    if not isinstance(chosen, Metric) or isinstance(chosen, CatalogMetric | KnownMetric):
         raise ValueError(
-            f"metric must have per-user values, such as NDCG @ 20; got {shown(metric)}"
+            f"metric must have per-user values of relevance, such as NDCG @ 20; got {shown(metric)}"
         )
     chosen.depth(1)  # raises if it lacks its cutoff
     return chosen

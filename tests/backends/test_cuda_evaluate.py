@@ -21,6 +21,12 @@ from mfrank.evaluation.report import Evaluation
 
 GRADED = (mfrank.NDCG(gain="linear") @ 4, mfrank.NDCG(gain="exponential"), mfrank.MAP(capped=True))
 METRICS = (*EVERYTHING, *GRADED)
+BEYOND = (
+    mfrank.Novelty @ 3,
+    mfrank.IntraListSimilarity @ 4,
+    mfrank.Serendipity @ 2,
+    mfrank.Miscalibration @ 5,
+)
 
 
 def on(device: EmulatedGPU, model: Factors) -> SimpleNamespace:
@@ -51,10 +57,19 @@ def test_the_numbers_are_those_of_the_host(
 ) -> None:
     """Scores are small integers: ties are many, and more than a few items relevant."""
     model, train, test = problem(seed, n_users, n_items)
-    wanted = evaluate(model, test, train=train, metrics=METRICS, backend="reference")
+    groups = mfrank.by_popularity(train)
+    options: dict[str, Any] = {"train": train, "metrics": (*METRICS, *BEYOND)}
+    options["item_groups"] = groups
+    wanted = evaluate(model, test, backend="reference", **options)
     given_ = on(device, model) if there else model
-    got = evaluate(given_, test, train=train, metrics=METRICS, backend=backend, batch_size=4)
+    got = evaluate(given_, test, backend=backend, batch_size=4, **options)
     check_equal(got, wanted)
+    np.testing.assert_array_equal(got.exposure, wanted.exposure)
+    for name in groups.names:
+        check_equal(got.by_item_group[name], wanted.by_item_group[name])
+    sampled: dict[str, Any] = {"train": train, "metrics": GRADED, "negatives": 5}
+    wanted = evaluate(model, test, backend="reference", **sampled)
+    check_equal(evaluate(given_, test, backend=backend, **sampled), wanted)
 
 
 @pytest.mark.parametrize("there", [True, False])

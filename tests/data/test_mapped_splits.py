@@ -19,7 +19,7 @@ import mfrank
 from mfrank.data import divided
 from mfrank.data.order_statistic import kth_largest, number_below
 from mfrank.data.row_portions import rank_in_rows
-from mfrank.evaluation import evaluate as evaluation
+from mfrank.evaluation import relevant as evaluation
 
 DATA = mfrank.synthetic(70, 40, 1200, names=True, random_state=5)
 
@@ -126,7 +126,7 @@ import resource, sys
 import numpy as np
 import mfrank
 from mfrank.data import divided
-from mfrank.evaluation import evaluate as evaluation
+from mfrank.evaluation import relevant as evaluation
 divided._ENTRIES_AT_ONCE = evaluation._ENTRIES_AT_ONCE = 1 << 15
 folder, parts = sys.argv[1:]
 rng = np.random.default_rng(0)

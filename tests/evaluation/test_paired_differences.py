@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import mfrank
 from mfrank import NDCG, paired_differences
 from mfrank.evaluation.report import Evaluation, Score
 
 METRIC = NDCG @ 10
+WAYS = list(product(("bootstrap", "permutation"), ("max-t", "holm")))
 
 
 def evaluation(values: np.ndarray, weights: np.ndarray | None = None) -> Evaluation:
@@ -28,12 +32,15 @@ def drawn(n_users: int, n_models: int, seed: int, lead: float = 0.0) -> dict[str
     return {f"model {number}": evaluation(row) for number, row in enumerate(values)}
 
 
-def test_no_model_is_found_different_more_often_than_promised() -> None:
+@pytest.mark.parametrize(("method", "correction"), WAYS)
+def test_no_model_is_found_different_more_often_than_promised(method: Any, correction: Any) -> None:
     """If none differs, some p-value is < .05 in 5 % of comparisons; of t-tests in far more."""
     corrected = uncorrected = 0
     for seed in range(200):
         results = drawn(80, 11, seed)
-        found = paired_differences(results, METRIC, samples=200, random_state=seed)
+        found = paired_differences(
+            results, METRIC, method=method, correction=correction, samples=300, random_state=seed
+        )
         corrected += min(one.p_value for one in found.values()) < 0.05
         first, *others = results.values()
         uncorrected += min(first.compare(other, METRIC).p_value for other in others) < 0.05
@@ -41,26 +48,38 @@ def test_no_model_is_found_different_more_often_than_promised() -> None:
     assert uncorrected > 2 * corrected
 
 
-def test_the_intervals_cover_all_differences_at_once() -> None:
+@pytest.mark.parametrize(("method", "correction"), WAYS)
+def test_the_intervals_cover_all_differences_at_once(method: Any, correction: Any) -> None:
     covered = 0
     for seed in range(200):
-        found = paired_differences(drawn(80, 6, seed, lead=0.1), METRIC, samples=200)
+        results = drawn(80, 6, seed, lead=0.1)
+        found = paired_differences(
+            results, METRIC, method=method, correction=correction, samples=300
+        )
         covered += all(one.low <= 0.1 <= one.high for one in found.values())
     assert covered >= scipy.stats.binom.ppf(0.001, 200, 0.93)
 
 
-def test_a_clear_lead_is_found() -> None:
-    found = paired_differences(drawn(400, 8, 0, lead=0.3), METRIC)
-    assert all(one.p_value < 0.001 for one in found.values())
+@pytest.mark.parametrize(("method", "correction"), WAYS)
+def test_a_clear_lead_is_found(method: Any, correction: Any) -> None:
+    results = drawn(400, 8, 0, lead=0.3)
+    found = paired_differences(results, METRIC, method=method, correction=correction)
+    assert all(one.p_value < 0.005 for one in found.values())
     assert all(one.low > 0 for one in found.values())
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_of_two_it_is_about_the_t_test(weighted: bool) -> None:
+@pytest.mark.parametrize(("method", "correction"), WAYS)
+def test_of_two_it_is_about_the_t_test(weighted: bool, method: Any, correction: Any) -> None:
     rng = np.random.default_rng(0)
     weights = rng.random(500) + 0.5 if weighted else np.ones(500)
     pair = [evaluation(rng.random(500) + shift, weights) for shift in (0.03, 0.0)]
-    one = paired_differences({"a": pair[0], "b": pair[1]}, METRIC, samples=4000)["b"]
+    one = paired_differences(
+        *({"a": pair[0], "b": pair[1]}, METRIC),
+        method=method,
+        correction=correction,
+        samples=4000,
+    )["b"]
     two = pair[0].compare(pair[1], METRIC)
     assert (one.mean, one.standard_error, one.n_users) == (two.mean, two.standard_error, 500)
     assert one.p_value == pytest.approx(two.p_value, abs=0.03)
@@ -84,6 +103,61 @@ def test_any_model_can_be_the_one_compared() -> None:
     assert found["model 0"].mean == -paired_differences(results, METRIC)["model 1"].mean
 
 
+def t(values: np.ndarray, weights: np.ndarray) -> float:
+    """|mean / standard error|, as the equation of Score has it."""
+    score = Score.of_users(values, weights)
+    return abs(score.value) / score.standard_error
+
+
+def test_a_permutation_counts_the_signs_that_give_a_larger_ratio() -> None:
+    """Of nine users, all 512 signs can be tried."""
+    rng = np.random.default_rng(3)
+    weights, values = rng.random(9) + 0.5, rng.random((2, 9))
+    values[0] += 0.25
+    pair = {"a": evaluation(values[0], weights), "b": evaluation(values[1], weights)}
+    difference = values[0] - values[1]
+    ratios = [t(np.array(signs) * difference, weights) for signs in product([-1, 1], repeat=9)]
+    exact = np.mean(np.array(ratios) >= t(difference, weights) * (1 - 1e-12))
+    found = paired_differences(pair, METRIC, method="permutation", samples=20_000)["b"]
+    assert 0.01 < exact < 0.5
+    assert found.p_value == pytest.approx(exact, abs=5 * math.sqrt(exact / 20_000))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 7), st.sampled_from(["bootstrap", "permutation"]))
+def test_holm_multiplies_by_the_number_that_is_left(seed: int, n: int, method: Any) -> None:
+    """Against the sequential procedure as Holm writes it, at every level."""
+    results = drawn(30, n + 1, seed, lead=0.08)
+    options: dict[str, Any] = {"method": method, "samples": 100, "random_state": seed}
+    corrected = paired_differences(results, METRIC, correction="holm", **options)
+    first, *others = results
+    alone = {
+        name: paired_differences({first: results[first], name: results[name]}, METRIC, **options)
+        for name in others
+    }
+    p_values = {name: alone[name][name].p_value for name in others}
+    for level in np.linspace(0.001, 0.999, 50):
+        rejected: set[str] = set()
+        for place, name in enumerate(sorted(others, key=p_values.__getitem__)):
+            if p_values[name] * (n - place) > level:
+                break
+            rejected.add(name)
+        assert {name for name in others if corrected[name].p_value <= level} == rejected
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "permutation"])
+def test_samples_do_not_depend_on_how_many_fit_into_memory(
+    method: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = drawn(50, 4, 0)
+    whole = paired_differences(results, METRIC, method=method, samples=100)
+    monkeypatch.setattr("mfrank.evaluation.paired_differences._CELLS_AT_ONCE", 150)
+    parts = paired_differences(results, METRIC, method=method, samples=100)
+    for name, one in whole.items():
+        assert parts[name].p_value == one.p_value
+        assert parts[name].low == pytest.approx(one.low)
+
+
 def test_equal_models_do_not_differ_and_a_constant_lead_is_certain() -> None:
     values = np.random.default_rng(0).integers(0, 8, 50) / 8
     results = {"a": evaluation(values), "same": evaluation(values), "below": evaluation(values - 1)}
@@ -103,7 +177,11 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
 
 
 def test_it_says_what_it_tested() -> None:
-    assert "corrected bootstrap p = " in str(paired_differences(drawn(9, 2, 0), METRIC)["model 1"])
+    results = drawn(9, 2, 0)
+    found = paired_differences(results, METRIC)
+    assert "corrected bootstrap p = " in str(found["model 1"])
+    found = paired_differences(results, METRIC, method="permutation", correction="holm")
+    assert "Holm-corrected permutation p = " in str(found["model 1"])
 
 
 def test_of_one_user_nothing_is_known() -> None:
@@ -118,6 +196,8 @@ def test_of_one_user_nothing_is_known() -> None:
         ({"a": 1, "b": 2}, {}, TypeError, r"evaluations\['a'\] must be a result of"),
         (drawn(5, 2, 0), {"to": "best"}, ValueError, "to must be one of model 0, model 1; got"),
         (drawn(5, 2, 0), {"samples": 10}, ValueError, "samples must be at least 100"),
+        (drawn(5, 2, 0), {"method": "jackknife"}, ValueError, "method must be one of bootstrap"),
+        (drawn(5, 2, 0), {"correction": None}, ValueError, "correction must be one of max-t, holm"),
         (drawn(5, 2, 0) | drawn(6, 1, 0), {}, ValueError, "must have the same users"),
     ],
 )

@@ -62,6 +62,7 @@ def test_the_rule_counts_epochs_without_a_new_best() -> None:
         ({"patience": 0}, ValueError, "patience must be at least 1"),
         ({"patience": 1.5}, TypeError, "patience must be an int"),
         ({"metric": mfrank.Coverage @ 10}, ValueError, "metric must have per-user values"),
+        ({"metric": "miscalibration@10"}, ValueError, "per-user values of relevance"),
         ({"metric": 10}, ValueError, "metric must have per-user values"),
         ({"users": 0}, ValueError, "users must be at least 1"),
         ({"random_state": -1}, ValueError, "random_state must be at least 0"),

@@ -105,7 +105,9 @@ def _items(rng: Rng) -> Any:
 
 def _metric(rng: Rng) -> Any:
     kinds = [mfrank.NDCG, mfrank.Recall, mfrank.MRR, mfrank.AUC, mfrank.Coverage, mfrank.Gini]
-    return one_of(rng, [*kinds[:3], *(k @ 3 for k in kinds if k is not mfrank.AUC), "ndcg@5"])
+    beyond = [mfrank.Novelty, mfrank.IntraListSimilarity, mfrank.Serendipity]
+    cut = [k @ 3 for k in [*kinds, *beyond, mfrank.Miscalibration] if k is not mfrank.AUC]
+    return one_of(rng, [*kinds[:3], *cut, "ndcg@5"])
 
 
 def _made(*kinds: Any) -> Callable[[Rng], Any]:
@@ -147,6 +149,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "by_row": lambda rng: bool(rng.integers(2)),
     "callback": lambda rng: one_of(rng, [lambda *_: None, _callback]),
     "candidates": lambda rng: one_of(rng, [1, 5, 30]),
+    "correction": lambda rng: one_of(rng, ["max-t", "holm"]),
     "cells": lambda rng: np.zeros((2, 3), int),
     "checkpoint": lambda rng: None,
     "choice": lambda rng: one_of(rng, ["sigmoid", "softmax", "exact"]),
@@ -176,6 +179,9 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "frame": lambda rng: frame(),
     "gather_dtype": lambda rng: one_of(rng, [None, "float16"]),
     "history": lambda rng: one_of(rng, [(), [{"epoch": 1, "seconds": 0.1, "objective": None}]]),
+    "item_groups": lambda rng: one_of(
+        rng, [None, mfrank.by_popularity(data()), mfrank.Groups.of(list("abcabcabcabc"))]
+    ),
     "init": lambda rng: one_of(rng, ["spectral", "random"]),
     "interactions": lambda rng: one_of(rng, [data(), timed(), named(), 50]),
     "item": lambda rng: "item",
@@ -272,6 +278,9 @@ OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
     ("Interactions.from_arrays", "items"): lambda rng: np.arange(20) % N_ITEMS,
     ("ALS.remove", "items"): _items,
     ("ALS.remove", "users"): _users,
+    ("Groups", "names"): lambda rng: ("a", "b"),
+    ("Groups", "of_rows"): lambda rng: rng.integers(-1, 2, 12),
+    ("Groups.of", "labels"): lambda rng: ["a", None, 3],
     ("LinearRanker", "loss"): _made(mfrank.ListNet, mfrank.ListMLE, mfrank.LambdaRank),
     ("Reranker", "loss"): lambda rng: one_of(rng, ["YetiRank", "StochasticRank:metric=NDCG;top=3"]),
     ("StochasticRank", "metric"): lambda rng: one_of(rng, ["ndcg", "mrr"]),
@@ -279,9 +288,12 @@ OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
     ("by_ratio", "test"): lambda rng: 0.1,
     ("by_ratio", "train"): lambda rng: 0.8,
     ("by_ratio", "valid"): lambda rng: 0.1,
+    ("by_session", "interactions"): lambda rng: timed(),
+    ("by_session", "test"): lambda rng: one_of(rng, [0.1, 20]),
     ("by_time", "test"): lambda rng: one_of(rng, [0.1, 20]),
     ("by_time", "interactions"): lambda rng: timed(),
     ("leave_last", "interactions"): lambda rng: timed(),
+    ("paired_differences", "method"): lambda rng: one_of(rng, ["bootstrap", "permutation"]),
     ("synthetic", "interactions"): lambda rng: 50,
     ("tune", "random_state"): lambda rng: 0,
 }

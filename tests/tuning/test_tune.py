@@ -250,6 +250,7 @@ REFUSED = [
     ({"metric": "coverage@10"}, ValueError, "metric must have per-user values"),
     ({"metric": "best@10"}, ValueError, "'best@10' is not a metric"),
     ({"metric": mfrank.Recall}, ValueError, "Recall needs a cutoff"),
+    ({"metric": "novelty@10"}, ValueError, "per-user values of relevance"),
     ({"metric": 3}, ValueError, "metric must have per-user values"),
     ({"storage": "nowhere/search.sqlite"}, ValueError, "storage: there is no folder nowhere"),
     ({"storage": "."}, ValueError, "storage must be a file"),

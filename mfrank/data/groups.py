@@ -1,0 +1,182 @@
+"""Groups of users by activity and of items by popularity, for evaluations of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.checks import check_count, shown
+from mfrank.arrays.counted import counted
+from mfrank.data.interactions import Interactions
+
+__all__ = ["Groups", "by_activity", "by_popularity", "groups_by_popularity"]
+
+_MOST = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Groups:
+    """Rows (users or items) divided into named groups.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the groups, in their order.
+    of_rows : int64, shape (n_rows,)
+        Number of each row's group, an index of ``names``; -1 for none.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``names`` are no distinct texts, or ``of_rows`` are no such numbers.
+    """
+
+    names: tuple[str, ...]
+    of_rows: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.names, tuple) or not all(isinstance(n, str) for n in self.names):
+            raise TypeError(f"names must be a tuple of str, got {shown(self.names)}")
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"names must be distinct, got {shown(self.names)}")
+        rows = np.asarray(self.of_rows)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu":
+            raise TypeError(
+                f"of_rows must be a one-dimensional array of integers, got {shown(self.of_rows)}"
+            )
+        if len(rows) and not -1 <= int(rows.min()) <= int(rows.max()) < len(self.names):
+            raise ValueError(
+                f"of_rows must be from -1 to {len(self.names) - 1}, numbers of the "
+                f"{counted(len(self.names), 'name')}; got {rows.min()} to {rows.max()}"
+            )
+        object.__setattr__(self, "of_rows", rows.astype(np.int64))
+
+    @classmethod
+    def of(cls, labels: Sequence[Any] | NDArray[Any]) -> Groups:
+        """Groups by a label for each row, such as the genre of each item; None is in no group.
+
+        Parameters
+        ----------
+        labels : sequence of str, int or None, shape (n_rows,)
+            In the order of the rows, such as that of ``data.item_ids``.
+
+        Raises
+        ------
+        ValueError
+            ``labels`` is text, is not one-dimensional, or all labels are None.
+        """
+        if isinstance(labels, str | bytes):
+            raise ValueError(f"labels must be a sequence with a label for each row, got {labels!r}")
+        given = np.asarray(labels, dtype=object)
+        if given.ndim != 1:
+            raise ValueError(f"labels must have one dimension, got shape {given.shape}")
+        texts = [None if label is None else str(label) for label in given]
+        names = sorted({text for text in texts if text is not None})
+        if not names:
+            raise ValueError(f"labels must have a label that is not None, got {shown(labels)}")
+        number = {name: place for place, name in enumerate(names)} | {None: -1}
+        return cls(tuple(names), np.array([number[text] for text in texts], dtype=np.int64))
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of rows in each group, shape (len(names),)."""
+        return np.bincount(self.of_rows[self.of_rows >= 0], minlength=len(self.names))
+
+    def __repr__(self) -> str:
+        rows = ", ".join(
+            f"{name} ({counted(size, 'row')})"
+            for name, size in zip(self.names, self.sizes.tolist(), strict=True)
+        )
+        return f"Groups({rows})"
+
+
+def by_activity(interactions: Any, n: int = 4) -> Groups:
+    """Divide users into groups of about equal size by their number of items.
+
+    Users with equal numbers are in one group, so that groups may be fewer, and unequal. Users
+    without items are in a group of their own.
+
+    Parameters
+    ----------
+    interactions : Interactions, scipy sparse (users x items) or DataFrame
+        The training data.
+    n : int, default 4
+        Number of groups, from 1 to 1,000.
+
+    Returns
+    -------
+    Groups
+        Of users, from the least active: for :meth:`Evaluation.by_group
+        <mfrank.evaluation.report.Evaluation.by_group>`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``n`` is not an int from 1 to 1,000.
+    """
+    check_count("n", n, 1, _MOST)
+    counts = Interactions.of(interactions).counts.users
+    return _at_quantiles(counts, np.ones_like(counts), n, "item")
+
+
+def by_popularity(interactions: Any, n: int = 3) -> Groups:
+    """Divide items into groups with about equally many interactions, by their number of users.
+
+    With three groups, the first is the long tail: many items, which together have a third of the
+    interactions; the last is the head. Items with equally many users are in one group, so that
+    groups may be fewer. Items without users are in a group of their own.
+
+    Parameters
+    ----------
+    interactions : Interactions, scipy sparse (users x items) or DataFrame
+        The training data.
+    n : int, default 3
+        Number of groups, from 1 to 1,000.
+
+    Returns
+    -------
+    Groups
+        Of items, from the least popular: ``evaluate(..., item_groups=...)``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``n`` is not an int from 1 to 1,000.
+    """
+    check_count("n", n, 1, _MOST)
+    return groups_by_popularity(Interactions.of(interactions).counts.items, n)
+
+
+def groups_by_popularity(counts: NDArray[np.int64], n: int) -> Groups:
+    """The groups of :func:`by_popularity`, from the number of users of each item."""
+    return _at_quantiles(counts, counts, n, "user")
+
+
+def _at_quantiles(
+    counts: NDArray[np.int64], weights: NDArray[np.int64], n: int, noun: str
+) -> Groups:
+    """Cut rows, ordered by their counts, into n parts of about equal weight."""
+    order = np.argsort(counts, kind="stable")
+    order = order[np.searchsorted(counts[order], 1) :]  # those that have any
+    summed = np.cumsum(weights[order])
+    total = int(summed[-1]) if len(summed) else 0
+    ends = np.searchsorted(summed, [total * part / n for part in range(1, n)], side="left")
+    # Up to the count at which a part ends; equal counts stay together.
+    bounds = np.unique(np.concatenate([[0], counts[order[ends]] if total else []]))
+    groups = np.searchsorted(bounds, counts, side="left")
+    there, of_rows = np.unique(groups, return_inverse=True)
+    names = [
+        _name(int(counts[groups == group].min()), int(counts[groups == group].max()), noun)
+        for group in there
+    ]
+    return Groups(tuple(names), of_rows.astype(np.int64))
+
+
+def _name(least: int, most: int, noun: str) -> str:
+    if most == 0:
+        return f"no {noun}s"
+    return counted(least, noun) if least == most else f"{least:,} to {counted(most, noun)}"

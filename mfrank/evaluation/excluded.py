@@ -1,0 +1,60 @@
+"""What users had in training: excluded from their rankings, and known to metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scipy.sparse as sp
+
+from mfrank.arrays.csr import CSR
+from mfrank.data.interactions import Interactions
+from mfrank.evaluation.user_items import UserItems, matrix_of
+from mfrank.retrieval.seen import Seen
+
+__all__ = ["excluded", "had_in_training"]
+
+
+def excluded(
+    model: Any, train: UserItems | None, filters: bool, shape: tuple[int, int]
+) -> tuple[sp.csr_array, CSR]:
+    """Entries to exclude from the ranking: the matrix, and its rows for the kernels."""
+    if not filters:
+        if train is not None:
+            raise ValueError("train is excluded from the ranking: leave it out to rank every item")
+        nothing = sp.csr_array(shape)
+        return nothing, CSR.from_scipy(nothing, None)
+    known: Seen | None = getattr(model, "seen", None)
+    if train is None:
+        if not isinstance(known, Seen):
+            raise ValueError(
+                "train is needed: the interactions that the model was fitted to, which are "
+                "excluded from the ranking. Pass them, or filter_already_liked_items=False to rank "
+                "every item"
+            )
+        seen, rows = known.matrix, known.rows_of("user")
+    elif isinstance(train, Interactions):
+        seen, rows = train.user_items, train.user_rows(None)
+    else:
+        seen = matrix_of(train, "train")
+        rows = CSR.from_scipy(seen, None)
+    if seen.shape != shape:
+        name = "train" if train is not None else "the data of the fit"
+        raise ValueError(
+            f"{name} must have test's shape {shape}, got {seen.shape}; give test the rows and "
+            "columns of the training data, or pass Interactions, which are matched by id: "
+            "Interactions.from_frame(test, user_ids=train.user_ids, item_ids=train.item_ids)"
+        )
+    return seen, rows
+
+
+def had_in_training(model: Any, shape: tuple[int, int]) -> sp.csr_array:
+    """What users had in training, if nothing of it is excluded."""
+    known: Seen | None = getattr(model, "seen", None)
+    if not isinstance(known, Seen):
+        raise ValueError(
+            "metrics beyond accuracy need the training data, and the model keeps none: pass train, "
+            "without filter_already_liked_items=False"
+        )
+    if known.checked.shape != shape:
+        raise ValueError(f"test must have the shape of the fit's data {known.checked.shape}")
+    return known.checked

@@ -1,0 +1,170 @@
+"""Values of all metrics, collected block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.placement import beside, on_host
+from mfrank.data.groups import Groups
+from mfrank.evaluation.judgements import JudgedLists, judge, stand
+from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, ListMetric, Metric, RankingMetric
+from mfrank.evaluation.known import Known, KnownLists
+from mfrank.evaluation.rankers import Ranker
+from mfrank.evaluation.report import Score
+
+__all__ = ["Tally"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Lists: TypeAlias = Callable[[Ints, sp.csr_array, int], NDArray[np.int32]]
+"""The best k items of users, given their rows and their relevant items."""
+
+_CELLS_AT_ONCE = 1 << 22
+
+
+class Values:
+    """Values and weights of users, by metric, on the host."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self.values: dict[Metric, list[Floats]] = {m: [np.empty(0)] for m in metrics}
+        self.weights: dict[Metric, list[Floats]] = {m: [np.empty(0)] for m in metrics}
+
+    def add(self, metric: Metric, values: Floats, weights: Floats) -> None:
+        """Append a block of users."""
+        self.values[metric].append(on_host(values))
+        self.weights[metric].append(on_host(weights))
+
+    def judged(self, metrics: Iterable[ListMetric], lists: JudgedLists) -> None:
+        """Append what these metrics make of a block of lists."""
+        for metric in metrics:
+            self.add(metric, metric.per_user(lists), metric.weights(lists))
+
+    def scores(self) -> dict[Metric, Score]:
+        """Means over all users."""
+        return {
+            metric: Score.of_users(np.concatenate(values), np.concatenate(self.weights[metric]))
+            for metric, values in self.values.items()
+        }
+
+
+class Tally:
+    """Collects per-user values by block, on the host; item counts stay where the lists are."""
+
+    def __init__(
+        self,
+        metrics: tuple[Metric, ...],
+        n_items: int,
+        known: Known | None,
+        item_groups: Groups | None,
+    ) -> None:
+        self.metrics = metrics
+        self.known = known
+        self.item_groups = item_groups
+        self.on_lists = [m for m in metrics if isinstance(m, ListMetric)]
+        self.on_ranking = [m for m in metrics if isinstance(m, RankingMetric)]
+        self.on_catalog = [m for m in metrics if isinstance(m, CatalogMetric)]
+        self.on_known = [m for m in metrics if isinstance(m, KnownMetric)]
+        from_lists = (*self.on_lists, *self.on_catalog, *self.on_known)
+        self.list_length = max((m.depth(n_items) for m in from_lists), default=0)
+        self.width = n_items if self.on_ranking else self.list_length
+        self.per_user = Values([m for m in metrics if not isinstance(m, CatalogMetric)])
+        names = item_groups.names if item_groups else ()
+        self.in_groups = {name: Values(self.on_lists) for name in names}
+        self.group_users: dict[str, list[Ints]] = {name: [np.empty(0, np.int64)] for name in names}
+        self.exposure = np.zeros(n_items, dtype=np.int64)
+        self.counts = {m: np.zeros(n_items, dtype=np.int64) for m in self.on_catalog}
+        self.waiting: list[KnownLists] = []
+
+    def add(self, ranker: Ranker, lists: Lists, users: Ints, relevant: sp.csr_array) -> None:
+        """Rank and score a block of users; ``relevant`` has one row for each of them."""
+        judgements = CSR.from_scipy(relevant, np.float64)
+        if self.list_length:
+            ids = lists(users, relevant, self.list_length)
+            judged = judge(ids, judgements, self.list_length)
+            self.per_user.judged(self.on_lists, judged)
+            self._add_groups(ids, users, relevant)
+            self.exposure = _with_listed(self.exposure, ids)
+            for c in self.on_catalog:
+                self.counts[c] = _with_listed(self.counts[c], ids[:, : c.cutoff])
+            if self.on_known and self.known is not None:
+                depth = max(m.k for m in self.on_known)
+                first = on_host(ids[:, :depth]), on_host(judged.relevance[:, :depth])
+                self.waiting.append(KnownLists(users, *first, self.known))
+                if sum(each.ids.size for each in self.waiting) >= _CELLS_AT_ONCE:
+                    self._add_waiting()
+        if self.on_ranking:
+            standings = stand(ranker.scores(users), judgements)
+            for r in self.on_ranking:
+                self.per_user.add(r, r.per_user(standings), np.ones(len(users)))
+
+    def finish(self) -> None:
+        """Score the lists that still wait; to be called after the last block."""
+        self._add_waiting()
+        self.exposure = on_host(self.exposure)
+
+    def scores(self) -> dict[Metric, Score]:
+        """Scores of all metrics, in the order they were passed."""
+        scores = self.per_user.scores()
+        scores |= {m: Score(m.of(on_host(self.counts[m]))) for m in self.on_catalog}
+        return {m: scores[m] for m in self.metrics}
+
+    def group_scores(self) -> Mapping[str, tuple[Ints, dict[Metric, Score]]]:
+        """By item group: the users with a relevant item in it, and their scores."""
+        return {
+            name: (np.concatenate(self.group_users[name]), values.scores())
+            for name, values in self.in_groups.items()
+        }
+
+    def _add_groups(self, ids: NDArray[np.int32], users: Ints, relevant: sp.csr_array) -> None:
+        """Score the same lists, with the items of one group as the only relevant ones."""
+        if self.item_groups is None:
+            return
+        of_entries = self.item_groups.of_rows[relevant.indices]
+        for number, (name, values) in enumerate(self.in_groups.items()):
+            kept = np.flatnonzero(of_entries == number)
+            indptr = np.searchsorted(kept, relevant.indptr)
+            some = np.flatnonzero(np.diff(indptr))
+            if not len(some):
+                continue
+            rows = CSR(
+                np.append(indptr[some], indptr[-1]).astype(np.int64),
+                relevant.indices[kept].astype(np.int32),
+                relevant.data[kept].astype(np.float64),
+                relevant.shape[1],
+            )
+            values.judged(self.on_lists, judge(ids[beside(some, ids)], rows, self.list_length))
+            self.group_users[name].append(users[some])
+
+    def _add_waiting(self) -> None:
+        """Score lists beside the training data, many at a time: each time it is read again."""
+        if not self.waiting:
+            return
+        width = max(each.ids.shape[1] for each in self.waiting)
+        lists = KnownLists(
+            np.concatenate([each.users for each in self.waiting]),
+            np.concatenate([_widened(each.ids, width, -1) for each in self.waiting]),
+            np.concatenate([_widened(each.relevance, width, 0) for each in self.waiting]),
+            self.waiting[0].known,
+        )
+        self.waiting.clear()
+        for m in self.on_known:
+            first = lists.first(m.k)
+            self.per_user.add(m, m.per_user(first), m.weights(first))
+
+
+def _with_listed(counts: Ints, ids: NDArray[np.int32]) -> Ints:
+    """Counts of items, and how often each is in these lists."""
+    own = beside(counts, ids)
+    total: Ints = own + np.bincount(ids[ids >= 0], minlength=len(own))
+    return total
+
+
+def _widened(lists: NDArray[Any], width: int, end: int) -> NDArray[Any]:
+    """Lists of the given width; a recommender may return shorter ones."""
+    return np.pad(lists, ((0, 0), (0, width - lists.shape[1])), constant_values=end)

@@ -1,0 +1,71 @@
+"""A metric against what it costs: factors, or seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from mfrank.arrays.checks import check_choice
+from mfrank.plots.axes import COLORS, axes_of
+from mfrank.plots.rows import rows_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["cost"]
+
+
+def cost(
+    results: Any, by: Literal["factors", "seconds"] = "factors", *, ax: Axes | None = None
+) -> Axes:
+    """Draw the metric of each trial of a search against its factors or its seconds.
+
+    A line shows the best value of each family with at most so many factors, or seconds: where it is
+    level, more of them bring nothing.
+
+    Parameters
+    ----------
+    results : Leaderboard
+        Of :func:`mfrank.tune`: ``found.leaderboard``.
+    by : {"factors", "seconds"}, default "factors"
+        Width of the factors, or the time of the trial.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        For each family of models, its trials as points and one line.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``results`` are no leaderboard, or none of its models has a value, or factors.
+    ModuleNotFoundError
+        matplotlib is not installed.
+    """
+    check_choice("by", by, ("factors", "seconds"))
+    rows = rows_of(results)
+    if rows is None:
+        raise TypeError(f"results must be a Leaderboard of tune, got {type(results).__name__}")
+    points = [row for row in rows if row[by]]
+    if not points:
+        raise ValueError(f"no model of the leaderboard has {by}")
+    axes = axes_of(ax)
+    families = list(dict.fromkeys(str(row["family"]) for row in points))
+    for place, family in enumerate(families):
+        own = [row for row in points if row["family"] == family]
+        x = np.array([float(row[by]) for row in own])
+        y = np.array([float(row["value"]) for row in own])
+        color = COLORS[place % len(COLORS)]
+        axes.scatter(x, y, s=14, color=color, alpha=0.4, linewidths=0)
+        widths = np.unique(x)
+        best = [y[x <= width].max() for width in widths]
+        axes.plot(widths, best, drawstyle="steps-post", color=color, label=family, marker=".")
+    axes.set_xscale("log", base=2 if by == "factors" else 10)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel("factors" if by == "factors" else "seconds of the trial")
+    axes.set_ylabel(str(points[0]["metric"]))
+    axes.legend(frameon=False)
+    return axes

@@ -1,0 +1,170 @@
+"""Metrics by groups of users and of items."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rankings import EVERYTHING, problem
+
+import mfrank
+from mfrank import Groups, Recall, by_activity, by_popularity
+from mfrank.evaluation.evaluate import evaluate as anywhere
+from mfrank.evaluation.kinds import ListMetric
+
+evaluate = partial(anywhere, backend="reference")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 6))
+def test_groups_are_ordered_and_keep_equal_rows_together(counts: list[int], n: int) -> None:
+    columns = np.concatenate([np.arange(count) for count in counts]).astype(int)
+    rows = np.repeat(np.arange(len(counts)), counts)
+    data = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(counts), 10))
+    for groups in (by_activity(data, n), by_popularity(data.T.tocsr(), n)):
+        assert (groups.of_rows >= 0).all()
+        assert (groups.sizes > 0).all()
+        assert len(groups.names) <= n + (0 in counts)
+        order = np.lexsort((groups.of_rows, counts))
+        assert (np.diff(groups.of_rows[order]) >= 0).all()
+        for count in set(counts):
+            assert len(set(groups.of_rows[np.array(counts) == count])) == 1
+
+
+def test_users_are_divided_evenly_and_items_by_their_interactions() -> None:
+    data = sp.csr_array(np.tril(np.ones((12, 12))))  # user u has u + 1 items, item i has 12 - i
+    groups = by_activity(data, 4)
+    assert groups.names == ("1 to 3 items", "4 to 6 items", "7 to 9 items", "10 to 12 items")
+    assert groups.sizes.tolist() == [3, 3, 3, 3]
+    items = by_popularity(data, 3)
+    counts = np.arange(12, 0, -1)
+    shares = [counts[items.of_rows == group].sum() / counts.sum() for group in range(3)]
+    assert items.sizes.tolist() == sorted(items.sizes.tolist(), reverse=True)
+    assert shares == pytest.approx([1 / 3] * 3, abs=12 / counts.sum())
+
+
+def test_rows_without_entries_are_a_group_of_their_own() -> None:
+    data = sp.csr_array(np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0]]))
+    assert by_activity(data, 2).names == ("no items", "1 item", "2 items")
+    assert by_popularity(data, 1).names == ("no users", "1 to 2 users")
+    assert repr(by_activity(data, 1)) == "Groups(no items (1 row), 1 to 2 items (2 rows))"
+
+
+def test_groups_of_labels() -> None:
+    groups = Groups.of(["war", None, "love", "war"])
+    assert groups.names == ("love", "war")
+    assert groups.of_rows.tolist() == [1, -1, 0, 1]
+    for wrong in ("war", [[1], [2]], [None, None], 3):
+        with pytest.raises(ValueError, match="labels must"):
+            Groups.of(wrong)  # type: ignore[arg-type]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 12))
+def test_a_group_of_users_is_as_if_only_they_were_evaluated(seed: int, n_users: int) -> None:
+    model, train, test = problem(seed, n_users)
+    groups = by_activity(train, 3)
+    metrics = [one for one in EVERYTHING if one.name not in ("Coverage", "Gini")]
+    whole = evaluate(model, test, train=train, metrics=EVERYTHING)
+    found = whole.by_group(groups)
+    for place, name in enumerate(groups.names):
+        users = np.flatnonzero(groups.of_rows == place)
+        alone = evaluate(model, test, train=train, metrics=metrics, users=users)
+        assert (name in found) == (alone.n_users > 0)
+        if name in found:
+            np.testing.assert_array_equal(found[name].users, alone.users)
+            assert list(found[name].scores) == metrics
+            for metric in metrics:
+                assert found[name][metric].value == alone[metric].value
+    assert sum(one.n_users for one in found.values()) == whole.n_users
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 4))
+def test_a_group_of_items_is_as_if_only_they_were_in_the_test(
+    seed: int, n_users: int, batch_size: int
+) -> None:
+    model, train, test = problem(seed, n_users)
+    groups = Groups.of(["a", "b", None, "a", "b", "b", None, "a", "c"])
+    result = evaluate(
+        model, test, train=train, metrics=EVERYTHING, item_groups=groups, batch_size=batch_size
+    )
+    plain = evaluate(model, test, train=train, metrics=EVERYTHING)
+    assert list(result.by_item_group) == ["a", "b", "c"]
+    assert [one.value for one in result.scores.values()] == [
+        one.value for one in plain.scores.values()
+    ]
+    on_lists = [metric for metric in EVERYTHING if isinstance(metric, ListMetric)]
+    for place, found in enumerate(result.by_item_group.values()):
+        part = test.toarray() * (groups.of_rows == place)
+        alone = evaluate(model, sp.csr_array(part), train=train, metrics=on_lists)
+        np.testing.assert_array_equal(found.users, alone.users)
+        for metric in on_lists:
+            np.testing.assert_array_equal(found[metric].per_user, alone[metric].per_user)
+
+
+def test_hits_are_the_sum_over_item_groups() -> None:
+    model, train, test = problem(5, 50)
+    metric = Recall(micro=True) @ 3
+    groups = by_popularity(train, 3)
+    whole = evaluate(model, test, train=train, metrics=metric, item_groups=groups)
+    parts = [one[metric] for one in whole.by_item_group.values()]
+    hits = sum(float(one.per_user @ one.weights) for one in parts)
+    score = whole[metric]
+    assert hits == pytest.approx(float(score.per_user @ score.weights))
+    assert set(whole.to_dict()["by_item_group"]) == set(groups.names)
+
+
+def test_popularity_has_hits_in_the_head_only() -> None:
+    data = mfrank.by_ratio(mfrank.synthetic(200, 100, 4000, random_state=0))
+    groups = by_popularity(data.train, 3)
+    model = mfrank.Popularity().fit(data.train)
+    found = evaluate(model, data.test, metrics="recall@5", item_groups=groups).by_item_group
+    tail, _, head = (one["recall@5"].value for one in found.values())
+    assert tail == 0 < head
+
+
+def test_exposure_counts_the_lists_of_each_item() -> None:
+    model, train, test = problem(0, 30)
+    found = evaluate(model, test, train=train, metrics=["ndcg@2", "coverage@4"], batch_size=7)
+    had = train.toarray() > 0
+    lists = [
+        [i for i in np.argsort(-model.scores[u], kind="stable") if not had[u, i]][:4]
+        for u in found.users
+    ]
+    expected = np.bincount(np.concatenate(lists).astype(int), minlength=9)
+    np.testing.assert_array_equal(found.exposure, expected)
+    assert evaluate(model, test, train=train, metrics="auc").exposure is None
+
+
+@pytest.mark.parametrize(
+    ("names", "of_rows", "message"),
+    [
+        ("ab", [0, 1], "names must be a tuple of str"),
+        (("a", "a"), [0, 1], "names must be distinct"),
+        (("a", "b"), [0, 2], r"of_rows must be from -1 to 1, numbers of the 2 names; got 0 to 2"),
+        (("a", "b"), [0.5], "of_rows must be a one-dimensional array of integers"),
+        (("a", "b"), [[0, 1]], "of_rows must be a one-dimensional array of integers"),
+    ],
+)
+def test_numbers_that_name_no_group_are_refused(names: Any, of_rows: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        Groups(names, np.array(of_rows))
+
+
+def test_groups_of_other_rows_are_refused() -> None:
+    model, train, test = problem()
+    result = evaluate(model, test, train=train)
+    with pytest.raises(ValueError, match="groups must have a group for each user, got 2"):
+        result.by_group(Groups.of(["ab"] * 2))
+    with pytest.raises(TypeError, match=r"groups must be Groups, such as mfrank.by_activity"):
+        result.by_group([0, 1])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="item_groups must have a group for each of the 9 items"):
+        evaluate(model, test, train=train, item_groups=by_activity(train, 2))
+    with pytest.raises(ValueError, match="n must be at least 1"):
+        by_activity(train, 0)

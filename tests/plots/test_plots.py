@@ -1,0 +1,363 @@
+"""Pictures show the numbers that they were given: what is drawn is read back from the Axes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from children import run
+
+import mfrank
+from mfrank.cli.main import main
+from mfrank.evaluation.report import Evaluation
+from mfrank.tuning.leaderboard import Leaderboard
+
+pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install mfrank[plot]")
+
+from mfrank import plots
+
+
+@pytest.fixture(scope="module")
+def split() -> Any:
+    return mfrank.by_ratio(mfrank.synthetic(200, 80, 3000, random_state=0))
+
+
+@pytest.fixture(scope="module")
+def models(split: Any) -> dict[str, Any]:
+    stopping = mfrank.EarlyStopping(split.valid)
+    als = mfrank.ALS(factors=8, iterations=6, random_state=0, track_objective=True)
+    other = mfrank.ALS(mfrank.WRMF(), factors=4, iterations=4, random_state=0, track_objective=True)
+    return {
+        "RG2": als.fit(split.train, stopping=stopping),
+        "WRMF": other.fit(split.train, stopping=stopping),
+    }
+
+
+@pytest.fixture(scope="module")
+def evaluations(split: Any, models: dict[str, Any]) -> dict[str, Evaluation]:
+    models = models | {"popularity": mfrank.Popularity().fit(split.train)}
+    return {name: mfrank.evaluate(model, split.test) for name, model in models.items()}
+
+
+def trial(rank: int, value: float | None, **more: Any) -> dict[str, Any]:
+    reach = 0.01 * rank
+    return {
+        "rank": rank, "family": "als", "model": f"ALS({rank})", "factors": 2 ** (3 + rank % 4),
+        "epochs": 3, "rung": 0, "metric": "NDCG@10", "value": value, "standard_error": 0.005,
+        "low": None if value is None else value - reach,
+        "high": None if value is None else value + reach,
+        "seconds": float(rank), "weight": None, "error": None,
+    } | more  # fmt: skip
+
+
+BOARD = Leaderboard(
+    (
+        trial(1, 0.30, weight=0.7),
+        trial(2, 0.25, family="softmax", weight=0.3),
+        trial(3, 0.20),
+        trial(4, 0.10, family="softmax"),
+        trial(5, None, error="diverged"),
+    )
+)
+
+
+def lines(axes: Any) -> dict[str, tuple[Any, Any]]:
+    return {
+        line.get_label(): line.get_data()
+        for line in axes.get_lines()
+        if not line.get_label().startswith("_")
+    }
+
+
+def legend(axes: Any) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+# --- convergence
+
+
+@pytest.mark.parametrize("value", ["valid", "objective"])
+def test_convergence_shows_every_epoch_of_every_fit(models: dict[str, Any], value: Any) -> None:
+    axes = plots.convergence(models, by="epochs", value=value)
+    drawn = lines(axes)
+    assert list(drawn) == legend(axes) == ["RG2", "WRMF"]
+    for name, model in models.items():
+        epochs, values = drawn[name]
+        assert list(epochs) == [epoch["epoch"] for epoch in model.store.history]
+        assert list(values) == [epoch[value] for epoch in model.store.history]
+    assert axes.get_xlabel() == "epochs"
+
+
+def test_seconds_add_up(models: dict[str, Any]) -> None:
+    axes = plots.convergence(models["RG2"])
+    (seconds, _), *_ = (line.get_data() for line in axes.get_lines())
+    history = models["RG2"].store.history
+    np.testing.assert_allclose(seconds, np.cumsum([epoch["seconds"] for epoch in history]))
+    assert axes.get_xlabel() == "seconds of all epochs"
+    assert axes.get_legend() is None
+
+
+def test_a_ring_is_around_the_best_epoch(models: dict[str, Any]) -> None:
+    axes = plots.convergence({"RG2": models["RG2"]}, by="epochs")
+    _, ring = axes.get_lines()
+    history = models["RG2"].store.history
+    best = max(history, key=lambda epoch: epoch["valid"])
+    assert ring.get_xydata().tolist() == [[best["epoch"], best["valid"]]]
+
+
+def test_what_was_not_recorded_cannot_be_drawn(split: Any) -> None:
+    plain = mfrank.ALS(factors=2, iterations=2).fit(split.train)
+    with pytest.raises(ValueError, match=r"the fit of a recorded no value by epoch: fit with .*"):
+        plots.convergence({"a": plain})
+    with pytest.raises(ValueError, match="recorded no valid"):
+        plots.convergence(plain, value="valid")
+    with pytest.raises(TypeError, match="models must be fitted models or histories, got int"):
+        plots.convergence({"a": 3})
+    with pytest.raises(ValueError, match="by must be one of seconds, epochs"):
+        plots.convergence(plain, by="hours")  # type: ignore[arg-type]
+
+
+# --- leaderboard
+
+
+def test_a_leaderboard_shows_values_with_their_intervals_best_first() -> None:
+    axes = plots.leaderboard(BOARD)
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    assert labels == [
+        "1. als, 16 factors, 3 epochs",
+        "2. softmax, 32 factors, 3 epochs",
+        "3. als, 64 factors, 3 epochs",
+        "4. softmax, 8 factors, 3 epochs",
+    ]
+    bottom, top = axes.get_ylim()
+    assert bottom > top  # the first is above
+    for place, (bar, row) in enumerate(zip(axes.containers, BOARD, strict=False)):
+        point, _, (reach,) = bar.lines
+        assert point.get_xydata().tolist() == [[row["value"], place]]
+        np.testing.assert_allclose(reach.get_segments()[0][:, 0], [row["low"], row["high"]])
+        assert (point.get_fillstyle() == "full") == (row["weight"] is not None)
+    assert axes.get_xlabel().startswith("NDCG@10, 95 % interval")
+
+
+def test_of_evaluations_too(evaluations: dict[str, Evaluation]) -> None:
+    axes = plots.leaderboard(evaluations, "recall@10")
+    ranked = sorted(evaluations, key=lambda name: -evaluations[name]["recall@10"].value)
+    assert [text.get_text() for text in axes.get_yticklabels()] == ranked
+    score = evaluations[ranked[0]]["recall@10"]
+    _, _, (reach,) = axes.containers[0].lines
+    low, high = reach.get_segments()[0][:, 0]
+    assert (low + high) / 2 == pytest.approx(score.value)
+    assert high - low == pytest.approx(2 * 1.96 * score.standard_error, rel=1e-3)
+    assert len(plots.leaderboard(evaluations, n=2).containers) == 2
+
+
+def test_results_without_values_are_refused(evaluations: dict[str, Evaluation]) -> None:
+    with pytest.raises(ValueError, match="no model of the leaderboard has a value"):
+        plots.leaderboard(BOARD[4:])
+    with pytest.raises(TypeError, match="results must be a Leaderboard, a Comparison, or Evaluat"):
+        plots.leaderboard({"a": 1})
+    with pytest.raises(KeyError, match="was not judged by the search, only NDCG@10"):
+        plots.leaderboard(BOARD, "recall@5")
+    with pytest.raises(KeyError, match="was not evaluated"):
+        plots.leaderboard(evaluations, "map@3")
+
+
+# --- cost
+
+
+@pytest.mark.parametrize("by", ["factors", "seconds"])
+def test_cost_shows_all_trials_and_the_best_so_far(by: Any) -> None:
+    axes = plots.cost(BOARD, by)
+    assert legend(axes) == ["als", "softmax"]
+    points = np.concatenate([each.get_offsets() for each in axes.collections])
+    wanted = [(row[by], row["value"]) for row in BOARD if row["value"] is not None]
+    assert sorted(map(tuple, points)) == sorted(wanted)
+    for family, (most, best) in lines(axes).items():
+        own = [row for row in BOARD[:4] if row["family"] == family]
+        wanted_best = [max(row["value"] for row in own if row[by] <= limit) for limit in most]
+        assert list(most) == sorted({row[by] for row in own})
+        assert list(best) == wanted_best
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (
+        "factors" if by == "factors" else "seconds of the trial",
+        "NDCG@10",
+    )
+
+
+def test_models_without_factors_have_no_place_there() -> None:
+    rows = [trial(1, 0.3, factors=None)]
+    assert plots.cost(rows, "seconds").collections
+    with pytest.raises(ValueError, match="no model of the leaderboard has factors"):
+        plots.cost(rows)
+    with pytest.raises(TypeError, match="results must be a Leaderboard of tune, got dict"):
+        plots.cost({})
+
+
+# --- exposure
+
+
+def test_exposure_sums_up_the_lists(split: Any, evaluations: dict[str, Evaluation]) -> None:
+    axes = plots.exposure(evaluations, split.train)
+    assert legend(axes) == [*evaluations, "training"]
+    popularity = split.train.counts.items
+    order = np.argsort(popularity, kind="stable")
+    for name, (items, shares) in lines(axes).items():
+        counts = popularity if name == "training" else evaluations[name].exposure
+        assert (items[0], items[-1], shares[0], shares[-1]) == (0, 1, 0, 1)
+        np.testing.assert_allclose(np.diff(shares), counts[order] / counts.sum(), atol=1e-12)
+    # Popularity lists only the head, so that its curve is the lowest.
+    half = {name: shares[40] for name, (_, shares) in lines(axes).items()}
+    assert half["popularity"] == 0 < half["training"]
+
+
+def test_exposure_needs_lists_of_the_same_items(split: Any, models: dict[str, Any]) -> None:
+    auc = mfrank.evaluate(models["RG2"], split.test, metrics="auc")
+    with pytest.raises(ValueError, match="the evaluation has no lists: evaluate with a metric"):
+        plots.exposure(auc, split.train)
+    whole = mfrank.evaluate(models["RG2"], split.test)
+    with pytest.raises(ValueError, match="train must have the 80 items of the evaluation, got 5"):
+        plots.exposure(whole, mfrank.synthetic(9, 5, 20))
+
+
+# --- activity
+
+
+def test_activity_shows_the_mean_of_every_group(
+    split: Any, evaluations: dict[str, Evaluation]
+) -> None:
+    axes = plots.activity(evaluations, split.train, "recall@10")
+    groups = mfrank.by_activity(split.train)
+    assert legend(axes) == list(evaluations)
+    labels = [text.get_text() for text in axes.get_xticklabels()]
+    assert [label.partition("\n")[0] for label in labels] == list(groups.names)
+    for name, bar in zip(evaluations, axes.containers, strict=True):
+        found = evaluations[name].by_group(groups)
+        x, y = bar.lines[0].get_data()
+        np.testing.assert_array_equal(np.round(x), range(len(groups.names)))
+        wanted = [found[group]["recall@10"].value for group in groups.names]
+        np.testing.assert_allclose(np.asarray(y, dtype=float), wanted)
+    own = mfrank.Groups.of(["even", "odd"] * 100)
+    assert len(plots.activity(evaluations["RG2"], own).get_xticks()) == 2
+
+
+def test_metrics_of_the_catalog_have_no_groups(split: Any, models: dict[str, Any]) -> None:
+    found = mfrank.evaluate(models["RG2"], split.test, metrics="gini@5")
+    with pytest.raises(ValueError, match="Gini@5 has one value for all users"):
+        plots.activity(found, split.train)
+
+
+# --- axes, files, the command
+
+
+def test_a_picture_goes_into_the_axes_that_are_given() -> None:
+    from matplotlib.figure import Figure
+
+    ax = Figure().add_subplot()
+    assert plots.cost(BOARD, ax=ax) is ax
+    with pytest.raises(TypeError, match="ax must be a matplotlib Axes or None, got str"):
+        plots.cost(BOARD, ax="here")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_a_file_is_written_whole(tmp_path: Path, ending: str, begins: bytes) -> None:
+    path = plots.save(plots.cost(BOARD), tmp_path / f"cost.{ending}")
+    assert path.read_bytes().startswith(begins)
+    with pytest.raises(ValueError, match=r"cost.txt must end in one of .*\.png"):
+        plots.save(plots.cost(BOARD), tmp_path / "cost.txt")
+    assert [each.name for each in tmp_path.iterdir()] == [f"cost.{ending}"]
+
+
+def test_no_window_and_no_global_figure_is_opened() -> None:
+    told = run(
+        "import sys\nfrom mfrank import plots\nassert 'matplotlib' not in sys.modules\n"
+        "plots.convergence([{'epoch': 1, 'seconds': 1.0, 'objective': 2.0}])\n"
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    assert not told.stderr
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install mfrank\[plot\]"):
+        plots.cost(BOARD)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, split: Any, models: dict[str, Any]) -> Path:
+    folder: Path = tmp_path_factory.mktemp("files")
+    for name, model in models.items():
+        model.save(folder / name)
+    BOARD.to_json(folder / "trials.json")
+    users, items = split.test.user_items.nonzero()
+    rows = "".join(f"{user},{item}\n" for user, item in zip(users, items, strict=True))
+    (folder / "test.csv").write_text("user,item\n" + rows)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "drawn"),
+    [
+        ("convergence RG2 WRMF --by epochs", "convergence"),
+        ("convergence RG2", "convergence"),
+        ("leaderboard trials.json", "leaderboard"),
+        ("cost trials.json --by seconds", "cost"),
+        ("activity RG2 WRMF --test test.csv --metric recall@5", "activity"),
+        ("exposure RG2 --test test.csv", "exposure"),
+    ],
+)
+def test_from_the_command_line(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, command: str, drawn: str
+) -> None:
+    monkeypatch.chdir(files)
+    assert main(["plot", *command.split(), "--output", "picture.png"]) == 0
+    assert capsys.readouterr().out == "drawn to picture.png\n"
+    assert (files / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert drawn in command
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("leaderboard trials.json --by seconds", "leaderboard takes no --by"),
+        ("cost trials.json --by epochs", "--by of cost must be factors or seconds; got epochs"),
+        ("exposure RG2", "exposure needs --test, a file of held-out interactions"),
+        ("leaderboard test.csv", "test.csv is not the JSON of mfrank tune --json"),
+        ("cost trials.json trials.json", "cost draws one file, got 2"),
+        ("convergence trials.json", "trials.json"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, command: str, message: str
+) -> None:
+    monkeypatch.chdir(files)
+    assert main(["plot", *command.split(), "--output", "none.png"]) != 0
+    assert message in capsys.readouterr().err
+    assert not (files / "none.png").exists()
+
+
+def test_models_of_other_data_are_not_drawn_together(
+    files: Path, tmp_path: Path, capsys: Any
+) -> None:
+    other = mfrank.Popularity().fit(mfrank.synthetic(20, 80, 300, random_state=0))
+    other.save(tmp_path / "other")
+    folders = [str(files / "RG2"), str(tmp_path / "other")]
+    given = ["--test", str(files / "test.csv"), "--output", str(tmp_path / "a.png")]
+    assert main(["plot", "exposure", *folders, *given]) != 0
+    assert "was fitted to other users or items than" in capsys.readouterr().err
+
+
+def test_json_of_a_search_reads_back(files: Path) -> None:
+    rows = json.loads((files / "trials.json").read_text())
+    again, whole = (plots.leaderboard(each).get_yticklabels() for each in (rows, BOARD))
+    assert [text.get_text() for text in again] == [text.get_text() for text in whole]
+
+
+def test_histories_are_models_enough() -> None:
+    history = [{"epoch": e, "seconds": 0.5, "objective": 1 / e} for e in (1, 2, 3)]
+    model = SimpleNamespace(store=SimpleNamespace(history=history))
+    for given in (history, model):
+        x, y = plots.convergence(given).get_lines()[0].get_data()
+        assert (list(x), list(y)) == ([0.5, 1.0, 1.5], [1, 1 / 2, 1 / 3])
