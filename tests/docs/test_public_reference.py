@@ -18,7 +18,7 @@ if not DOCS.is_dir():
 
 def test_the_reference_has_every_public_name_once() -> None:
     text = "\n".join(page.read_text() for page in DOCS.glob("reference/*.rst"))
-    named = re.findall(r"^\.\. auto\w+:: mfrank\.(\w+)$", text, re.MULTILINE)
+    named = re.findall(r"^\.\. auto(?!module)\w+:: mfrank\.(\w+)$", text, re.MULTILINE)
     assert sorted(named) == sorted(mfrank.__all__)
 
 
