@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> None:
         "by_row": False,
         "on_unknown": "error",
         "n_threads": args.n_threads,
+        "steer": None,
     }
     lists, folder = AllLists(model, args.n, args.format, options), Path(args.folder)
     if args.dry_run:

@@ -1,0 +1,46 @@
+"""At most so many items of each category in a list."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.steering.categories import ItemCategories
+
+__all__ = ["Caps", "caps_of"]
+
+
+def caps_of(at_most: int | Mapping[Hashable, int], categories: ItemCategories) -> NDArray[np.int64]:
+    """The cap of each category, shape (categories.width,); the largest int64 if it has none."""
+    caps = np.full(categories.width, np.iinfo(np.int64).max)
+    each = at_most if isinstance(at_most, Mapping) else dict.fromkeys(categories.numbers, at_most)
+    for label, cap in each.items():
+        caps[categories.numbers[label]] = min(cap, caps[-1])
+    return caps
+
+
+class Caps:
+    """Room that is left in the lists of some users, while they are filled.
+
+    Parameters
+    ----------
+    caps : int64, shape (C,)
+    columns : int, shape (B, P, W)
+        Categories of each user's pool.
+    """
+
+    def __init__(self, caps: NDArray[np.int64], columns: NDArray[np.int32]) -> None:
+        self._columns = columns
+        self._room = np.tile(caps, (len(columns), 1))
+
+    def allowed(self) -> NDArray[np.bool_]:
+        """Which items of the pools may still be listed, shape (B, P)."""
+        users = np.arange(len(self._columns))[:, None, None]
+        found: NDArray[np.bool_] = np.all(self._room[users, self._columns] > 0, axis=2)
+        return found
+
+    def take(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> None:
+        """Item ``places[j]`` of the pool of ``users[j]`` is now listed."""
+        self._room[users[:, None], self._columns[users, places]] -= 1
