@@ -20,11 +20,12 @@ from mfrank.evaluation.judgements import find, judge, keys, stand
 from mfrank.evaluation.kinds import CatalogMetric, ListMetric, Metric, RankingMetric
 from mfrank.evaluation.metrics import MRR, NDCG, Recall
 from mfrank.evaluation.names import metric as read_metric
-from mfrank.evaluation.rankers import Ranker, ranker_of
+from mfrank.evaluation.rankers import Ranker, ranker_of, steered_ranker
 from mfrank.evaluation.report import Evaluation, Score
 from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
 from mfrank.retrieval.queries import check_rows
 from mfrank.retrieval.seen import Seen
+from mfrank.steering.steering import Steering
 
 __all__ = ["DEFAULT_METRICS", "evaluate"]
 
@@ -46,6 +47,7 @@ def evaluate(
     batch_size: int | None = None,
     backend: str = "auto",
     n_threads: int = 0,
+    steer: Steering | None = None,
 ) -> Evaluation:
     """Rank the whole catalog for each user and score the rankings against ``test``.
 
@@ -91,6 +93,9 @@ def evaluate(
         Where top-K lists of factors, and their metrics, are computed.
     n_threads : int, default 0
         Threads of the backend; 0 takes every core this process may use.
+    steer : Steering, optional
+        Judge the lists of ``model.recommend(..., steer=steer)``, by metrics of the top ranks; the
+        model must then be one of mfrank, and ranks with its own backend.
 
     Returns
     -------
@@ -110,7 +115,15 @@ def evaluate(
     n_users, n_items = relevance.shape
     tally = _Tally(_read_metrics(metrics), n_items)
     seen, rows_seen = _excluded(model, train, filter_already_liked_items, relevance.shape)
-    ranker = ranker_of(model, seen, rows_seen, choose(backend), n_threads)
+    ranker = (
+        ranker_of(model, seen, rows_seen, choose(backend), n_threads)
+        if steer is None
+        else steered_ranker(model, seen, steer, n_threads, filters=filter_already_liked_items)
+    )
+    if steer is not None and tally.on_ranking:
+        raise ValueError(
+            f"steer has a say in the top ranks only: leave out {tally.on_ranking[0]}, or steer"
+        )
     requested = (
         np.arange(n_users) if users is None else distinct(check_rows(users, n_users, "users"))
     )

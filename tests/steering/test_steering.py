@@ -450,3 +450,29 @@ def test_no_users_or_no_items(n_users: int, n_items: int) -> None:
     ids, scores = of.recommend(np.arange(n_users), N=4, steer=steer)
     assert ids.shape == scores.shape == (n_users, 4)
     assert (ids[:, n_items:] == -1).all()
+
+
+def test_an_evaluation_judges_the_steered_lists() -> None:
+    of = labeled()
+    test = mfrank.Interactions.from_arrays(["u0", "u1", "u2"], ["i3", "i3", "i6"])
+    steer = mfrank.Steering(boosts={"i3": 900.0})
+    asked: dict[str, Any] = {"filter_already_liked_items": False, "metrics": ["hitrate@1"]}
+    found = mfrank.evaluate(of, test, **asked, steer=steer)
+    assert found["hitrate@1"].value == pytest.approx(2 / 3)
+    plain = mfrank.evaluate(of, test, **asked)
+    same = mfrank.evaluate(of, test, **asked, steer=mfrank.Steering())
+    assert plain["hitrate@1"].value == same["hitrate@1"].value
+    with pytest.raises(ValueError, match="leave out AUC"):
+        mfrank.evaluate(of, test, metrics="auc", steer=steer)
+    with pytest.raises(TypeError, match="a model of mfrank"):
+        mfrank.evaluate(of.store, test, train=test, steer=steer)
+
+
+def test_an_evaluation_of_every_item_calibrates_to_the_fit() -> None:
+    of = model(3, n_users=4, n_items=30)
+    steer = mfrank.Steering(categories={i: i % 3 for i in range(30)}, calibration=0.9)
+    test = sp.csr_array(np.ones((4, 30)))
+    lists = of.recommend(np.arange(4), N=5, filter_already_liked_items=False, steer=steer).ids
+    asked: dict[str, Any] = {"filter_already_liked_items": False, "metrics": "coverage@5"}
+    found = mfrank.evaluate(of, test, **asked, steer=steer)["coverage@5"].value
+    assert found == pytest.approx(len(np.unique(lists)) / 30)
