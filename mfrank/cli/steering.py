@@ -53,15 +53,15 @@ def add_steering_flags(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def steering_of(args: argparse.Namespace, items: Ids) -> Steering:
-    """What the flags ask for, of a model with these items.
+def steering_of(args: argparse.Namespace, items: Ids) -> Steering | None:
+    """What the flags ask for, of a model with these items; None if nothing.
 
     Raises
     ------
     FileNotFoundError, ValueError
         A flag has a wrong value, or the file of categories cannot be read.
     """
-    return Steering(
+    steer = Steering(
         boosts=_boosts(args.boost, items),
         popularity_penalty=args.popularity_penalty,
         categories=None if args.categories is None else _categories(args.categories, items),
@@ -69,6 +69,7 @@ def steering_of(args: argparse.Namespace, items: Ids) -> Steering:
         diversity=args.diversity,
         calibration=args.calibration,
     )
+    return None if steer == Steering() else steer
 
 
 def _boosts(texts: list[str], items: Ids) -> dict[Any, float]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.csr import CSR
-from mfrank.steering.categories import ItemCategories
+from mfrank.steering.categories import ItemCategories, cells_of
 
 __all__ = ["ALPHA", "Divergence", "shares_of"]
 
@@ -46,10 +46,11 @@ class Divergence:
     """
 
     def __init__(self, wanted: Floats, columns: NDArray[np.int32], shares: Floats) -> None:
-        self._wanted, self._columns, self._shares = wanted, columns, shares
-        self._users = np.arange(len(wanted))[:, None, None]
-        self._wanted_there = wanted[self._users, columns]
-        self._listed = np.zeros_like(wanted)
+        self._cells = cells_of(columns, wanted.shape[1])
+        self._shares = np.ascontiguousarray(shares.transpose(2, 0, 1))
+        self._wanted = wanted.ravel()
+        self._wanted_there = self._wanted.take(self._cells)
+        self._listed = np.zeros(self._wanted.shape)
         self._length = 0
 
     def values(self) -> Floats:
@@ -61,11 +62,14 @@ class Divergence:
         length = self._length + 1
         base = (1 - ALPHA) / length * self._listed + ALPHA * self._wanted
         rise = np.divide((1 - ALPHA) / length, base, out=np.zeros_like(base), where=base > 0)
-        logs = np.log1p(self._shares * rise[self._users, self._columns])
-        found: Floats = (self._wanted_there * logs).sum(axis=2)
+        found: Floats = np.zeros(self._cells.shape[1:])
+        for cells, shares, wanted in zip(
+            self._cells, self._shares, self._wanted_there, strict=True
+        ):
+            found += wanted * np.log1p(shares * rise.take(cells))
         return found
 
     def take(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> None:
         """Item ``places[j]`` of the pool of ``users[j]`` is now listed."""
-        self._listed[users[:, None], self._columns[users, places]] += self._shares[users, places]
+        self._listed[self._cells[:, users, places]] += self._shares[:, users, places]
         self._length += 1

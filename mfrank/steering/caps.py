@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.steering.categories import ItemCategories
+from mfrank.steering.categories import ItemCategories, cells_of
 
 __all__ = ["Caps", "caps_of"]
 
@@ -32,15 +32,17 @@ class Caps:
     """
 
     def __init__(self, caps: NDArray[np.int64], columns: NDArray[np.int32]) -> None:
-        self._columns = columns
-        self._room = np.tile(caps, (len(columns), 1))
+        self._cells = cells_of(columns, len(caps))
+        self._room = np.tile(caps, len(columns))
 
     def allowed(self) -> NDArray[np.bool_]:
         """Which items of the pools may still be listed, shape (B, P)."""
-        users = np.arange(len(self._columns))[:, None, None]
-        found: NDArray[np.bool_] = np.all(self._room[users, self._columns] > 0, axis=2)
+        open_still = self._room > 0
+        found = open_still.take(self._cells[0])
+        for cells in self._cells[1:]:
+            found &= open_still.take(cells)
         return found
 
     def take(self, users: NDArray[np.int64], places: NDArray[np.int64]) -> None:
         """Item ``places[j]`` of the pool of ``users[j]`` is now listed."""
-        self._room[users[:, None], self._columns[users, places]] -= 1
+        self._room[self._cells[:, users, places]] -= 1

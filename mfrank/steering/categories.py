@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.checks import shown
 
-__all__ = ["ItemCategories", "labels_of"]
+__all__ = ["ItemCategories", "cells_of", "labels_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +58,15 @@ class ItemCategories:
     def width(self) -> int:
         """Number of categories, with that of items without one and the padding."""
         return len(self.numbers) + 2
+
+
+def cells_of(columns: NDArray[np.int32], width: int) -> NDArray[np.int64]:
+    """Where the categories of each user's pool are in a flat table of users and categories.
+
+    From shape (B, P, W) to (W, B, P): numpy is slow on short last axes.
+    """
+    users = width * np.arange(len(columns))[:, None]
+    return np.ascontiguousarray(columns.transpose(2, 0, 1)) + users
 
 
 def labels_of(given: Any) -> list[Hashable]:

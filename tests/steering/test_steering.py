@@ -476,3 +476,35 @@ def test_an_evaluation_of_every_item_calibrates_to_the_fit() -> None:
     asked: dict[str, Any] = {"filter_already_liked_items": False, "metrics": "coverage@5"}
     found = mfrank.evaluate(of, test, **asked, steer=steer)["coverage@5"].value
     assert found == pytest.approx(len(np.unique(lists)) / 30)
+
+
+@pytest.mark.parametrize("n_users", [300, 3])
+def test_boosts_are_exact_over_a_large_catalog(n_users: int) -> None:
+    """By the searches for many queries, which prune by lengths, and for few, by a sketch."""
+    rng = np.random.default_rng(5)
+    q = rng.normal(size=(2100, 64)).astype(np.float32) * rng.random((2100, 1), dtype=np.float32)
+    p = rng.normal(size=(n_users, 64)).astype(np.float32)
+    of = mfrank.Recommender.of(
+        mfrank.FactorStore(p, q, counts=Counts(np.ones(n_users, int), np.arange(2100) ** 2))
+    )
+    boosts = dict.fromkeys(rng.choice(2100, 40, replace=False).tolist(), 1.5)
+    steer = mfrank.Steering(boosts=boosts, popularity_penalty=0.4)
+    scores, logs = all_scores(of), np.log1p(np.arange(2100.0) ** 2)
+    spread = scores.std(axis=1, keepdims=True)
+    scores -= 0.4 * spread * (logs - logs.mean()) / logs.std()
+    scores[:, list(boosts)] += 1.5 * spread
+    best = -np.sort(-scores, axis=1)[:, :10]
+    for _ in range(3):  # the sketch is made at the second call
+        got = of.recommend(np.arange(n_users), N=10, filter_already_liked_items=False, steer=steer)
+        np.testing.assert_allclose(got.scores, best, rtol=2e-5)
+        np.testing.assert_allclose(
+            np.take_along_axis(scores, got.ids, axis=1), got.scores, rtol=2e-5
+        )
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_every_backend_has_the_same_lists(backend: str) -> None:
+    of = model(4)
+    of.backend = backend
+    steer = mfrank.Steering({1: 0.5}, 0.3, {i: i % 4 for i in range(12)}, 2, 0.3, 0.3)
+    assert rows(of.recommend(np.arange(5), N=6, steer=steer).ids) == written_out(of, steer, 6)

@@ -16,7 +16,6 @@ from mfrank.cli.listing import add_list_flags, check_output, listing, write
 from mfrank.cli.steering import add_steering_flags, steering_of
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.retrieval.recommender import Recommender
-from mfrank.steering.steering import Steering
 
 EXAMPLES = """\
   mfrank recommend --model model --output recommendations.parquet
@@ -64,15 +63,9 @@ def run(args: argparse.Namespace) -> None:
         args.n,
         filter_already_liked_items=not args.include_seen,
         n_threads=args.n_threads,
-        **_steered(args, model),
+        steer=steering_of(args, model.item_ids),
     )
     write(table, args.output)
-
-
-def _steered(args: argparse.Namespace, model: Recommender) -> dict[str, Any]:
-    """The argument ``steer``, which not every model has, if a flag asks for it."""
-    steer = steering_of(args, model.item_ids)
-    return {} if steer == Steering() else {"steer": steer}
 
 
 def _users(args: argparse.Namespace, model: Recommender) -> NDArray[Any]:
