@@ -38,7 +38,7 @@ class Caps:
     def allowed(self) -> NDArray[np.bool_]:
         """Which items of the pools may still be listed, shape (B, P)."""
         open_still = self._room > 0
-        found = open_still.take(self._cells[0])
+        found: NDArray[np.bool_] = open_still.take(self._cells[0])
         for cells in self._cells[1:]:
             found &= open_still.take(cells)
         return found
