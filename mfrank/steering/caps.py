@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mfrank.steering.categories import ItemCategories, cells_of
 
-__all__ = ["Caps", "caps_of"]
+__all__ = ["Caps", "caps_of", "room_of"]
 
 
 def caps_of(at_most: int | Mapping[Hashable, int], categories: ItemCategories) -> NDArray[np.int64]:
@@ -19,6 +19,15 @@ def caps_of(at_most: int | Mapping[Hashable, int], categories: ItemCategories) -
     for label, cap in each.items():
         caps[categories.numbers[label]] = min(cap, caps[-1])
     return caps
+
+
+def room_of(caps: NDArray[np.int64], categories: ItemCategories) -> int | None:
+    """The most items that a list can have, or a bound on it; None if some items have no cap."""
+    sizes = np.bincount(categories.columns.ravel(), minlength=len(caps))
+    capped = caps < np.iinfo(np.int64).max
+    if not capped[categories.columns].any(axis=1).all():
+        return None
+    return int(np.minimum(caps, sizes)[capped].sum())
 
 
 class Caps:

@@ -53,8 +53,9 @@ def filled(
     Where caps leave a list short, the query's pool is doubled, until no item is left.
     """
     ids, scores = np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan, dtype=dtype)
+    longest = shape[1] if levers.room is None else min(shape[1], levers.room)
     left, size = np.arange(shape[0]), max(1, min(levers.pool_of(shape[1]), n_items))
-    while len(left) and n_items:
+    while len(left) and n_items and longest:
         short = []
         for queries in _blocks(left, max(1, _FETCHED_AT_ONCE // size)):
             pool = fetch(queries, size)
@@ -64,7 +65,7 @@ def filled(
                 there, at = places >= 0, np.maximum(places, 0)
                 ids[own] = np.where(there, np.take_along_axis(rows, at, 1), -1)
                 scores[own] = np.where(there, np.take_along_axis(values, at, 1), np.nan)
-            short.append(queries[(ids[queries, -1] < 0) & (pool[0][:, -1] >= 0)])
+            short.append(queries[(ids[queries, longest - 1] < 0) & (pool[0][:, -1] >= 0)])
         if size >= n_items:
             break
         left, size = np.concatenate(short), min(2 * size, n_items)

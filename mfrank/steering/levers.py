@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.steering.bonus import boosts_of, popularity_of
-from mfrank.steering.caps import caps_of
+from mfrank.steering.caps import caps_of, room_of
 from mfrank.steering.categories import ItemCategories
 from mfrank.steering.steering import Steering
 from mfrank.store.factors import FactorStore
@@ -35,6 +35,8 @@ class Levers:
         Boosts and popularity penalty, in standard deviations of a user's scores.
     categories : ItemCategories, or None
     caps : int64, shape (categories.width,), or None
+    room : int, or None
+        A bound on the length of lists by the caps, if there is one.
     diversity, calibration : float
     pool : int, or None
         As in :class:`Steering`.
@@ -43,6 +45,7 @@ class Levers:
     bonus: NDArray[Any] | None
     categories: ItemCategories | None
     caps: NDArray[np.int64] | None
+    room: int | None
     diversity: float
     calibration: float
     pool: int | None
@@ -72,10 +75,11 @@ class Levers:
             categories = ItemCategories.of(
                 steer.categories, store.n_items, lambda ids: rows_of(ids, "categories", -1)
             )
-        caps = None
+        caps, room = None, None
         if steer.at_most is not None and categories is not None:
             caps = caps_of(steer.at_most, categories)
-        return cls(bonus, categories, caps, steer.diversity, steer.calibration, steer.pool)
+            room = room_of(caps, categories)
+        return cls(bonus, categories, caps, room, steer.diversity, steer.calibration, steer.pool)
 
     @property
     def weighs(self) -> bool:

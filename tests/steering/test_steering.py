@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 import mfrank
 from mfrank.data.counts import Counts
+from mfrank.retrieval import steered
 from mfrank.steering.calibration import ALPHA
 
 
@@ -508,3 +509,23 @@ def test_every_backend_has_the_same_lists(backend: str) -> None:
     of.backend = backend
     steer = mfrank.Steering({1: 0.5}, 0.3, {i: i % 4 for i in range(12)}, 2, 0.3, 0.3)
     assert rows(of.recommend(np.arange(5), N=6, steer=steer).ids) == written_out(of, steer, 6)
+
+
+def test_a_list_that_caps_cannot_fill_is_not_searched_for(monkeypatch: Any) -> None:
+    asked: list[int] = []
+
+    def spy(*given: Any, n: int, **more: Any) -> Any:
+        asked.append(n)
+        return steered_recommend(*given, n=n, **more)
+
+    steered_recommend = steered.recommend
+    monkeypatch.setattr(steered, "recommend", spy)
+    of = model(0, n_items=2000)
+    categories = {i: i % 4 if i < 1990 else "few" for i in range(2000)}
+    steer = mfrank.Steering(categories=categories, at_most={0: 1, 1: 1, 2: 1, 3: 2, "few": 0})
+    ids = of.recommend(np.arange(5), N=50, steer=steer).ids
+    assert ((ids >= 0).sum(1) == 5).all()
+    assert asked == [200]
+    none = mfrank.Steering(categories=categories, at_most=0)
+    assert (of.recommend(np.arange(5), N=50, steer=none).ids == -1).all()
+    assert asked == [200]
