@@ -62,7 +62,7 @@ def levers(categories: Categories) -> dict[str, dict[float, mfrank.Steering]]:
             for weight in (0.25, 0.5, 1.0, 1.5, 2.0)
         },
         "at_most": {
-            cap: mfrank.Steering(categories=categories, at_most=cap) for cap in (5, 3, 2, 1)
+            cap: mfrank.Steering(categories=categories, at_most=cap) for cap in (5, 4, 3, 2)
         },
         "diversity": {weight: mfrank.Steering(diversity=weight) for weight in weights},
         "calibration": {

@@ -10,6 +10,7 @@ from typing import Any
 from mfrank.arrays.checks import check_count, is_number, shown
 from mfrank.data.ids import Ids
 from mfrank.data.pickling import MadeOfFields
+from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.steering.categories import labels_of
 
 __all__ = ["Steering"]
@@ -130,7 +131,11 @@ class Steering(MadeOfFields):
         UnknownIdError
             An item in ``boosts`` is unknown.
         """
-        boosts = zip(items.rows(list(self.boosts)).tolist(), self.boosts.values(), strict=True)
+        try:
+            boosted = items.rows(list(self.boosts)).tolist()
+        except UnknownIdError as error:
+            raise error.given_as("steer.boosts") from None
+        boosts = zip(boosted, self.boosts.values(), strict=True)
         categories = None
         if self.categories is not None:
             rows = items.rows(list(self.categories), missing=-1).tolist()
@@ -154,7 +159,7 @@ class Steering(MadeOfFields):
         if self.categories is None:
             for name in ("at_most", "calibration"):
                 if getattr(self, name) not in (None, 0):
-                    raise ValueError(f"{name} needs categories: a mapping of item ids to labels")
+                    raise ValueError(f"{name} needs categories, the labels of items")
             return
         known = {label for labels in self.categories.values() for label in labels_of(labels)}
         if self.at_most is None:
