@@ -134,10 +134,11 @@ def costs(model: mfrank.ALS, data: Interactions, categories: Categories, args: A
         "plain": None,
         "boosts": boosted(data),
         "popularity_penalty": mfrank.Steering(popularity_penalty=0.5),
-        "at_most": mfrank.Steering(categories=categories, at_most=2),
+        "at_most 5": mfrank.Steering(categories=categories, at_most=5),
+        "at_most 2": mfrank.Steering(categories=categories, at_most=2),
         "diversity": mfrank.Steering(diversity=0.3),
         "calibration": mfrank.Steering(categories=categories, calibration=0.3),
-        "all": mfrank.Steering(boosted(data).boosts, 0.5, categories, 2, 0.3, 0.3),
+        "all": mfrank.Steering(boosted(data).boosts, 0.5, categories, 5, 0.3, 0.3),
     }
     users = np.arange(min(args.users, data.n_users))
     for kind, batches in (("many", [users]), ("one", users[:200].tolist())):
