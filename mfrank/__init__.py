@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from mfrank.pagerank.prior import with_prior
     from mfrank.retrieval.fitted import NotFittedError
     from mfrank.retrieval.recommender import Recommender
+    from mfrank.steering.steering import Steering
     from mfrank.store.blend import blend
     from mfrank.store.factors import FactorStore
     from mfrank.tuning.tune import tune
@@ -155,6 +156,7 @@ __all__ = [
     "Softmax",
     "Sparsemax",
     "Split",
+    "Steering",
     "StepDecay",
     "StochasticRank",
     "SupervisedPageRank",
@@ -291,6 +293,7 @@ _HOMES = {
     "pagerank.prior": ("with_prior",),
     "retrieval.fitted": ("NotFittedError",),
     "retrieval.recommender": ("Recommender",),
+    "steering.steering": ("Steering",),
     "store.blend": ("blend",),
     "store.factors": ("FactorStore",),
     "tuning.tune": ("tune",),
@@ -310,6 +313,7 @@ _FOLDERS = (
     "pagerank",
     "plots",
     "retrieval",
+    "steering",
     "store",
     "tuning",
 )

@@ -16,11 +16,11 @@ from mfrank.backends import choose
 from mfrank.data.groups import Groups
 from mfrank.data.user_splits import HeldOut
 from mfrank.evaluation.excluded import excluded, had_in_training
-from mfrank.evaluation.kinds import KnownMetric, Metric
+from mfrank.evaluation.kinds import KnownMetric, Metric, RankingMetric
 from mfrank.evaluation.known import Known
 from mfrank.evaluation.metrics import MRR, NDCG, Recall
 from mfrank.evaluation.names import metric as read_metric
-from mfrank.evaluation.rankers import ranker_of
+from mfrank.evaluation.rankers import ranker_of, steered_ranker
 from mfrank.evaluation.relevant import Relevant, blocks, relevant_of
 from mfrank.evaluation.report import Evaluation
 from mfrank.evaluation.sampled import SampledLists, check_sampled, protocol_of
@@ -28,6 +28,7 @@ from mfrank.evaluation.tally import Tally
 from mfrank.evaluation.unseen import folded_in
 from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
 from mfrank.retrieval.queries import check_rows
+from mfrank.steering.steering import Steering
 
 __all__ = ["DEFAULT_METRICS", "evaluate"]
 
@@ -50,6 +51,7 @@ def evaluate(
     batch_size: int | None = None,
     backend: str = "auto",
     n_threads: int = 0,
+    steer: Steering | None = None,
 ) -> Evaluation:
     """Rank the whole catalog for each user and score the rankings against ``test``.
 
@@ -116,6 +118,10 @@ def evaluate(
         Where top-K lists of factors, and their metrics, are computed.
     n_threads : int, default 0
         Threads of the backend; 0 takes every core this process may use.
+    steer : Steering, optional
+        Judge the lists of ``model.recommend(..., steer=steer)``, by metrics of the top ranks; the
+        model must then be one of mfrank, and ranks with its own backend. Not with ``negatives`` or
+        held-out users.
 
     Returns
     -------
@@ -134,6 +140,8 @@ def evaluate(
     wanted = _read_metrics(metrics)
     if negatives is not None:
         check_sampled(negatives, wanted)
+    if steer is not None:
+        _check_steered(wanted, sampled=negatives is not None, folded=isinstance(test, HeldOut))
     protocol = protocol_of(negatives, random_state)
     if isinstance(test, HeldOut):
         model, train, users = folded_in(model, test, train, filter_already_liked_items, users)
@@ -151,7 +159,11 @@ def evaluate(
         had = seen if filter_already_liked_items else had_in_training(model, relevance.shape)
         known = Known.of(had, item_groups, excluded=filter_already_liked_items)
     tally = Tally(wanted, n_items, known, item_groups)
-    ranker = ranker_of(model, seen, rows_seen, choose(backend), n_threads)
+    ranker = (
+        ranker_of(model, seen, rows_seen, choose(backend), n_threads)
+        if steer is None
+        else steered_ranker(model, seen, steer, n_threads, filters=filter_already_liked_items)
+    )
     requested = (
         np.arange(n_users) if users is None else distinct(check_rows(users, n_users, "users"))
     )
@@ -206,6 +218,16 @@ def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metri
     if not read:
         raise ValueError("metrics must have at least one metric, such as mfrank.NDCG @ 10")
     return tuple(read)
+
+
+def _check_steered(wanted: Iterable[Metric], *, sampled: bool, folded: bool) -> None:
+    """Raise unless all that is asked for is of lists that can be steered."""
+    others = [metric for metric in wanted if isinstance(metric, RankingMetric)]
+    if others:
+        raise ValueError(f"steer has a say in the top ranks only: leave out {others[0]}, or steer")
+    if sampled or folded:
+        what = "negatives" if sampled else "held-out users"
+        raise ValueError(f"steer and {what} do not go together; leave one out")
 
 
 def _check_groups(groups: Groups, n_items: int) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.arrays.checks import check_instance
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.interop import as_array
 from mfrank.arrays.placement import beside, on_host, reachable
@@ -20,8 +21,9 @@ from mfrank.backends import Backend, Factors
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.top_k import recommend
+from mfrank.steering.steering import Steering
 
-__all__ = ["Ranker", "ranker_of"]
+__all__ = ["Ranker", "ranker_of", "steered_ranker"]
 
 Users = NDArray[np.int64]
 _CELLS_AT_ONCE = 1 << 22
@@ -177,6 +179,32 @@ def ranker_of(
         "model must have user_factors and item_factors, or a method recommend(users, user_items, "
         f"N=), or be such a function; got {type(model).__name__}"
     )
+
+
+def steered_ranker(
+    model: Any, seen: sp.csr_array, steer: Steering, n_threads: int, *, filters: bool
+) -> Ranker:
+    """The steered lists of a model of mfrank; parameters as in :func:`ranker_of`.
+
+    Without ``filters``, nothing is excluded, and users have what they had in the fit.
+
+    Raises
+    ------
+    TypeError
+        It is another library's, or ``steer`` is no Steering.
+    UnknownIdError
+        An item in the boosts is unknown.
+    """
+    check_instance("model", model, Recommender, "a model of mfrank, such as an ALS, to be steered")
+    check_instance("steer", steer, Steering, "a Steering, such as mfrank.Steering(diversity=0.3)")
+    in_rows = steer.in_rows(model.item_ids)
+    options = {"by_row": True, "n_threads": n_threads, "steer": in_rows}
+
+    def recommend(users: Users, user_items: sp.csr_matrix, N: int) -> Any:
+        rows = user_items if filters else None
+        return model.recommend(users, rows, N, filter_already_liked_items=filters, **options)
+
+    return _RecommendRanker(recommend, seen)
 
 
 def _ranks_otherwise(model: Any) -> bool:

@@ -17,11 +17,13 @@ from mfrank.backends import Factors, choose
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.liked_items import LikedItems
-from mfrank.retrieval.answers import Answer, ListOptions, QueryFactors, best
+from mfrank.retrieval.answers import Answer, ListOptions, QueryFactors
 from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import Seen
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
+from mfrank.retrieval.steered import best_steered, set_levers
+from mfrank.steering.steering import Steering
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import check_features, means_of
 
@@ -90,6 +92,7 @@ class ClosedForm(Recommender):
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
         n_threads: int = 0,
+        steer: Steering | None = None,
     ) -> Answer:
         """Recommend items to an unknown user, from the items they like.
 
@@ -97,7 +100,7 @@ class ClosedForm(Recommender):
         ----------
         itemids : 1-D array-like of ids
             The user's items, which are not recommended again.
-        N, filter_items, items, by_row, n_threads
+        N, filter_items, items, by_row, n_threads, steer
             As in :meth:`mfrank.Recommender.recommend`.
         on_unknown : {"error", "skip"}, default "error"
             With "skip", unknown items are left out everywhere, with their ``values``.
@@ -118,12 +121,15 @@ class ClosedForm(Recommender):
         options = ListOptions(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
         store = self.store
         side, folding = sides(store, by_row=by_row)[1], self._folding_of(store)
+        levers = set_levers(steer, store, side, on_unknown)
         missing = None if on_unknown == "error" else -1
         columns = side.rows(itemids, "itemids", missing=missing)
         own = LikedItems.of(columns, values, len(side.ids), store.dtype)
         refuse_dislikes(self.objective, own.values)
         query_factors = QueryFactors(Queries.new(1), folding.users(own.likes), None)
-        ids, scores = best(query_factors, side, options, own.items)
+        ids, scores = best_steered(
+            query_factors, side, options, own.items, levers=levers, store=store, history=own.items
+        )
         return Answer(side.answer(ids[0]), scores[0])
 
     def explain(

@@ -206,6 +206,7 @@ class AllLists:
 
     def _origin(self) -> dict[str, Any]:
         """What the files come from, for their manifest."""
+        steer = self.options["steer"]
         flags = {name: bool(self.options[name]) for name in _FLAGS}
         digests = {
             name: fingerprint.of_filter(
@@ -222,6 +223,7 @@ class AllLists:
             "format": self.format,
             "users_per_file": self._users,
             "on_unknown": self.options["on_unknown"],
+            **({} if steer is None else {"steer": steer.digest}),
             **flags,
             **digests,
         }

@@ -124,11 +124,24 @@ class Candidates:
             allowed &= ~holds(lists, items)
         return allowed
 
+    def of_queries(self, rows: NDArray[np.int64]) -> Candidates:
+        """The filters of some of the queries."""
+        only = self.only
+        if only is not None and only.n_rows > 1:
+            only = _some(only, rows)
+        return Candidates(tuple(_some(each, rows) for each in self.exclude), self.exclude_all, only)
+
     def without(self, items: Rows, n_items: int) -> Candidates:
         """Return a copy that also excludes ``items[r]`` from query r."""
         every = np.arange(len(items) + 1, like=items)
         single = CSR(every, items.astype(np.int32), None, n_items)
         return Candidates((*self.exclude, single), self.exclude_all, self.only)
+
+
+def _some(lists: Listed, rows: NDArray[np.int64]) -> Listed:
+    if isinstance(lists, Picked):
+        return Picked(lists.whole, lists.rows[beside(rows, lists.rows)])
+    return Picked(lists, beside(rows, lists.indptr))
 
 
 def _seen(user_items: Any, queries: Queries, n_items: int) -> Listed | None:

@@ -29,7 +29,9 @@ from mfrank.retrieval.answers import (
 from mfrank.retrieval.fitted import Fitted, Held
 from mfrank.retrieval.known import Known
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_lists, sides
+from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import score
+from mfrank.steering.steering import Steering
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Recommender"]
@@ -79,6 +81,7 @@ class Recommender(Fitted):
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
         n_threads: int = 0,
+        steer: Steering | None = None,
     ) -> Answer:
         """Best items of one or many users.
 
@@ -105,9 +108,13 @@ class Recommender(Fitted):
             Ids of users and items are row numbers, in arguments and results.
         on_unknown : {"error", "skip"}, default "error"
             With "skip", the list of an unknown user is all padding, so that there is a list for
-            each user id, and unknown items are left out of ``filter_items`` and ``items``.
+            each user id, and unknown items are left out of ``filter_items``, ``items`` and the
+            boosts of ``steer``.
         n_threads : int, default 0
             0 uses every core this process may use.
+        steer : Steering, optional
+            Boosts, a penalty of popularity, caps of categories, diversity, calibration
+            (:class:`mfrank.Steering`). The scores returned have boosts and penalty in them.
 
         Returns
         -------
@@ -127,6 +134,7 @@ class Recommender(Fitted):
         options = self._options(N, filter_items, items, n_threads, on_unknown)
         held = self._now()
         users, item_side = sides(held.store, by_row=by_row)
+        levers = set_levers(steer, held.store, item_side, on_unknown)
         if recalculate_user:
             if user_items is None:
                 raise ValueError("recalculate_user=True needs the users' rows in user_items")
@@ -138,10 +146,20 @@ class Recommender(Fitted):
             if known.nobody:
                 return answer(known.padding(N), item_side, userid)
             query_factors = QueryFactors.known(known, options.backend)
-        seen = None
-        if filter_already_liked_items:
-            seen = self._seen_by(known, user_items, item_side, held)
-        return answer(known.blank(best(query_factors, item_side, options, seen)), item_side, userid)
+        history = None
+        if filter_already_liked_items or calibrates(levers, user_items, held.seen):
+            history = self._seen_by(known, user_items, item_side, held)
+        seen = history if filter_already_liked_items else None
+        lists = best_steered(
+            query_factors,
+            item_side,
+            options,
+            seen,
+            levers=levers,
+            store=held.store,
+            history=history,
+        )
+        return answer(known.blank(lists), item_side, userid)
 
     def recommend_all(
         self,
@@ -159,6 +177,7 @@ class Recommender(Fitted):
         n_threads: int = 0,
         show_progress: bool = False,
         cluster: Cluster | None = None,
+        steer: Steering | None = None,
     ) -> Path:
         """Write the lists of all users, those of :meth:`recommend`, to files of a folder.
 
@@ -187,6 +206,8 @@ class Recommender(Fitted):
             Where lists are made and files written, as in :meth:`mfrank.ALS.fit`; the files have
             the same bytes as without. The model, with what was seen, is sent to each worker once.
             The folder must lie on a disk that all workers see, at the same path.
+        steer : Steering, optional
+            As in :meth:`recommend`.
 
         Returns
         -------
@@ -216,6 +237,7 @@ class Recommender(Fitted):
             "by_row": by_row,
             "on_unknown": on_unknown,
             "n_threads": n_threads,
+            "steer": steer,
         }
         path = Path(folder)
         AllLists(self, N, format, options).write(path, show_progress=show_progress, cluster=cluster)

@@ -16,6 +16,8 @@ from mfrank.retrieval.queries import Queries, Rows
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.scored_lists import best_lists, blocks
 from mfrank.retrieval.sides import Matrix, Raw, Side, sides
+from mfrank.retrieval.steered import calibrates, scored_steered, set_levers
+from mfrank.steering.steering import Steering
 
 __all__ = ["RowScorer"]
 
@@ -43,28 +45,39 @@ class RowScorer(Recommender):
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
         n_threads: int = 0,
+        steer: Steering | None = None,
     ) -> Answer:
         """Best items of one or many users; parameters as in :meth:`mfrank.Recommender.recommend`.
 
         Scores follow from the users' rows of the fit or, with ``recalculate_user``, from those of
-        ``user_items``. A user's list does not depend on the other users of the call.
+        ``user_items``. A user's list does not depend on the other users of the call. There are no
+        item factors for the diversity of ``steer``: it raises TypeError.
         """
         options = self._options(N, filter_items, items, n_threads, on_unknown)
         held = self._now()
         users, item_side = sides(held.store, by_row=by_row)
+        levers = set_levers(steer, held.store, item_side, on_unknown)
+        if levers is not None and levers.diversity:
+            raise TypeError(
+                f"{type(self).__name__} has no item factors by which lists could be diverse; use "
+                "diversity=0 in steer"
+            )
         known = Known.of(users, userid, "error" if recalculate_user else on_unknown)
         if known.nobody:
             return answer(known.padding(N), item_side, userid)
         both = known.side, item_side
         queries, rows = self._queries(known.ids, user_items, recalculate_user, both)
-        seen = None
-        if filter_already_liked_items:
-            seen = self._seen_by(known, user_items, item_side, held)
-        lists = best_lists(
-            lambda block: self._scores_of(rows[block], n_threads),
-            *rows.shape,
+        history = None
+        if filter_already_liked_items or calibrates(levers, user_items, held.seen):
+            history = self._seen_by(known, user_items, item_side, held)
+        seen = history if filter_already_liked_items else None
+        lists = scored_steered(
+            lambda some: self._scores_of(rows[some], n_threads),
+            rows.shape,
             options.candidates(queries, item_side, seen),
             N,
+            levers,
+            history,
         )
         return answer(known.blank(lists), item_side, userid)
 

@@ -19,6 +19,7 @@ from mfrank.models.popularity import Popularity
 from mfrank.retrieval.answers import Answer
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import RowScorer
+from mfrank.steering.steering import Steering
 
 __all__ = [
     "CannotAnswer",
@@ -28,6 +29,7 @@ __all__ = [
     "from_items",
     "recommendations",
     "similar",
+    "steered",
 ]
 
 Items = list[dict[str, Any]]
@@ -51,6 +53,12 @@ def dump(answer: Any) -> bytes:
         return json.dumps(_finite(answer), allow_nan=False, separators=(",", ":")).encode()
 
 
+def steered(**levers: Any) -> Steering | None:
+    """What a request asks of lists beside the highest scores; None if nothing."""
+    steer = Steering(**levers)
+    return None if steer == Steering() else steer
+
+
 def recommendations(
     model: Recommender,
     users: Any,
@@ -60,6 +68,7 @@ def recommendations(
     filter_items: Any = None,
     items: Any = None,
     on_unknown: Any = "error",
+    steer: Steering | None = None,
 ) -> list[Any]:
     """Lists of users as ``[{"id": ..., "score": ...}, ...]``, one for each."""
     if model.seen is None and not include_seen:
@@ -75,6 +84,7 @@ def recommendations(
         items=items,
         on_unknown=on_unknown,
         n_threads=1,
+        steer=steer,
     )
     return answer.to_dicts()
 
@@ -88,6 +98,7 @@ def from_items(
     filter_items: Any = None,
     items: Any = None,
     on_unknown: Any = "error",
+    steer: Steering | None = None,
 ) -> Items:
     """The list of somebody new, from the items that they like.
 
@@ -97,7 +108,13 @@ def from_items(
         The model is of a kind that cannot rank for somebody new.
     """
     n = min(n, len(model.item_ids))
-    more = {"filter_items": filter_items, "items": items, "on_unknown": on_unknown, "n_threads": 1}
+    more = {
+        "filter_items": filter_items,
+        "items": items,
+        "on_unknown": on_unknown,
+        "n_threads": 1,
+        "steer": steer,
+    }
     if isinstance(model, ALS):
         listed: Items = model.recommend_from_items(liked, n, values=weights, **more).to_dicts()
         return listed

@@ -20,6 +20,7 @@ from mfrank.serving.answers import (
     from_items,
     recommendations,
     similar,
+    steered,
 )
 from mfrank.serving.limits import Limits
 from mfrank.serving.live_model import LiveModel
@@ -28,11 +29,13 @@ from mfrank.serving.questions import (
     About,
     Asked,
     Batch,
+    Diversity,
     Explained,
     ItemList,
     Length,
     Lists,
     Of,
+    Penalty,
     Refusal,
     Seen,
     Some,
@@ -96,6 +99,8 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
         filter_items: Some = None,
         items: Some = None,
         include_seen: Seen = False,
+        diversity: Diversity = 0,
+        popularity_penalty: Penalty = 0,
     ) -> Response:
         """Best items of a user, without what they have."""
         desk.check(n, filter_items, items)
@@ -107,7 +112,13 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
                 for each in (filter_items, items)
             )
             listed = recommendations(
-                model, [asked], n, include_seen=include_seen, filter_items=blocked, items=only
+                model,
+                [asked],
+                n,
+                include_seen=include_seen,
+                filter_items=blocked,
+                items=only,
+                steer=steered(diversity=diversity, popularity_penalty=popularity_penalty),
             )
             return {"user": asked, "items": listed[0]}
 
@@ -123,6 +134,7 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
         if asked.include_seen and asked.users is None:
             raise ValueError("include_seen goes with users; somebody new has from_items only")
         desk.check(asked.n, asked.users, asked.from_items, asked.filter_items, asked.items)
+        desk.check(1, list(asked.boosts))
         filters: dict[str, Any] = {
             "filter_items": asked.filter_items,
             "items": asked.items,
@@ -130,11 +142,18 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
         }
 
         def question(model: Recommender) -> Any:
+            boosted = as_given(list(asked.boosts), model.item_ids) if asked.boosts else []
+            steer = steered(
+                boosts=dict(zip(boosted, asked.boosts.values(), strict=True)),
+                diversity=asked.diversity,
+                popularity_penalty=asked.popularity_penalty,
+            )
+            more = {**filters, "steer": steer}
             if asked.from_items is not None:
                 weights = asked.weights
-                listed = from_items(model, asked.from_items, asked.n, weights=weights, **filters)
+                listed = from_items(model, asked.from_items, asked.n, weights=weights, **more)
                 return {"lists": [{"user": None, "items": listed}]}
-            users, more = asked.users or [], {**filters, "include_seen": asked.include_seen}
+            users, more = asked.users or [], {**more, "include_seen": asked.include_seen}
             lists = recommendations(model, users, asked.n, **more) if users else []
             pairs = zip(users, lists, strict=True)
             return {"lists": [{"user": user, "items": listed} for user, listed in pairs]}

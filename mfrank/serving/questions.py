@@ -11,11 +11,13 @@ __all__ = [
     "About",
     "Asked",
     "Batch",
+    "Diversity",
     "Explained",
     "ItemList",
     "Length",
     "Lists",
     "Of",
+    "Penalty",
     "Refusal",
     "Seen",
     "Some",
@@ -29,6 +31,12 @@ Length = Annotated[int, Query(ge=1, description="length of the list")]
 Some = Annotated[list[str] | None, Query(description="an id; may be repeated")]
 Asked = Annotated[list[str], Query(description="an item id; may be repeated")]
 Seen = Annotated[bool, Query(description="also list what the user has")]
+
+_DIVERSITY = "how much items that are alike are kept apart, from 0 to 1"
+_PENALTY = "what to take from items that are popular by one deviation, in deviations of scores"
+
+Diversity = Annotated[float, Query(ge=0, le=1, description=_DIVERSITY)]
+Penalty = Annotated[float, Query(ge=0, le=1000, description=_PENALTY)]
 
 
 class Batch(BaseModel):
@@ -52,6 +60,12 @@ class Batch(BaseModel):
     on_unknown: Literal["error", "skip"] = Field(
         "error", description="skip: an unknown user has an empty list, unknown items are left out"
     )
+    boosts: dict[str, float] = Field(
+        default_factory=dict,
+        description="by item id, what to add to its score, in deviations of the user's scores",
+    )
+    diversity: float = Field(0, ge=0, le=1, description=_DIVERSITY)
+    popularity_penalty: float = Field(0, ge=0, le=1000, description=_PENALTY)
 
 
 class Scored(BaseModel):

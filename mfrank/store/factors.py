@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mfrank._version import __version__
 from mfrank.arrays.counted import counted
+from mfrank.arrays.covariance import covariance_of
 from mfrank.arrays.interop import is_on_gpu
 from mfrank.arrays.lazy import lazy
 from mfrank.arrays.notebook import table
@@ -181,6 +182,18 @@ class FactorStore(MadeOfFields):
     def item_directions(self) -> NDArray[Any]:
         """Item factors with rows scaled to length 1, computed on first access."""
         return read_only(directions_of(self.item_factors))
+
+    @lazy
+    def item_coordinates(self) -> NDArray[Any]:
+        """Item factors with the biases, if there are any, as a last column."""
+        if self.item_biases is None:
+            return self.item_factors
+        return read_only(np.concatenate([self.item_factors, self.item_biases[:, None]], axis=1))
+
+    @lazy
+    def item_covariance(self) -> NDArray[np.float64]:
+        """Covariance over the items of their coordinates, in numpy, computed on first access."""
+        return covariance_of(on_host(self.item_coordinates))
 
     def __repr__(self) -> str:
         return (

@@ -49,6 +49,39 @@ def run(capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
     return run
 
 
+def test_lists_are_steered_by_flags(folder, run, tmp_path):  # type: ignore[no-untyped-def]
+    model = mfrank.load(folder / "als")
+    boosted, other = model.item_ids.labels[:2].tolist()
+    table = tmp_path / "items.csv"
+    table.write_text(f"item,title,genres\n{boosted},One,a|b\n{other},Other,b\nunknown,Old,c\n")
+    flags = ["--boost", f"{boosted}=900", "--diversity", ".3", "--popularity-penalty", ".2"]
+    rows, _ = run(
+        *("recommend", "--model", folder / "als", "--include-seen", "--n", "4", *flags),
+        *("--categories", table, "--at-most", "1", "--calibration", ".1"),
+    )
+    steer = mfrank.Steering(
+        {boosted: 900}, 0.2, {boosted: ["a", "b"], other: "b"}, 1, 0.3, calibration=0.1
+    )
+    users = model.user_ids.labels
+    asked = {"N": 4, "filter_already_liked_items": False, "steer": steer}
+    assert [row["item"] for row in rows] == model.recommend(users, **asked).ids.ravel().tolist()
+    assert rows[0]["item"] == boosted
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--boost", "tea"], "--boost takes ID=NUMBER, such as tea=0.5; got tea"),
+        (["--diversity", "2"], "--diversity must be a number from 0 to 1, got 2.0"),
+        (["--at-most", "2"], "--at-most needs categories"),
+        (["--boost", "no-such-item=1"], "no-such-item"),
+        (["--categories", "no-such-file.csv"], "no-such-file.csv"),
+    ],
+)
+def test_wrong_steering_flags_are_told(folder, capsys, flags, told):  # type: ignore[no-untyped-def]
+    assert told in refused(capsys, "recommend", "--model", folder / "als", *flags)
+
+
 def refused(capsys: pytest.CaptureFixture[str], *line: object) -> str:
     capsys.readouterr()
     assert main([str(word) for word in line]) == 2

@@ -106,6 +106,21 @@ def test_filters_of_a_list(api: Any) -> None:
     assert ids(some) == every[1:3]
 
 
+def test_lists_are_steered(api: Any) -> None:
+    served, user, last = model(), first_user(), items()[0]
+    levers: dict[str, Any] = {"diversity": 0.4, "popularity_penalty": 0.5}
+    expected = served.recommend(user, steer=mfrank.Steering(**levers)).ids.tolist()
+    got = api.get(f"/recommend/{user}?diversity=0.4&popularity_penalty=0.5").json()
+    assert ids(got) == expected
+    levers["boosts"] = {last: 900.0}
+    expected = served.recommend([user], steer=mfrank.Steering(**levers)).ids[0].tolist()
+    got = api.post("/recommend", json={"users": [user], **levers}).json()
+    assert ids(got["lists"][0]) == expected
+    got = api.post("/recommend", json={"from_items": items()[1:3], **levers}).json()
+    assert ids(got["lists"][0])[0] == last
+    assert api.get(f"/recommend/{user}?diversity=2").status_code == 422
+
+
 def test_similar_items_leave_the_item_out(api: Any) -> None:
     item = items()[0]
     answer = api.get(f"/similar/{item}?n=100").json()

@@ -138,18 +138,28 @@ def _ids(rng: Rng) -> Any:
     return one_of(rng, [Ids.numbered(N_USERS), [f"u{n}" for n in range(N_USERS)], None])
 
 
+def _weight(rng: Rng) -> Any:
+    return one_of(rng, [0.0, 0.3, 1.0])
+
+
 PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "N": lambda rng: one_of(rng, [1, 3, 10, 100]),
     "accuracy": lambda rng: one_of(rng, ["certificate", 1e-3]),
     "alternations": lambda rng: one_of(rng, [0, 1, 3]),
     "at": lambda rng: one_of(rng, [(0.5,), (0.2, 0.8), ()]),
+    "at_most": lambda rng: one_of(rng, [None, 1, {"a": 1}]),
     "backend": lambda rng: one_of(rng, ["auto", "cpu", "reference"]),
     "batches": lambda rng: one_of(rng, ["users", "positives"]),
     "batch_size": lambda rng: one_of(rng, [1, 4, 100]),
+    "boosts": lambda rng: one_of(rng, [{}, {0: 0.5}, {"item-1": -2.0}, {0: 1000, 3: 1}]),
     "by_row": lambda rng: bool(rng.integers(2)),
+    "calibration": _weight,
     "callback": lambda rng: one_of(rng, [lambda *_: None, _callback]),
     "candidates": lambda rng: one_of(rng, [1, 5, 30]),
     "correction": lambda rng: one_of(rng, ["max-t", "holm"]),
+    "categories": lambda rng: one_of(
+        rng, [None, {0: "a", 1: ["a", 2]}, dict.fromkeys(range(N_ITEMS), "a"), {"item-1": "a"}]
+    ),
     "cells": lambda rng: np.zeros((2, 3), int),
     "checkpoint": lambda rng: None,
     "choice": lambda rng: one_of(rng, ["sigmoid", "softmax", "exact"]),
@@ -162,6 +172,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "data": lambda rng: one_of(rng, [timed(), timed(), data()]),
     "cluster": lambda rng: None,
     "decay": lambda rng: one_of(rng, [1.0, 1.0, 0.5]),
+    "diversity": _weight,
     "dtype": lambda rng: one_of(rng, ["float32", "float64", np.float64]),
     "duplicates": lambda rng: one_of(rng, ["sum", "max", "last"]),
     "empty": lambda rng: one_of(rng, [None, 0.0, 1.0]),
@@ -225,6 +236,8 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     ),
     "patience": lambda rng: one_of(rng, [1, 2]),
     "peak_memory": lambda rng: False,
+    "pool": lambda rng: one_of(rng, [None, 1, 50]),
+    "popularity_penalty": _weight,
     "popularity_power": lambda rng: one_of(rng, [0.0, 0.75, -1.0]),
     "positives": lambda rng: one_of(rng, [None, 1, 10]),
     "prior": lambda rng: one_of(rng, [None, _store(rng)]),
@@ -241,6 +254,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "start": lambda rng: one_of(
         rng, [None, model("ALS"), model("Descent"), _store(rng), np.ones(3)]
     ),
+    "steer": lambda rng: one_of(rng, [None, _made(mfrank.Steering)(rng)]),
     "stopping": lambda rng: one_of(rng, [None, called(mfrank.EarlyStopping, rng, 0.2)]),
     "store": _store,
     "test": lambda rng: one_of(rng, [other(), other().to_scipy(), 0.1, 3]),

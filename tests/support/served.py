@@ -50,12 +50,24 @@ def serving(held: mfrank.FactorStore, backend: str) -> mfrank.Recommender:
     return model
 
 
+STEER = mfrank.Steering(
+    popularity_penalty=0.5,
+    categories={i: i % 5 for i in range(N_ITEMS)},
+    at_most=1,
+    diversity=0.3,
+    calibration=0.3,
+    pool=3,
+)
+
 CALLS = {
     "recommend": lambda model, ids, more: model.recommend(
         ids, N=6, filter_already_liked_items=False, filter_items=more
     ),
     "recommend for the seen": lambda model, ids, more: model.recommend(
         ids, toy(N_USERS, N_ITEMS), N=30, items=more
+    ),
+    "recommend, steered": lambda model, ids, more: model.recommend(
+        ids, toy(N_USERS, N_ITEMS), N=6, filter_items=more, steer=STEER
     ),
     "recommend_users": lambda model, ids, more: model.recommend_users(
         ids, N=4, filter_already_liked_users=False

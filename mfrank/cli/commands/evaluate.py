@@ -13,12 +13,14 @@ from pathlib import Path
 from mfrank.arrays.counted import counted
 from mfrank.cli.folders import check_writable, read_model
 from mfrank.cli.inputs import add_table_flags, read_like
+from mfrank.cli.steering import add_steering_flags, steering_of
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
 from mfrank.files.atomic import replacing
 
 EXAMPLES = """\
   mfrank evaluate --model model --test test.csv
   mfrank evaluate --model model --test test.csv --metric ndcg@10 --metric recall@20 --json scores.json
+  mfrank evaluate --model model --test test.csv --metric ndcg@10 --metric coverage@10 --diversity 0.3
 """  # noqa: E501 (a command line)
 
 
@@ -46,6 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
     )
+    add_steering_flags(parser)
     add_table_flags(parser)
 
 
@@ -70,6 +73,7 @@ def run(args: argparse.Namespace) -> None:
         filter_already_liked_items=not args.include_seen,
         metrics=args.metric or DEFAULT_METRICS,
         n_threads=args.n_threads,
+        steer=steering_of(args, model.item_ids),
     )
     if not scores.n_users:
         seen = "" if args.include_seen else "; items of the fit are not, without --include-seen"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import as_ids, ids_in, known_only
 from mfrank.cli.listing import add_list_flags, check_output, listing, write
+from mfrank.cli.steering import add_steering_flags, steering_of
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.retrieval.recommender import Recommender
 
@@ -20,6 +21,7 @@ EXAMPLES = """\
   mfrank recommend --model model --output recommendations.parquet
   mfrank recommend --model model --user alice --user bob --n 5
   mfrank recommend --model model --users users.txt --skip-unknown --output recommendations.csv
+  mfrank recommend --model model --user alice --boost tea=0.5 --diversity 0.3
 """
 
 
@@ -48,6 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
     )
+    add_steering_flags(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -60,6 +63,7 @@ def run(args: argparse.Namespace) -> None:
         args.n,
         filter_already_liked_items=not args.include_seen,
         n_threads=args.n_threads,
+        steer=steering_of(args, model.item_ids),
     )
     write(table, args.output)
 

@@ -15,6 +15,7 @@ from mfrank.cli.clusters import add_cluster_flag
 from mfrank.cli.folders import check_holds_model
 from mfrank.cli.inputs import as_ids, ids_in
 from mfrank.cli.progress import somebody_watches
+from mfrank.cli.steering import add_steering_flags, steering_of
 from mfrank.cluster.connecting import check_cluster
 from mfrank.data.ids import Ids
 from mfrank.models.loading import load
@@ -59,6 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
     )
+    add_steering_flags(parser)
     add_cluster_flag(parser, "make and write the lists", "the files are the same")
 
 
@@ -77,6 +79,7 @@ def run(args: argparse.Namespace) -> None:
         "by_row": False,
         "on_unknown": "error",
         "n_threads": args.n_threads,
+        "steer": steering_of(args, model.item_ids),
     }
     lists, folder = AllLists(model, args.n, args.format, options), Path(args.folder)
     if args.dry_run:

@@ -1,0 +1,194 @@
+"""Lists that a Steering has a say in, of models with and without factors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays.checks import check_instance
+from mfrank.arrays.csr import CSR
+from mfrank.arrays.placement import beside, on_host
+from mfrank.arrays.row_lists import Listed, Picked, listed_on_host
+from mfrank.backends import Factors
+from mfrank.data.unknown_ids import OnUnknown
+from mfrank.retrieval.answers import ListOptions, QueryFactors, best
+from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.queries import Rows
+from mfrank.retrieval.scored_lists import best_lists
+from mfrank.retrieval.sides import Side
+from mfrank.retrieval.top_k import Lists, recommend
+from mfrank.steering.bonus import spread_of
+from mfrank.steering.calibration import shares_of
+from mfrank.steering.greedy import Known, filled
+from mfrank.steering.levers import Levers, levers_of
+from mfrank.steering.steering import Steering
+from mfrank.store.factors import FactorStore
+
+__all__ = ["best_steered", "calibrates", "scored_steered", "set_levers"]
+
+
+def set_levers(
+    steer: Steering | None, store: FactorStore, items: Side, on_unknown: OnUnknown
+) -> Levers | None:
+    """The levers of a call; None if lists are those of the highest scores.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no Steering, an item in ``boosts`` is unknown, or the store has no counts.
+    """
+    if steer is None:
+        return None
+    check_instance("steer", steer, Steering, "a Steering, such as mfrank.Steering(diversity=0.3)")
+
+    def find(ids: list[Any], name: str, missing: int | None) -> Rows:
+        return items.rows(ids, f"steer.{name}", missing=missing) if ids else np.empty(0, np.int64)
+
+    levers = levers_of(steer, store, items.speaks_rows, find, skip=on_unknown == "skip")
+    return levers if levers.chooses or levers.bonus is not None else None
+
+
+def calibrates(levers: Levers | None, given: object, seen: object) -> bool:
+    """Whether levers need what users have: ``given`` in the call, or ``seen`` in the fit.
+
+    Raises
+    ------
+    ValueError
+        They need it, and there is neither.
+    """
+    if levers is None or not levers.calibration:
+        return False
+    if given is None and seen is None:
+        raise ValueError(
+            "user_items is needed for the calibration of steer, because this model has no "
+            "interactions: pass it, or use calibration=0"
+        )
+    return True
+
+
+def best_steered(
+    query_factors: QueryFactors,
+    items: Side,
+    options: ListOptions,
+    seen: sp.csr_array | Listed | None,
+    *,
+    levers: Levers | None,
+    store: FactorStore,
+    history: sp.csr_array | Listed | None,
+) -> Lists:
+    """Rows of the items with the highest scores, or as levers choose them.
+
+    Parameters
+    ----------
+    query_factors, items, options, seen
+        As in :func:`mfrank.retrieval.answers.best`.
+    levers : Levers, or None
+    store : FactorStore
+        Whose items these are.
+    history : a row for each query, or None
+        What the queries have, for calibration.
+    """
+    if levers is None:
+        return best(query_factors, items, options, seen)
+    queries, matrix, bias, spread = query_factors.factors, items.factors, items.biases, None
+    if levers.bonus is not None:
+        queries, spread = _scaled(queries, store)
+        matrix, bias = store.item_coordinates, levers.bonus
+    candidates = options.candidates(query_factors.queries, items, seen)
+
+    def fetch(rows: Rows, size: int) -> Lists:
+        every = len(rows) == len(queries)
+        ids, scores = map(
+            on_host,
+            recommend(
+                queries if every else queries[beside(rows, queries)],
+                matrix,
+                n=size,
+                candidates=candidates if every else candidates.of_queries(rows),
+                item_bias=bias,
+                backend=options.backend,
+                n_threads=options.n_threads,
+            ),
+        )
+        if spread is not None:
+            scores = (scores * spread[rows, None]).astype(scores.dtype)
+        if query_factors.biases is not None:
+            scores = scores + on_host(query_factors.biases)[rows, None]
+        return ids, scores
+
+    shape = len(queries), options.n
+    if not levers.chooses:
+        return fetch(np.arange(shape[0]), options.n)
+    known = Known(wanted=_wanted(levers, history))
+    if levers.diversity:
+        directions = store.item_directions
+        known = known._replace(
+            directions=lambda rows: on_host(directions[beside(rows, directions)])
+        )
+    return filled(fetch, shape, store.n_items, store.dtype, levers, known)
+
+
+def scored_steered(
+    scores_of: Callable[[Rows], NDArray[Any]],
+    shape: tuple[int, int],
+    candidates: Candidates,
+    n: int,
+    levers: Levers | None,
+    history: sp.csr_array | Listed | None,
+) -> Lists:
+    """The same for a model that computes the scores of all items: as in ``best_lists``.
+
+    Parameters
+    ----------
+    scores_of : function of queries
+    shape : (n_queries, n_items)
+    candidates, n, levers, history
+        As above.
+    """
+    n_queries, n_items = shape
+
+    def fetch(rows: Rows, size: int) -> Lists:
+        some = candidates if len(rows) == n_queries else candidates.of_queries(rows)
+        return best_lists(lambda block: scores(rows[block]), len(rows), n_items, some, size)
+
+    def scores(rows: Rows) -> NDArray[Any]:
+        found = scores_of(rows)
+        if levers is None or levers.bonus is None:
+            return found
+        there = np.isfinite(found)
+        spread = found.std(axis=1, keepdims=True, where=there) if n_items else 0.0
+        raised: NDArray[Any] = found + np.where(spread > 0, spread, 1.0) * levers.bonus
+        return raised
+
+    if levers is None or not levers.chooses:
+        return fetch(np.arange(n_queries), n)
+    known = Known(wanted=_wanted(levers, history))
+    return filled(fetch, (n_queries, n), n_items, np.float64, levers, known)
+
+
+def _scaled(queries: Factors, store: FactorStore) -> tuple[Factors, NDArray[np.float64]]:
+    """Queries whose scores of all items have deviation 1, and the deviations before."""
+    wide = on_host(queries)
+    if store.item_biases is not None:
+        wide = np.column_stack([wide, np.ones(len(wide), dtype=wide.dtype)])
+    spread = spread_of(wide, store.item_covariance)
+    scaled = (wide / spread[:, None]).astype(store.dtype)
+    return beside(scaled, queries), spread
+
+
+def _wanted(
+    levers: Levers, history: sp.csr_array | Listed | None
+) -> Callable[[Rows], NDArray[np.float64]] | None:
+    categories = levers.categories
+    if categories is None or not levers.calibration or history is None:
+        return None
+    rows = (
+        listed_on_host(history)
+        if isinstance(history, CSR | Picked)
+        else CSR.from_scipy(history, dtype=None)
+    )
+    return lambda queries: shares_of(rows.pick(queries), categories)

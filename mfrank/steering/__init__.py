@@ -1,0 +1,1 @@
+"""Levers by which people steer lists: boosts, popularity, caps, diversity, calibration."""

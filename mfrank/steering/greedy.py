@@ -1,0 +1,126 @@
+"""Lists that are filled place by place from pools of the best items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mfrank.steering.calibration import Divergence
+from mfrank.steering.caps import Caps
+from mfrank.steering.diversity import Nearness
+from mfrank.steering.levers import Levers
+
+__all__ = ["Fetch", "Known", "filled"]
+
+Rows = NDArray[np.int64]
+Lists = tuple[NDArray[np.int32], NDArray[Any]]
+
+Fetch = Callable[[Rows, int], Lists]
+"""The best items, so many, of some of the queries, with their scores; row -1 after the last."""
+
+_FETCHED_AT_ONCE = 1 << 19  # places
+_CHOSEN_AT_ONCE = 1 << 12  # places: what is known of their items stays in the processor's cache
+
+
+class Known(NamedTuple):
+    """What levers know beside the scores.
+
+    Attributes
+    ----------
+    directions : function of item rows, or None
+        Their factors scaled to length 1, for diversity.
+    wanted : function of queries, or None
+        Their shares of the categories, for calibration.
+    """
+
+    directions: Callable[[NDArray[np.int32]], NDArray[Any]] | None = None
+    wanted: Callable[[Rows], NDArray[np.float64]] | None = None
+
+
+def filled(
+    fetch: Fetch,
+    shape: tuple[int, int],
+    n_items: int,
+    dtype: DTypeLike,
+    levers: Levers,
+    known: Known,
+) -> Lists:
+    """Lists as the levers choose them, ids and scores of ``shape`` (queries, n).
+
+    Where caps leave a list short, the query's pool is doubled, until no item is left.
+    """
+    ids, scores = np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan, dtype=dtype)
+    longest = shape[1] if levers.room is None else min(shape[1], levers.room)
+    left, size = np.arange(shape[0]), max(1, min(levers.pool_of(shape[1]), n_items))
+    while len(left) and n_items and longest:
+        short = []
+        for queries in _blocks(left, max(1, _FETCHED_AT_ONCE // size)):
+            pool = fetch(queries, size)
+            for part in _blocks(np.arange(len(queries)), max(1, _CHOSEN_AT_ONCE // size)):
+                rows, values, own = pool[0][part], pool[1][part], queries[part]
+                places = _places(rows, values, own, shape[1], levers, known)
+                there, at = places >= 0, np.maximum(places, 0)
+                ids[own] = np.where(there, np.take_along_axis(rows, at, 1), -1)
+                scores[own] = np.where(there, np.take_along_axis(values, at, 1), np.nan)
+            short.append(queries[(ids[queries, longest - 1] < 0) & (pool[0][:, -1] >= 0)])
+        if size >= n_items:
+            break
+        left, size = np.concatenate(short), min(2 * size, n_items)
+    return ids, scores
+
+
+def _places(
+    ids: NDArray[np.int32],
+    scores: NDArray[Any],
+    queries: Rows,
+    n: int,
+    levers: Levers,
+    known: Known,
+) -> Rows:
+    """Which places of the pools are listed, in order, shape (B, n); -1 after the last."""
+    free, rows = ids >= 0, np.maximum(ids, 0)
+    relevance = _relevance(scores, free) if levers.weighs else None
+    nearness, divergence, caps = None, None, None
+    if levers.categories is not None:
+        columns = levers.categories.columns[rows]
+        if levers.caps is not None:
+            caps = Caps(levers.caps, columns)
+        if known.wanted is not None:
+            divergence = Divergence(known.wanted(queries), columns, levers.categories.shares[rows])
+    if known.directions is not None:
+        nearness = Nearness(known.directions(rows))
+    states = [state for state in (nearness, divergence, caps) if state is not None]
+    weight, found = levers.calibration, np.full((len(ids), n), -1, dtype=np.int64)
+    for place in range(min(n, ids.shape[1])):
+        allowed = free if caps is None else free & caps.allowed()
+        worth = np.zeros(free.shape) if relevance is None else relevance
+        if nearness is not None:
+            worth = (1 - levers.diversity) * worth - levers.diversity * nearness.values()
+        if divergence is not None:
+            worth = (1 - weight) * worth + weight * divergence.values()
+        best = np.where(allowed, worth, -np.inf).argmax(axis=1)
+        users = np.flatnonzero(allowed[np.arange(len(best)), best])
+        if not len(users):
+            break
+        best = best[users]
+        found[users, place], free[users, best] = best, False
+        for state in states:
+            state.take(users, best)
+    return found
+
+
+def _relevance(scores: NDArray[Any], there: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Scores of the pools, from 1 for the best item to 0 for the last; 0 where all are equal."""
+    wide = np.where(there, scores, np.inf).astype(np.float64)
+    least = wide.min(axis=1, keepdims=True)
+    most = np.where(there, scores, -np.inf).max(axis=1, keepdims=True).astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        span = most - least
+        return np.where(there & (span > 0), (wide - least) / np.where(span > 0, span, 1), 0.0)
+
+
+def _blocks(rows: Rows, size: int) -> Iterator[Rows]:
+    return (rows[begin : begin + size] for begin in range(0, len(rows), size))

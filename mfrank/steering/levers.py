@@ -1,0 +1,112 @@
+"""The levers of a Steering, as arrays over the items of one model."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.steering.bonus import boosts_of, popularity_of
+from mfrank.steering.caps import caps_of, room_of
+from mfrank.steering.categories import ItemCategories
+from mfrank.steering.steering import Steering
+from mfrank.store.factors import FactorStore
+
+__all__ = ["Levers", "levers_of"]
+
+RowsOf = Callable[[list[Any], str, int | None], NDArray[np.int64]]
+"""Rows of item ids, for an argument's name; ``missing`` is the row of unknown ones, or an error."""
+
+_LEAST_POOL, _POOL_LISTS = 100, 10
+_MORE_THAN_CAPPED = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levers:
+    """What lists are steered by.
+
+    Attributes
+    ----------
+    bonus : shape (n_items,), in the dtype of the factors, or None
+        Boosts and popularity penalty, in standard deviations of a user's scores.
+    categories : ItemCategories, or None
+    caps : int64, shape (categories.width,), or None
+    room : int, or None
+        A bound on the length of lists by the caps, if there is one.
+    diversity, calibration : float
+    pool : int, or None
+        As in :class:`Steering`.
+    """
+
+    bonus: NDArray[Any] | None
+    categories: ItemCategories | None
+    caps: NDArray[np.int64] | None
+    room: int | None
+    diversity: float
+    calibration: float
+    pool: int | None
+
+    @classmethod
+    def of(
+        cls, steer: Steering, store: FactorStore, rows_of: RowsOf, missing: int | None
+    ) -> Levers:
+        """Set the levers; ``missing`` is -1 if unknown items in ``boosts`` are to be left out.
+
+        Raises
+        ------
+        UnknownIdError
+            An item in ``boosts`` is unknown.
+        ValueError
+            The store has no counts for the popularity penalty.
+        """
+        bonus, categories = None, None
+        if steer.adds:
+            bonus = boosts_of(
+                steer.boosts, store.n_items, lambda ids: rows_of(ids, "boosts", missing)
+            )
+            if steer.popularity_penalty:
+                bonus -= steer.popularity_penalty * popularity_of(store.known_counts.items)
+            bonus = bonus.astype(store.dtype)
+        if steer.categories is not None and (steer.at_most is not None or steer.calibrates):
+            categories = ItemCategories.of(
+                steer.categories, store.n_items, lambda ids: rows_of(ids, "categories", -1)
+            )
+        caps, room = None, None
+        if steer.at_most is not None and categories is not None:
+            caps = caps_of(steer.at_most, categories)
+            room = room_of(caps, categories)
+        return cls(bonus, categories, caps, room, steer.diversity, steer.calibration, steer.pool)
+
+    @property
+    def weighs(self) -> bool:
+        """Whether lists have another order than that of the scores."""
+        return self.diversity > 0 or self.calibration > 0
+
+    @property
+    def chooses(self) -> bool:
+        """Whether lists are not simply the items with the highest scores."""
+        return self.weighs or self.caps is not None
+
+    def pool_of(self, n: int) -> int:
+        """Number of items from which lists of length ``n`` are first chosen."""
+        if not self.weighs:
+            return _MORE_THAN_CAPPED * n
+        return max(n, max(_LEAST_POOL, _POOL_LISTS * n) if self.pool is None else self.pool)
+
+
+def levers_of(
+    steer: Steering, store: FactorStore, by_row: bool, find: RowsOf, skip: bool
+) -> Levers:
+    """The levers for a store, kept with the Steering for its next call on the same store."""
+    asked = (by_row, skip)
+    kept = steer.__dict__.get("_kept")
+    if kept is not None and kept[0]() is store and kept[1] == asked:
+        found: Levers = kept[2]
+        return found
+    levers = Levers.of(steer, store, find, -1 if skip else None)
+    steer.__dict__["_kept"] = weakref.ref(store), asked, levers
+    return levers
