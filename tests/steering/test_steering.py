@@ -465,6 +465,10 @@ def test_an_evaluation_judges_the_steered_lists() -> None:
     assert plain["hitrate@1"].value == same["hitrate@1"].value
     with pytest.raises(ValueError, match="leave out AUC"):
         mfrank.evaluate(of, test, metrics="auc", steer=steer)
+    with pytest.raises(ValueError, match="steer and negatives do not go together"):
+        mfrank.evaluate(of, test, negatives=3, steer=steer)
+    with pytest.raises(ValueError, match="steer and held-out users do not go together"):
+        mfrank.evaluate(of, mfrank.held_out_users(test, test=0.2).test, steer=steer)
     with pytest.raises(mfrank.UnknownIdError, match=r"steer\.boosts"):
         mfrank.evaluate(of, test, steer=mfrank.Steering(boosts={"old": 1}))
     with pytest.raises(TypeError, match="a model of mfrank"):
