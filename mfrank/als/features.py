@@ -11,7 +11,8 @@ solves a ridge regression of the users' factors on their features, whose rows we
 
     (F' R F + tau I) U = F' R P,    R = diag(rho)
 
-Conjugate gradients solve it from the weights before, so that no step of a fit raises the objective.
+A few conjugate gradient steps an epoch go on from the weights before: no step of a fit raises the
+objective, and with thousands of features more of them would cost more than the rest of the epoch.
 The matrix is never formed: there may be many features. tau is a multiple of the mean of rho.
 
 A row without interactions is not part of the objective, if its side has features. It is what the
@@ -36,7 +37,7 @@ from mfrank.store.feature_weights import pack, weights_of
 
 __all__ = ["FeaturePrior", "Features", "Priors", "towards", "without_empty_rows"]
 
-_MOST_STEPS = 200
+_MOST_STEPS = 5  # an epoch: the next goes on from there, and each step lowers the objective
 _TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 
 Matrix = NDArray[np.float64]
