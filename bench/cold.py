@@ -141,17 +141,17 @@ CONTENDERS: dict[str, tuple[Callable[..., Scores], dict[str, tuple[float, float]
     "mfrank": (
         mfrank_als,
         {
-            "alpha0": (0.005, 0.5),
-            "regularization": (0.001, 0.1),
+            "alpha0": (0.003, 0.3),
+            "regularization": (0.003, 0.1),
             "features": (0.003, 3.0),
             **_FEATURES,
         },
     ),
+    "kNN on features": (feature_knn, {"plain": (0.1, 2.5), "neighbors": (5.0, 500.0)}),
     "cmfrec": (
         cmfrec,
         {"alpha": (1.0, 100.0), "lambda": (3.0, 300.0), "features": (0.003, 30.0), **_FEATURES},
     ),
-    "kNN on features": (feature_knn, {"plain": (0.1, 2.5), "neighbors": (5.0, 500.0)}),
 }
 
 
@@ -252,8 +252,8 @@ def main() -> None:
                 for row in found(name, side, args):
                     print(line(row), flush=True)
                     rows.append(row)
-            title = f"cold-{args.question}-{name}" + f"-{side}" * (args.question == "warm")
-            save(args.folder, title, rows, trials=args.trials, factors=args.factors)
+                    title = f"cold-{args.question}-{name}" + f"-{side}" * (args.question == "warm")
+                    save(args.folder, title, rows, trials=args.trials, factors=args.factors)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ for what such a user likes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -136,12 +137,15 @@ class Features:
         Ridge of the feature weights, relative to the mean ridge of the rows.
     start : FactorStore or None
         The fit whose weights this one begins with, where it has as many features; else with 0.
+    columns : mapping of str to uint8
+        What columns of tables became, as extras of a store.
     """
 
     users: sp.csr_array | None
     items: sp.csr_array | None
     regularization: float
     start: FactorStore | None = None
+    columns: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
     @property
     def sides(self) -> frozenset[str]:
@@ -156,6 +160,7 @@ class Priors:
 
     users: FeaturePrior | None = None
     items: FeaturePrior | None = None
+    columns: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -164,12 +169,11 @@ class Priors:
         """The weights at the start; ``like`` has the width and dtype of the factors."""
         if features is None:
             return cls()
-        made = cls(
-            *(
-                None if rows is None else FeaturePrior(rows, problem, features.regularization, like)
-                for rows, problem in ((features.users, users), (features.items, items))
-            )
+        of_users, of_items = (
+            None if rows is None else FeaturePrior(rows, problem, features.regularization, like)
+            for rows, problem in ((features.users, users), (features.items, items))
         )
+        made = cls(of_users, of_items, features.columns)
         for name, side in (("user", made.users), ("item", made.items)):
             known = None if features.start is None else weights_of(features.start, name)
             if side is not None and known is not None and known.shape == side.weights.shape:
@@ -197,7 +201,7 @@ class Priors:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The weights and means of both sides, as extras of a store."""
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, NDArray[Any]] = dict(self.columns)
         for name, side in (("user", self.users), ("item", self.items)):
             if side is not None:
                 arrays |= pack(name, side.weights, side.means())

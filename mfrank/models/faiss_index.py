@@ -178,6 +178,7 @@ class FaissLists:
         if isinstance(index, str | os.PathLike):
             index = _read(index)
             object.__setattr__(self, "index", index)
+        check_instance("index", index, faiss.Index, "the path of a faiss index, or one in memory")
         users, items = with_bias_columns(self.model.store)
         if index.metric_type != faiss.METRIC_INNER_PRODUCT:
             raise ValueError("index must be one of inner products; make it with mfrank.to_faiss")
