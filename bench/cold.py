@@ -61,7 +61,7 @@ def fitted(
     options: Options,
     args: argparse.Namespace,
 ) -> mfrank.ALS:
-    """An ALS with features, and a column of ones beside them, or with none."""
+    """An ALS with features, or with none."""
     model = mfrank.ALS(
         mfrank.IALS(alpha0=options["alpha0"], regularization=options["regularization"]),
         args.factors,
@@ -72,15 +72,23 @@ def fitted(
     )
     if features is None:
         return model.fit(train)
+    return model.fit(train, **{f"{side[:-1]}_features": with_ones(features)})
+
+
+def with_ones(features: sp.csr_array) -> sp.csr_array:
+    """The features and a column of ones, for what all rows have in common."""
     ones = sp.csr_array(np.ones((features.shape[0], 1)))
-    return model.fit(train, **{f"{side[:-1]}_features": sp.hstack([features, ones])})
+    return sp.csr_array(sp.hstack([features, ones], format="csr"))
 
 
 def cmfrec(cold: Cold, options: Options, args: argparse.Namespace) -> Scores:
-    """Collective factorization of likes and features, the cold side as cmfrec's users."""
+    """Collective factorization of likes and features, the cold side as cmfrec's users.
+
+    Features that are not there count as 0, in fits and in factors from features alone.
+    """
     from cmfrec import CMF_implicit
 
-    features = features_of(cold, options)
+    features = with_ones(features_of(cold, options))
     sparse = features.shape[1] > 500
     rows = cold.train.T if cold.side == "items" else cold.train
     warm = np.setdiff1d(np.arange(rows.shape[0]), cold.rows)
@@ -90,7 +98,7 @@ def cmfrec(cold: Cold, options: Options, args: argparse.Namespace) -> Scores:
         alpha=options["alpha"],
         w_user=options["features"],
         niter=round(options["epochs"]),
-        center_U=not sparse,
+        center_U=False,  # it would take away what all have in common
         NA_as_zero_user=sparse,
         use_float=False,  # in float32 some fits end in NaN
         random_state=args.seed + 1,
