@@ -7,8 +7,8 @@ same way: the same number of points of one low-discrepancy sequence for every co
 features are weighted by their inverse frequency among them. What is found is fitted once more, to
 all that is not held out, and judged once. Differences are paired by users.
 
-``warm`` asks the other way round whether features cost anything where there are interactions: one
-search without them on an ordinary split, then the same options with features.
+``warm`` asks the other way round whether features cost anything where there are interactions: an
+ordinary split, searched without them and with them.
 
     python bench/cold.py items
     python bench/cold.py users
@@ -98,7 +98,7 @@ def cmfrec(cold: Cold, options: Options, args: argparse.Namespace) -> Scores:
         alpha=options["alpha"],
         w_user=options["features"],
         niter=round(options["epochs"]),
-        center_U=False,  # it would take away what all have in common
+        center_U=not sparse and options["centered"] > 0.5,
         NA_as_zero_user=sparse,
         use_float=False,  # in float32 some fits end in NaN
         random_state=args.seed + 1,
@@ -158,7 +158,13 @@ CONTENDERS: dict[str, tuple[Callable[..., Scores], dict[str, tuple[float, float]
     "kNN on features": (feature_knn, {"plain": (0.1, 2.5), "neighbors": (5.0, 500.0)}),
     "cmfrec": (
         cmfrec,
-        {"alpha": (1.0, 100.0), "lambda": (3.0, 300.0), "features": (0.003, 30.0), **_FEATURES},
+        {
+            "alpha": (1.0, 100.0),
+            "lambda": (3.0, 300.0),
+            "features": (0.003, 30.0),
+            "centered": (0.1, 2.5),
+            **_FEATURES,
+        },
     ),
 }
 
@@ -210,26 +216,24 @@ def rows_of(name: str, side: str, args: argparse.Namespace) -> Iterator[dict[str
 
 
 def warm_rows(name: str, side: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """An ordinary split: options searched without features, then the same options with them."""
+    """An ordinary split, searched without features and with them, the same number of points."""
     whole = subject(name, side, 0.0, args.seed)
     outer = mfrank.by_ratio(whole.train, train=0.8, valid=0, test=0.2, random_state=args.seed)
     inner = mfrank.by_ratio(outer.train, train=0.8, valid=0, test=0.2, random_state=args.seed)
-    box = CONTENDERS["mfrank"][1]
-    features = weighted(whole.features, whole.rows)
+    box = CONTENDERS["mfrank"][1] | {"features": (0.1, 1000.0)}
 
-    def ranked(split: mfrank.Split, told: sp.csr_array | None, options: Options) -> Evaluation:
-        model = fitted(split.train.user_items, side, told, options, args)
+    def ranked(split: mfrank.Split, told: bool, options: Options) -> Evaluation:
+        features = features_of(whole, options) if told else None
+        model = fitted(split.train.user_items, side, features, options, args)
         return mfrank.evaluate(model, split.test, train=split.train, metrics=METRICS)
 
-    tried = points(box, args.trials, args.seed)
-    values = [ranked(inner, None, options)[CHOSEN_BY].value for options in tried]
-    options = tried[int(np.argmax(values))]
-    by_features = [
-        (ranked(inner, features, options | {"features": ridge})[CHOSEN_BY].value, ridge)
-        for ridge in (0.1, 1.0, 10.0)
-    ]
-    options["features"] = max(by_features)[1]
-    without, with_them = ranked(outer, None, options), ranked(outer, features, options)
+    found = dict[bool, tuple[Options, Evaluation]]()
+    for told in (False, True):
+        tried = points(box, args.trials, args.seed)
+        values = [ranked(inner, told, options)[CHOSEN_BY].value for options in tried]
+        options = tried[int(np.argmax(values))]
+        found[told] = options, ranked(outer, told, options)
+    (options, without), (options_with, with_them) = found[False], found[True]
     gained = with_them.compare(without, CHOSEN_BY)
     yield {
         "data": name,
@@ -237,7 +241,8 @@ def warm_rows(name: str, side: str, args: argparse.Namespace) -> Iterator[dict[s
         "ndcg@20 without": without[CHOSEN_BY].value,
         "ndcg@20 with": with_them[CHOSEN_BY].value,
         "gained": f"{gained.low:+.4f} to {gained.high:+.4f}",
-        "options": options,
+        "options without": options,
+        "options with": options_with,
     }
 
 

@@ -162,7 +162,7 @@ class FaissLists:
     --------
     >>> import mfrank
     >>> model = mfrank.ALS(factors=4).fit(mfrank.synthetic(50, 30, 300, random_state=0))
-    >>> path = mfrank.to_faiss(model.store, "/tmp/items.faiss")  # doctest: +SKIP
+    >>> path = mfrank.to_faiss(model.store, "items.faiss")  # doctest: +SKIP
     >>> lists = mfrank.FaissLists(model, path)  # doctest: +SKIP
     >>> ids, scores, exact = lists.recommend([0, 1], N=5)  # doctest: +SKIP
     """
