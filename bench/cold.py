@@ -111,7 +111,9 @@ def cmfrec(cold: Cold, options: Options, args: argparse.Namespace) -> Scores:
 
     model.fit(sp.coo_matrix(sp.csr_array(rows)[warm]), U=taken(warm))
     told = features[cold.rows]
-    if sparse:  # its own function returns NaN where what is not there counts as 0
+    if sparse:
+        # Its own function returns NaN where what is not there counts as 0. Where it does not, it
+        # also counts interactions that a cold row lacks as zeros; here they are unknown.
         weight, of_features = options["features"], model.C_
         inner = weight * of_features.T @ of_features + options["lambda"] * np.eye(args.factors)
         factors = np.linalg.solve(inner, weight * (told @ of_features).T).T
