@@ -79,10 +79,13 @@ if TYPE_CHECKING:
         to_implicit,
         to_safetensors,
     )
+    from mfrank.models.faiss_index import FaissLists, from_faiss, to_faiss
     from mfrank.models.item_knn import ItemKNN
     from mfrank.models.linear_ranker import LinearRanker
     from mfrank.models.loading import load
+    from mfrank.models.onnx_graph import to_onnx
     from mfrank.models.page_rank.estimator import SupervisedPageRank
+    from mfrank.models.parquet_factors import from_parquet, to_parquet
     from mfrank.models.popularity import Popularity
     from mfrank.models.reranker.reranker import Reranker
     from mfrank.pagerank.prior import with_prior
@@ -123,6 +126,7 @@ __all__ = [
     "Descent",
     "EarlyStopping",
     "FactorStore",
+    "FaissLists",
     "Gini",
     "Gradients",
     "Groups",
@@ -173,7 +177,9 @@ __all__ = [
     "definitions",
     "evaluate",
     "evaluate_queries",
+    "from_faiss",
     "from_implicit",
+    "from_parquet",
     "from_safetensors",
     "held_out_users",
     "leave_k_out",
@@ -183,7 +189,10 @@ __all__ = [
     "paired_differences",
     "synthetic",
     "tfidf_weight",
+    "to_faiss",
     "to_implicit",
+    "to_onnx",
+    "to_parquet",
     "to_safetensors",
     "tune",
     "with_prior",
@@ -284,10 +293,13 @@ _HOMES = {
         "to_implicit",
         "to_safetensors",
     ),
+    "models.faiss_index": ("FaissLists", "from_faiss", "to_faiss"),
     "models.item_knn": ("ItemKNN",),
     "models.linear_ranker": ("LinearRanker",),
     "models.loading": ("load",),
+    "models.onnx_graph": ("to_onnx",),
     "models.page_rank.estimator": ("SupervisedPageRank",),
+    "models.parquet_factors": ("from_parquet", "to_parquet"),
     "models.popularity": ("Popularity",),
     "models.reranker.reranker": ("Reranker",),
     "pagerank.prior": ("with_prior",),

@@ -271,7 +271,8 @@ def als(
     if new and not done:
         threads = half_steps.options.n_threads
         balance(users, items, user_factors, item_factors, half_steps.backend, threads)
-    priors.regress_items(item_factors)
+    if not done:
+        priors.regress_items(item_factors)
     for epoch in range(done + 1, iterations + 1):
         user_factors, solved, basis = half_steps.solve_items(
             items, user_factors, item_factors, memory, priors

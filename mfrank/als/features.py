@@ -11,7 +11,8 @@ solves a ridge regression of the users' factors on their features, whose rows we
 
     (F' R F + tau I) U = F' R P,    R = diag(rho)
 
-Conjugate gradients solve it from the weights before, so that no step of a fit raises the objective.
+A few conjugate gradient steps an epoch go on from the weights before: no step of a fit raises the
+objective, and with thousands of features more of them would cost more than the rest of the epoch.
 The matrix is never formed: there may be many features. tau is a multiple of the mean of rho.
 
 A row without interactions is not part of the objective, if its side has features. It is what the
@@ -21,7 +22,8 @@ for what such a user likes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -36,7 +38,7 @@ from mfrank.store.feature_weights import pack, weights_of
 
 __all__ = ["FeaturePrior", "Features", "Priors", "towards", "without_empty_rows"]
 
-_MOST_STEPS = 200
+_MOST_STEPS = 5  # an epoch: the next goes on from there, and each step lowers the objective
 _TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 
 Matrix = NDArray[np.float64]
@@ -135,12 +137,15 @@ class Features:
         Ridge of the feature weights, relative to the mean ridge of the rows.
     start : FactorStore or None
         The fit whose weights this one begins with, where it has as many features; else with 0.
+    columns : mapping of str to uint8
+        What columns of tables became, as extras of a store.
     """
 
     users: sp.csr_array | None
     items: sp.csr_array | None
     regularization: float
     start: FactorStore | None = None
+    columns: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
     @property
     def sides(self) -> frozenset[str]:
@@ -155,6 +160,7 @@ class Priors:
 
     users: FeaturePrior | None = None
     items: FeaturePrior | None = None
+    columns: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -163,12 +169,11 @@ class Priors:
         """The weights at the start; ``like`` has the width and dtype of the factors."""
         if features is None:
             return cls()
-        made = cls(
-            *(
-                None if rows is None else FeaturePrior(rows, problem, features.regularization, like)
-                for rows, problem in ((features.users, users), (features.items, items))
-            )
+        of_users, of_items = (
+            None if rows is None else FeaturePrior(rows, problem, features.regularization, like)
+            for rows, problem in ((features.users, users), (features.items, items))
         )
+        made = cls(of_users, of_items, features.columns)
         for name, side in (("user", made.users), ("item", made.items)):
             known = None if features.start is None else weights_of(features.start, name)
             if side is not None and known is not None and known.shape == side.weights.shape:
@@ -196,7 +201,7 @@ class Priors:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The weights and means of both sides, as extras of a store."""
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, NDArray[Any]] = dict(self.columns)
         for name, side in (("user", self.users), ("item", self.items)):
             if side is not None:
                 arrays |= pack(name, side.weights, side.means())

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mfrank.data.columns import BadRow, Chosen, assign, epoch_seconds, in_column
 from mfrank.data.values import as_numbers
 
-__all__ = ["frame_columns", "is_frame"]
+__all__ = ["columns_reader", "frame_columns", "is_frame"]
 
 _READ: Mapping[str, Callable[[Any], NDArray[Any]]] = {
     "value": as_numbers,
@@ -47,7 +47,7 @@ def frame_columns(frame: Any, chosen: Chosen, first_row: int = 0) -> dict[str, N
     ModuleNotFoundError
         If the table is neither of pandas nor of polars, and pyarrow is not installed.
     """
-    names, values_of = _reader(frame)
+    names, values_of = columns_reader(frame)
     found: dict[str, NDArray[Any]] = {}
     for role, name in assign(names, chosen).items():
         try:
@@ -64,7 +64,7 @@ def _is_of(library: str, data: Any) -> bool:
     return module is not None and isinstance(data, module.DataFrame)
 
 
-def _reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[Any]]]:
+def columns_reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[Any]]]:
     """The names of all columns, and the function that reads one of them."""
     if _is_of("pandas", frame):
         return list(frame.columns), lambda name: _of_pandas(frame[name])

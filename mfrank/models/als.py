@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, get_args
 
-from numpy.typing import DTypeLike
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als.cost import tables_at_once
 from mfrank.als.engine import HalfSteps, als, refuse_dislikes
@@ -23,6 +25,7 @@ from mfrank.backends import Backend, Factors, choose
 from mfrank.backends.sharded import solving
 from mfrank.backends.solve_options import SolveOptions, Solver
 from mfrank.cluster.connecting import Cluster
+from mfrank.data.feature_tables import FeatureTable, is_table
 from mfrank.data.interactions import Interactions
 from mfrank.data.side_features import feature_rows
 from mfrank.models.als_state import Resumed, checkpoint_of, resumed, saver
@@ -42,6 +45,7 @@ from mfrank.models.parameters import describe
 from mfrank.models.stopping import Stopping
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import columns_name
 from mfrank.store.step import Record
 
 __all__ = ["ALS"]
@@ -197,13 +201,17 @@ class ALS(FactorModel, Growing):
             without. This process keeps the factors of both sides. Workers read interactions that
             were opened from a folder from there, by its path; all others are sent to them once.
             ``n_threads`` is then that of a task; 0 divides each machine's cores among its workers.
-        user_features, item_features : scipy or CuPy sparse matrix, or 2-D array, optional
-            Features of all users or items of ``user_items``, a row for each in the order of their
-            ids. The factors of a row are then its features times weights, which are fitted too,
-            plus an own part, and the ridge is on the own part alone
-            (:mod:`mfrank.als.features` has the objective). Users and items without interactions,
-            which ``user_items`` has by its ids or shape, get factors from their features alone, and
-            are no part of the objective. A column of ones gives all rows a common mean.
+        user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
+            Features of the users or items of ``user_items``. A table (of pandas, polars or any
+            library that speaks Arrow, or a .csv, .tsv or .parquet file) has ids as the index of a
+            pandas DataFrame or in a column named ``user`` or ``item``, and columns of any types,
+            which :mod:`mfrank.data.feature_columns` turns into numbers; the model remembers how. A
+            matrix (of scipy or CuPy, or an array) has a row for each in the order of their ids. The
+            factors of a row are then its features times weights, which are fitted too, plus an own
+            part, and the ridge is on the own part alone (:mod:`mfrank.als.features` has the
+            objective). Users and items without interactions, which ``user_items`` has by its ids or
+            shape, get factors from their features alone, and are no part of the objective. A column
+            of ones, which tables have by themselves, gives all rows a common mean.
 
         Returns
         -------
@@ -216,7 +224,7 @@ class ALS(FactorModel, Growing):
             use, ``start``, ``stopping`` or ``checkpoint`` do not match the data, or the backend
             lacks the ``gather_dtype``; ``cluster`` is none of the above, or its workers have other
             instruction sets or versions of mfrank than this process; or there are features and a
-            ``cluster``, a ``checkpoint``, a backend that cannot use them, or ``regularization=0``.
+            ``cluster``, a backend that cannot use them, or ``regularization=0``.
             Also if the fit diverges; the model then has the last complete epoch.
         ConnectionError, ModuleNotFoundError
             No scheduler answers at the address ``cluster``, or Dask is not installed, or its
@@ -244,7 +252,7 @@ class ALS(FactorModel, Growing):
             {"user_features": user_features, "item_features": item_features},
             store,
             backend,
-            {"cluster": cluster, "checkpoint": checkpoint},
+            cluster,
         )
         check_width(
             data.n_users + data.n_items,
@@ -267,7 +275,7 @@ class ALS(FactorModel, Growing):
         if store is not None:
             check_start(store, width)
         if checkpoint is not None:
-            kept = checkpoint_of(checkpoint, data, store, stopping)
+            kept = checkpoint_of(checkpoint, data, store, stopping, features)
             past = resumed(kept, describe(self), stopping)
         warn_if_long(data.counts, width, int(self.iterations), options, backend)
         with solving(self.backend, cluster) as solver:
@@ -278,6 +286,7 @@ class ALS(FactorModel, Growing):
                 )
             else:
                 first, best = self._resume(past, data, momentum), past.best
+                features = replace(features, start=past.store)
                 history = [dict(record) for record in past.store.history]
             del past
             steps = als(
@@ -311,13 +320,12 @@ class ALS(FactorModel, Growing):
         given: dict[str, Any],
         start: FactorStore | None,
         backend: Backend,
-        others: dict[str, Any],
+        cluster: Cluster | None,
     ) -> Features:
-        """The features of a fit, or none; raise if it cannot use them, also with the ``others``."""
+        """The features of a fit, or none; raise if it cannot use them, also with a cluster."""
         named = [name for name, features in given.items() if features is not None]
-        for name, other in others.items() if named else ():
-            if other is not None:
-                raise ValueError(f"{name} and {named[0]} do not go together; leave one out")
+        if named and cluster is not None:
+            raise ValueError(f"cluster and {named[0]} do not go together; leave one out")
         if named and not backend.PRIORS:
             raise ValueError(
                 f"backend {self.backend!r} cannot fit {named[0]}; use backend='auto', or leave it "
@@ -328,9 +336,14 @@ class ALS(FactorModel, Growing):
                 f"{named[0]} needs an objective with regularization > 0: features are where its "
                 "ridge pulls to"
             )
-        sizes = data.n_users, data.n_items
-        users, items = (
-            None if each is None else feature_rows(name, each, size)
-            for (name, each), size in zip(given.items(), sizes, strict=True)
-        )
-        return Features(users, items, float(self.feature_regularization), start)
+        rows, columns = list[sp.csr_array | None](), dict[str, NDArray[np.uint8]]()
+        for (name, each), ids in zip(given.items(), (data.user_ids, data.item_ids), strict=True):
+            if is_table(each):
+                table = FeatureTable.of(name, each, ids)
+                learned = table.learned()
+                columns[columns_name(name.partition("_")[0])] = learned.to_array()
+                rows.append(table.features(learned, ids, of_fit=True))
+            else:
+                rows.append(None if each is None else feature_rows(name, each, len(ids)))
+        users, items = rows
+        return Features(users, items, float(self.feature_regularization), start, columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mfrank.als.features import Features
 from mfrank.als.momentum import Momentum
 from mfrank.arrays.placement import Array
 from mfrank.backends.displacements import half_of
@@ -17,6 +19,7 @@ from mfrank.models.checkpoint import Checkpoint
 from mfrank.models.stopping import KnownStopping, Stopping
 from mfrank.retrieval import fingerprint
 from mfrank.store.factors import FactorStore
+from mfrank.store.feature_weights import check_features, columns_name, names_of
 
 __all__ = ["Resumed", "checkpoint_of", "resumed", "saver"]
 
@@ -44,6 +47,7 @@ def checkpoint_of(
     data: Interactions,
     start: FactorStore | None,
     stopping: Stopping | None,
+    features: Features,
 ) -> Checkpoint:
     """The checkpoint of a fit to these interactions, in one pass over them.
 
@@ -64,6 +68,7 @@ def checkpoint_of(
         data=fingerprint.of_filter(data, with_values=True),
         start=None if start is None else fingerprint.of_store(start),
         stopping=None if stopping is None else stopping.fingerprint(),
+        features=_of_features(features),
     )
 
 
@@ -74,8 +79,10 @@ def saver(
 
     def save(store: FactorStore, best: FactorStore | None) -> None:
         arrays = {f"momentum_{name}": array for name, array in momentum.state().items()}
+        arrays |= store.extras
         if best is not None and len(best.history) < len(store.history):
             arrays |= {"best_users": best.user_factors, "best_items": best.item_factors}
+            arrays |= {f"best_{name}": array for name, array in best.extras.items()}
         checkpoint.save(store, arrays)
 
     return save
@@ -104,12 +111,35 @@ def resumed(
         name: checkpoint.array(store, f"momentum_{name}", *shape) for name, shape in shapes.items()
     }
     momentum["displacements"] = momentum["displacements"].copy()
-    epoch = replace(store, extras={})
+    epoch = replace(store, extras=_of_fit(store, ""))
+    check_features(epoch)
     if stopping is None:
         return Resumed(epoch, momentum, None)
     if "best_users" not in store.extras:
         return Resumed(epoch, momentum, epoch)
     best_users = checkpoint.array(store, "best_users", users.shape, users.dtype)
     best_items = checkpoint.array(store, "best_items", items.shape, items.dtype)
-    best = replace(epoch, user_factors=best_users, item_factors=best_items)
+    best = replace(
+        epoch,
+        user_factors=best_users,
+        item_factors=best_items,
+        extras=_of_fit(store, "best_"),
+    )
     return Resumed(epoch, momentum, best)
+
+
+def _of_fit(store: FactorStore, prefix: str) -> dict[str, Array]:
+    """What features left in an epoch, among what was saved of it."""
+    names = [*names_of("user"), *names_of("item"), columns_name("user"), columns_name("item")]
+    return {name: store.extras[prefix + name] for name in names if prefix + name in store.extras}
+
+
+def _of_features(features: Features) -> str | None:
+    """SHA-256 of all features; None if there are none."""
+    if not features.sides:
+        return None
+    each = (
+        fingerprint.of_filter(side, with_values=True) for side in (features.users, features.items)
+    )
+    text = " ".join(f"{digest}" for digest in each)
+    return hashlib.sha256(text.encode()).hexdigest()

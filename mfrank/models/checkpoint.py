@@ -23,6 +23,7 @@ _OTHER = {
     "blocks": "cut into other blocks, on a cluster or in one process",
     "start": "from another start",
     "stopping": "with another stopping",
+    "features": "with other features",
 }
 
 

@@ -20,6 +20,7 @@ from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.files.atomic import replacing
 from mfrank.files.manifest import Contents, check_keys, check_storable, dump_json, parse_json
+from mfrank.models.bias_columns import with_bias_columns
 from mfrank.models.parameters import describe
 from mfrank.store.factors import FORMAT, FactorStore
 
@@ -135,7 +136,7 @@ def to_implicit(store: FactorStore, path: StrPath) -> Path:
     check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
     if store.item_prior is not None:
         raise ValueError("implicit's files cannot contain the item_prior of this store")
-    users, items = _with_bias_columns(store.on_host())
+    users, items = with_bias_columns(store)
     options = {"factors": users.shape[1], **_implicit_options(store), "dtype": store.dtype.name}
     target = Path(path)
     if target.suffix != ".npz":
@@ -251,18 +252,6 @@ def _implicit_options(store: FactorStore) -> dict[str, Any]:
     if weights.get("confidence") == "alpha*r" and weights["nu"] == 0:
         return {key: weights[key] for key in ("alpha", "regularization")}
     return {}
-
-
-def _with_bias_columns(store: FactorStore) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Factors whose dot products include the biases."""
-    users, items = [store.user_factors], [store.item_factors]
-    if store.item_biases is not None:
-        users.append(np.ones((store.n_users, 1), store.dtype))
-        items.append(store.item_biases[:, None])
-    if store.user_biases is not None:
-        users.append(store.user_biases[:, None])
-        items.append(np.ones((store.n_items, 1), store.dtype))
-    return np.hstack(users), np.hstack(items)
 
 
 def _safetensors() -> Any:

@@ -7,7 +7,9 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any, Self
 
+import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from mfrank.als.engine import HalfSteps, refuse_dislikes
 from mfrank.als.touched import alternate
@@ -15,14 +17,17 @@ from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.csr import CSR
 from mfrank.backends import Factors, choose
 from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.feature_tables import FeatureTable, is_table
+from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
+from mfrank.data.more_ids import with_labels
 from mfrank.data.side_features import feature_rows
 from mfrank.models.closed_form import ClosedForm
 from mfrank.models.delta import Delta, with_rows
 from mfrank.models.partial_fit import grown, refit
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, sides
 from mfrank.store.factors import FactorStore
-from mfrank.store.feature_weights import featured, names_of, weights_of, with_means
+from mfrank.store.feature_weights import columns_of, featured, names_of, weights_of, with_means
 
 __all__ = ["Growing"]
 
@@ -32,7 +37,7 @@ class Growing(ClosedForm):
 
     def partial_fit(
         self,
-        new: Any,
+        new: Any = None,
         *,
         user_items: Matrix | None = None,
         alternations: int = 5,
@@ -55,7 +60,7 @@ class Growing(ClosedForm):
         ----------
         new : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
             Matched by id; unknown ids are new users and items. The value of a cell that the model
-            has is added to the old one.
+            has is added to the old one. None is for new rows of tables of features alone.
         user_items : Interactions or scipy sparse, optional
             All interactions of the model, without the new ones; default those it has. A sparse
             matrix has its rows and columns.
@@ -66,11 +71,12 @@ class Growing(ClosedForm):
             In (0, 1]: what the values of all old interactions are multiplied by, before the new
             ones are added. Only for objectives that use values. Rows without new interactions keep
             the factors of their old values.
-        user_features, item_features : scipy or CuPy sparse matrix, or 2-D array, optional
-            Features of the users and items of ``new``, a row for each in the order of its ids, with
-            the columns of the fit; only if the fit had such. Those of rows without interactions,
-            which ``new`` has by its shape or ids, are all that is known of them. Without it,
-            features of new rows are 0.
+        user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
+            Features of the users and items of ``new``, with the columns of the fit, as a table
+            where the fit had a table; only if the fit had such. A matrix has a row for each in the
+            order of its ids. Ids of a table that neither ``new`` nor the model has are new. Those
+            of rows without interactions, which ``new`` has by its shape or ids, are all that is
+            known of them. Without it, features of new rows are 0.
 
         Returns
         -------
@@ -93,12 +99,19 @@ class Growing(ClosedForm):
                 f"{type(self.objective).__name__} reads only which cells are observed"
             )
         began, held = perf_counter(), self._now()
-        data = Interactions.of(new)
-        refuse_dislikes(self.objective, data.user_items.data)
         store = held.store.on_host()
+        features = {
+            "user": _given("user_features", user_features, store),
+            "item": _given("item_features", item_features, store),
+        }
+        data = with_labels(
+            Interactions.of(_NOTHING if new is None else new),
+            *(_new_labels(features[side], store, side) for side in ("user", "item")),
+        )
+        refuse_dislikes(self.objective, data.user_items.data)
         given = {
-            "user": _features("user_features", user_features, data.n_users, store),
-            "item": _features("item_features", item_features, data.n_items, store),
+            "user": _means_of("user_features", features["user"], data.user_ids, store),
+            "item": _means_of("item_features", features["item"], data.item_ids, store),
         }
         delta = Delta.of(store, self._old(user_items, store), data, float(decay))
         half_steps = HalfSteps(
@@ -194,12 +207,41 @@ class Growing(ClosedForm):
         return self
 
 
-def _features(name: str, given: Any, n_rows: int, store: FactorStore) -> Factors | None:
-    """What given features tell of new rows, (n_rows, factors); None if there are none."""
+_NOTHING = sp.csr_array((0, 0), dtype=np.float32)
+
+
+def _given(name: str, given: Any, store: FactorStore) -> Any:
+    """Features as they are given, tables read; raise if the fit had none, or of another form."""
+    side = name.partition("_")[0]
     if given is None:
         return None
-    weights = weights_of(store, name.partition("_")[0])
-    if weights is None:
+    if weights_of(store, side) is None:
         raise ValueError(f"the model was fitted without {name}; leave it out, or fit anew with it")
-    means: Factors = feature_rows(name, given, n_rows, len(weights)) @ weights
+    had_table = columns_of(store, side) is not None
+    if is_table(given) != had_table:
+        form = "a table" if had_table else "a matrix"
+        raise ValueError(f"the model was fitted with {form} as {name}; pass {form} here, too")
+    ids: Ids = getattr(store, f"{side}_ids")
+    return FeatureTable.of(name, given, ids) if had_table else given
+
+
+def _new_labels(given: Any, store: FactorStore, side: str) -> NDArray[Any] | None:
+    """Ids of a table that the model does not have."""
+    if not isinstance(given, FeatureTable):
+        return None
+    ids: Ids = getattr(store, f"{side}_ids")
+    return given.labels[ids.rows(given.labels, missing=-1) < 0]
+
+
+def _means_of(name: str, given: Any, ids: Ids, store: FactorStore) -> Factors | None:
+    """What given features tell of new rows, (n_rows, factors); None if there are none."""
+    side = name.partition("_")[0]
+    weights, columns = weights_of(store, side), columns_of(store, side)
+    if given is None or weights is None:
+        return None
+    if isinstance(given, FeatureTable) and columns is not None:
+        rows = given.features(columns, ids)
+    else:
+        rows = feature_rows(name, given, len(ids), len(weights))
+    means: Factors = rows @ weights
     return means.astype(store.dtype)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.data.counts import Counts
 from mfrank.store.factors import FactorStore
-from mfrank.store.feature_weights import names_of
+from mfrank.store.feature_weights import columns_name, names_of
 from mfrank.store.step import Record
 
 __all__ = ["without"]
@@ -38,7 +38,8 @@ def without(
         The store has extras, which may be of users and items.
     """
     means = {name: side for side in _PER_ROW for name in names_of(side)[1:] if name in store.extras}
-    unknown = set(store.extras) - {name for side in _PER_ROW for name in names_of(side)}
+    known = {name for side in _PER_ROW for name in (*names_of(side), columns_name(side))}
+    unknown = set(store.extras) - known
     if unknown:
         raise TypeError(
             f"the store has extras of {store.fitter['name']} ({', '.join(sorted(unknown))}), of "

@@ -1,7 +1,7 @@
 """What a fit with features leaves in the extras of its store: feature weights, and means of rows.
 
 The mean of a row is its features times the weights: where its ridge pulls to when it is solved
-again. The features themselves are not kept.
+again. The features themselves are not kept; of a table it is kept what its columns became.
 """
 
 from __future__ import annotations
@@ -12,9 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.data.feature_columns import FeatureColumns
 from mfrank.store.factors import FactorStore
 
-__all__ = ["check_features", "featured", "means_of", "names_of", "pack", "weights_of", "with_means"]
+__all__ = [
+    "check_features",
+    "columns_name",
+    "columns_of",
+    "featured",
+    "means_of",
+    "names_of",
+    "pack",
+    "weights_of",
+    "with_means",
+]
 
 _SIDES = ("user", "item")
 
@@ -22,6 +33,17 @@ _SIDES = ("user", "item")
 def names_of(side: str) -> tuple[str, str]:
     """Names of a side's weights and means among the extras."""
     return f"{side}_feature_weights", f"{side}_feature_means"
+
+
+def columns_name(side: str) -> str:
+    """Name of what the columns of a table of features became, among the extras."""
+    return f"{side}_feature_columns"
+
+
+def columns_of(store: FactorStore, side: str) -> FeatureColumns | None:
+    """What the columns of a table became; None if features were given otherwise, or not at all."""
+    saved = store.extras.get(columns_name(side))
+    return None if saved is None else FeatureColumns.from_array(saved)
 
 
 def pack(side: str, weights: NDArray[np.float64], means: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -84,3 +106,6 @@ def check_features(store: FactorStore) -> None:
         )
         if not sound:
             raise ValueError(f"the {side}s' feature weights saved with the model are damaged")
+        columns = columns_of(store, side)
+        if columns is not None and weights is not None and len(weights) != columns.width + 1:
+            raise ValueError(f"the {side}s' feature columns saved with the model are damaged")

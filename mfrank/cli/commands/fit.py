@@ -31,6 +31,7 @@ EXAMPLES = """\
   mfrank fit ratings.csv --model model --hold-out 0.1
   mfrank fit ratings.csv --model model --checkpoint state
   mfrank fit ratings.csv --model model --factors 512 --dry-run
+  mfrank fit ratings.csv --model model --item-features items.csv
   mfrank fit ratings.csv --model model --cluster tcp://10.0.0.1:8786
 """
 
@@ -47,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_table_flags(parser)
     add_objective_flags(parser, ALS().objective)
     fit = parser.add_argument_group("fit")
-    add_flags(fit, ALS, leave_out=["objective", "feature_regularization"])
+    add_flags(fit, ALS, leave_out=["objective"])
     fit.add_argument(
         "--hold-out",
         type=float,
@@ -61,6 +62,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only tell the memory, the disk and the time that the fit would take",
     )
+    for side in ("user", "item"):
+        fit.add_argument(
+            f"--{side}-features",
+            metavar="FILE",
+            help=f"table of features of {side}s: .csv, .tsv or .parquet, with a column of their "
+            "ids and columns of numbers, texts or values between |",
+        )
     add_cluster_flag(parser, "run half-steps", "the model is the same")
 
 
@@ -82,7 +90,14 @@ def run(args: argparse.Namespace) -> None:
         else {"show_progress": somebody_watches()}
     )
     try:
-        model.fit(data, checkpoint=args.checkpoint, cluster=args.cluster, **how)
+        model.fit(
+            data,
+            checkpoint=args.checkpoint,
+            cluster=args.cluster,
+            user_features=args.user_features,
+            item_features=args.item_features,
+            **how,
+        )
     except (KeyboardInterrupt, OSError):  # such as a full disk at the checkpoint
         save_what_there_is(model, args.model)
         raise
@@ -100,6 +115,8 @@ def _best_epoch(model: ALS, data: Interactions, args: argparse.Namespace) -> int
         stopping=stopping,
         show_progress=somebody_watches(),
         cluster=args.cluster,
+        user_features=args.user_features,
+        item_features=args.item_features,
     )
     values = [float(epoch["valid"] or 0) for epoch in model.store.history]
     best = values.index(max(values)) + 1

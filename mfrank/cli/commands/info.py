@@ -31,6 +31,8 @@ _EXTRAS = {
     "implicit": "compare",
     "tqdm": "progress",
     "safetensors": "safetensors",
+    "faiss-cpu": "faiss",
+    "onnx": "onnx",
     "catboost": "rerank",
     "fastapi": "serve",
     "jinja2": "pages",

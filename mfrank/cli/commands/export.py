@@ -1,0 +1,67 @@
+"""Write a saved model for other programs: faiss indexes, an ONNX graph, Parquet or safetensors.
+
+faiss: items.faiss and users.faiss in the folder PATH, by inner product. onnx: one file that scores,
+filters and ranks. parquet: users.parquet and items.parquet in the folder PATH, with ids and
+factors. safetensors: one file with all arrays. Rows are in the order of the model's ids, which the
+last three contain.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mfrank.cli.folders import check_writable, read_model
+from mfrank.models.exchange import to_safetensors
+from mfrank.models.faiss_index import to_faiss
+from mfrank.models.onnx_graph import to_onnx
+from mfrank.models.parquet_factors import to_parquet
+from mfrank.store.factors import FactorStore
+
+EXAMPLES = """\
+  mfrank export --model model --to onnx model.onnx
+  mfrank export --model model --to faiss indexes --factory HNSW32
+  mfrank export --model model --to parquet factors
+"""
+
+_FOLDERS = ("faiss", "parquet")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``mfrank export``."""
+    parser.add_argument("--model", required=True, metavar="FOLDER", help="a saved model")
+    parser.add_argument(
+        "--to", required=True, choices=("faiss", "onnx", "parquet", "safetensors"), help="format"
+    )
+    parser.add_argument("path", metavar="PATH", help="the file or folder to write")
+    parser.add_argument(
+        "--factory",
+        default="Flat",
+        metavar="TEXT",
+        help="faiss: index of the items, as faiss.index_factory reads it; Flat is exact "
+        "(default: Flat)",
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Load and export."""
+    if args.to not in _FOLDERS:
+        check_writable(args.path)
+    elif Path(args.path).is_file():
+        raise ValueError(f"cannot write {args.path}: it is a file; pass a folder")
+    store = read_model(args.model).store
+    writers: Mapping[str, Callable[[FactorStore, str], object]] = {
+        "faiss": lambda store, path: _indexes(store, Path(path), args.factory),
+        "onnx": to_onnx,
+        "parquet": to_parquet,
+        "safetensors": to_safetensors,
+    }
+    writers[args.to](store, args.path)
+    print(f"{args.path}: {store}")
+
+
+def _indexes(store: FactorStore, folder: Path, factory: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    to_faiss(store, folder / "items.faiss", "item", factory)
+    to_faiss(store, folder / "users.faiss", "user")

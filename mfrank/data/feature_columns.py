@@ -1,0 +1,294 @@
+"""Typed columns of a table as numbers, the same way whenever rows of such a table come.
+
+============================================= ======================================================
+column                                        features
+============================================= ======================================================
+numbers                                       one: (x - mean) / standard deviation
+texts, categories, truth values               one for each value that two rows or more have: 0 or 1
+lists, and texts of which one has a ``|``      the same, and a row may have several values
+any of these with missing values              one more: 1 where the value is missing, the others 0
+============================================= ======================================================
+
+A value of a single row is not a feature: it could tell nothing of any other row. So columns of
+titles or descriptions do no harm.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays.checks import shown
+from mfrank.arrays.counted import counted
+from mfrank.files.manifest import check_keys, dump_json, parse_json
+
+__all__ = ["FeatureColumns"]
+
+Kind = Literal["number", "value", "values"]
+_FEWEST = 2  # rows that must have a value
+_BETWEEN = "|"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How a column becomes features.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "value", "values"}
+        A number, one of some values, or any number of them.
+    missing : bool
+        Whether there is a feature that is 1 where the value is missing.
+    center, scale : float
+        Of numbers.
+    values : tuple of str
+        Those that have a feature.
+    """
+
+    name: str
+    kind: Kind
+    missing: bool
+    center: float = 0.0
+    scale: float = 1.0
+    values: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return self.missing + (1 if self.kind == "number" else len(self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureColumns:
+    """All columns of a table."""
+
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, argument: str, table: Mapping[Hashable, NDArray[Any]]) -> Self:
+        """Learn from the rows of a table what its columns become; ``argument`` names it in errors.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A column holds neither numbers, texts, truth values nor lists of texts, or an infinite
+            number; or there are no columns.
+        """
+        if not table:
+            raise ValueError(f"{argument} has no columns but the ids; leave it out")
+        return cls(tuple(_learned(argument, str(name), table[name]) for name in table))
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return sum(column.width for column in self.columns)
+
+    def features(
+        self, argument: str, table: Mapping[Hashable, NDArray[Any]], *, of_fit: bool
+    ) -> sp.csr_array:
+        """The features of a table's rows, float64, shape (rows, width).
+
+        Columns that the fit did not have are ignored. So are values that have no feature, of which
+        rows that are not ``of_fit`` are warned.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A column is missing or holds something else than in the fit.
+        """
+        by_name = {str(name): values for name, values in table.items()}
+        parts = []
+        for column in self.columns:
+            if column.name not in by_name:
+                raise ValueError(
+                    f"{argument} has no column {column.name!r}, which the fit had; add it, empty "
+                    "where nothing is known"
+                )
+            parts.append(_features(argument, column, by_name[column.name], of_fit))
+        return sp.csr_array(sp.hstack(parts, format="csr"), dtype=np.float64)
+
+    def to_array(self) -> NDArray[np.uint8]:
+        """As the bytes of JSON, for a store's extras."""
+        return np.frombuffer(dump_json({"columns": [*map(asdict, self.columns)]}).encode(), "u1")
+
+    @classmethod
+    def from_array(cls, array: NDArray[Any]) -> Self:
+        """Read a :meth:`to_array`; raise ValueError if it is none."""
+        where = "the feature columns saved with the model"
+        if array.dtype != np.uint8 or array.ndim != 1:
+            raise ValueError(f"{where} are damaged")
+        saved = parse_json(array.tobytes(), where)
+        try:
+            check_keys(where, saved, {"columns"})
+            columns = tuple(
+                Column(**{**each, "values": tuple(each["values"])}) for each in saved["columns"]
+            )
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"{where} are damaged: {error}") from None
+        for column in columns:
+            sound = (
+                isinstance(column.name, str)
+                and column.kind in get_args(Kind)
+                and isinstance(column.missing, bool)
+                and isinstance(column.center, float)
+                and isinstance(column.scale, float)
+                and column.scale > 0
+                and all(isinstance(value, str) for value in column.values)
+            )
+            if not sound:
+                raise ValueError(f"{where} are damaged: column {column.name!r}")
+        return cls(columns)
+
+
+def _learned(argument: str, name: str, given: NDArray[Any]) -> Column:
+    present, kind = _present(given), _kind(argument, name, given)
+    missing = not present.all()
+    if kind == "number":
+        numbers = _numbers(argument, name, given)[present]
+        with np.errstate(over="ignore", invalid="ignore"):
+            scale = float(numbers.std()) if len(numbers) else 0.0
+            center = float(numbers.mean()) if len(numbers) else 0.0
+        if not np.isfinite([scale, center]).all():
+            raise ValueError(f"{argument}: column {name!r} has numbers too large to standardize")
+        return Column(name, kind, missing, center, scale or 1.0)
+    rows = Counter(value for values in _listed(kind, given, present) for value in set(values))
+    known = sorted(value for value, count in rows.items() if count >= _FEWEST)
+    return Column(name, kind, missing, values=tuple(known))
+
+
+def _features(argument: str, column: Column, given: NDArray[Any], of_fit: bool) -> sp.csr_array:
+    """The features of one column, shape (rows, column.width)."""
+    present, n_rows = _present(given), len(given)
+    kind = _kind(argument, column.name, given, like=column.kind)
+    if (kind == "number") != (column.kind == "number") and present.any():
+        what = "numbers" if column.kind == "number" else "texts"
+        raise TypeError(f"{argument}: column {column.name!r} must hold {what}, as in the fit")
+    parts = []
+    if column.kind == "number":
+        numbers = np.zeros(n_rows)
+        if present.any():
+            told = _numbers(argument, column.name, given)[present]
+            numbers[present] = (told - column.center) / column.scale
+        parts.append(sp.csr_array(numbers[:, None]))
+    else:
+        lists = _listed(column.kind, given, present)
+        if not of_fit:
+            _warn_of_unknown(argument, column, lists)
+        parts.append(_indicators(column, lists))
+    if column.missing:
+        parts.append(sp.csr_array(~present[:, None], dtype=np.float64))
+    return sp.csr_array(sp.hstack(parts, format="csr"))
+
+
+def _indicators(column: Column, lists: Sequence[Sequence[str]]) -> sp.csr_array:
+    place = {value: number for number, value in enumerate(column.values)}
+    rows, columns = list[int](), list[int]()
+    for row, values in enumerate(lists):
+        known = {place[value] for value in values if value in place}
+        rows += [row] * len(known)
+        columns += sorted(known)
+    shape = len(lists), len(column.values)
+    return sp.csr_array((np.ones(len(rows)), (rows, columns)), shape)
+
+
+def _warn_of_unknown(argument: str, column: Column, lists: Sequence[Sequence[str]]) -> None:
+    known = set(column.values)
+    unknown = list({value: None for values in lists for value in values if value not in known})
+    if unknown and known:  # a column without values, such as of titles, is ignored as it was
+        examples = ", ".join(map(shown, unknown[:3]))
+        warnings.warn(
+            f"{argument}: column {column.name!r} has {counted(len(unknown), 'value')} that fewer "
+            f"than two rows of the fit had, ignored here: {examples}",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _present(given: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a value is not missing: None, NaN, NA, NaT, or an empty text."""
+    if given.dtype.kind == "f":
+        missing: NDArray[np.bool_] = np.isnan(given)
+        return ~missing
+    if given.dtype.kind == "U":
+        return np.array(given != "", dtype=bool)
+    if given.dtype.kind != "O":
+        return np.ones(len(given), bool)
+    return np.array([not _is_missing(value) for value in given], dtype=bool)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or (isinstance(value, str) and not value):
+        return True
+    if isinstance(value, str) or hasattr(value, "__len__"):
+        return False
+    return bool(type(value).__name__ in ("NAType", "NaTType") or value != value)
+
+
+def _kind(argument: str, name: str, given: NDArray[Any], like: Kind | None = None) -> Kind:
+    """What a column holds; one without any value is ``like``."""
+    if given.ndim == 2:  # lists of one length
+        return "values"
+    if given.dtype.kind in "iuf":
+        return like or "number" if not _present(given).any() else "number"
+    if given.dtype.kind == "b":
+        return "value"
+    some = [value for value in given.tolist() if not _is_missing(value)]
+    if not some:
+        return like or "value"
+    if all(isinstance(value, bool | np.bool_) for value in some):
+        return "value"
+    if all(isinstance(value, int | float | np.number) for value in some):
+        return "number"
+    if all(isinstance(value, str) for value in some):
+        return "values" if like == "values" or any(_BETWEEN in value for value in some) else "value"
+    if all(_is_list(value) for value in some):
+        return "values"
+    odd = next(value for value in some if not isinstance(value, str))
+    raise TypeError(
+        f"{argument}: column {name!r} must hold numbers, texts, truth values or lists of texts, "
+        f"got {shown(odd)} among {len(some):,} values; convert it, or leave the column out"
+    )
+
+
+def _is_list(value: Any) -> bool:
+    return (
+        not isinstance(value, str | bytes | Mapping)
+        and isinstance(value, Iterable)
+        and all(isinstance(each, str | int | np.integer) for each in value)
+    )
+
+
+def _numbers(argument: str, name: str, given: NDArray[Any]) -> NDArray[np.float64]:
+    """The numbers of a column, NaN where they are missing."""
+    numbers = np.full(len(given), np.nan)
+    present = _present(given)
+    numbers[present] = given[present].astype(np.float64)
+    if np.isinf(numbers).any():
+        row = int(np.argmax(np.isinf(numbers)))
+        raise ValueError(
+            f"{argument}: column {name!r} has an infinite number in row {row}; leave it empty"
+        )
+    return numbers
+
+
+def _listed(kind: Kind, given: NDArray[Any], present: NDArray[np.bool_]) -> list[Sequence[str]]:
+    """The values of each row, as texts; of a missing one, none."""
+    lists = list[Sequence[str]]()
+    for value, there in zip(given, present, strict=True):
+        if not there:
+            lists.append(())
+        elif kind == "value":
+            lists.append((str(value),))
+        elif isinstance(value, str):
+            lists.append([part.strip() for part in value.split(_BETWEEN) if part.strip()])
+        else:
+            lists.append([str(part) for part in value])
+    return lists

@@ -1,0 +1,323 @@
+"""A factor store as faiss indexes, and exact lists from an index that cannot filter."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.checks import check_choice, check_count, check_instance
+from mfrank.arrays.csr import CSR
+from mfrank.data.ids import Ids
+from mfrank.files.atomic import replacing
+from mfrank.models.bias_columns import with_bias_columns
+from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.sides import given_ids
+from mfrank.store.factors import FactorStore
+
+__all__ = ["FaissAnswer", "FaissLists", "from_faiss", "to_faiss"]
+
+StrPath = str | os.PathLike[str]
+_SIDES = ("item", "user")
+_MOST_FETCHED = 1 << 24  # numbers that faiss returns at once
+
+
+def to_faiss(
+    store: FactorStore,
+    path: StrPath,
+    side: Literal["item", "user"] = "item",
+    factory: str = "Flat",
+) -> Path:
+    """Write one side's factors as a faiss index of inner products, ``faiss.read_index`` reads it.
+
+    Vector r belongs to row r, whose id is ``store.item_ids.raw(r)``. If the store has biases they
+    are columns beside the factors, in users as in items, so that inner products are scores; a query
+    is then a row of the other side's index, not of its factors. faiss computes in float32.
+
+    Parameters
+    ----------
+    store : FactorStore
+    path : path
+        Of the file, such as ``items.faiss``.
+    side : {"item", "user"}, default "item"
+        Items are searched for recommendations, users for an item's audience.
+    factory : str, default "Flat"
+        What ``faiss.index_factory`` is to make. ``"Flat"`` is exact, and the only one that
+        :func:`from_faiss` can read back; ``"IVF256,Flat"`` and ``"HNSW32"`` are faster and
+        approximate. It is trained on all rows.
+
+    Returns
+    -------
+    Path
+        The file written.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        The package faiss is not installed.
+    ValueError
+        faiss knows no such ``factory``, or it cannot be trained on so few rows.
+    OSError
+        Writing fails; an old file is still there.
+    """
+    check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
+    check_choice("side", side, _SIDES)
+    check_instance("factory", factory, str, 'a text that faiss.index_factory reads, as "Flat"')
+    faiss = _faiss()
+    vectors = _single(with_bias_columns(store)[0 if side == "user" else 1])
+    try:
+        index = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+        if not index.is_trained:
+            index.train(vectors)
+        index.add(vectors)
+    except RuntimeError as error:
+        raise ValueError(
+            f"faiss cannot make an index {factory!r} of {len(vectors):,} vectors of "
+            f"{vectors.shape[1]}: {_reason(error)}"
+        ) from error
+    with replacing(Path(path)) as draft:
+        try:
+            faiss.write_index(index, str(draft))
+        except RuntimeError as error:
+            raise OSError(f"{path} cannot be written: {_reason(error)}") from error
+    return Path(path)
+
+
+def from_faiss(
+    users: StrPath, items: StrPath, *, user_ids: Ids | None = None, item_ids: Ids | None = None
+) -> FactorStore:
+    """Read a store from the flat indexes of its users and items.
+
+    Columns of biases stay columns of the factors: recommendations are the same. Factors are
+    float32.
+
+    Parameters
+    ----------
+    users, items : path
+        Files of :func:`to_faiss` for the two sides, or other flat indexes of inner products.
+    user_ids, item_ids : Ids, default the row numbers
+        Ids of the rows, which faiss does not save.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        The package faiss is not installed.
+    FileNotFoundError
+        There is no such file.
+    ValueError
+        A file is no flat index of inner products, or the two, or the ids, do not match.
+    """
+    of_users, of_items = _vectors(users), _vectors(items)
+    try:
+        return FactorStore(
+            of_users,
+            of_items,
+            Ids.numbered(len(of_users)) if user_ids is None else user_ids,
+            Ids.numbered(len(of_items)) if item_ids is None else item_ids,
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{users} and {items}: {error}") from error
+
+
+class FaissAnswer(NamedTuple):
+    """Lists from a faiss index.
+
+    Attributes
+    ----------
+    ids, scores : shape (users, N)
+        As :meth:`mfrank.Recommender.recommend` returns them.
+    exact : bool, shape (users,)
+        Whether the list is known to be the best N of all items: the index compares all vectors,
+        and enough were fetched that N, or all there are, were left by the filters.
+    """
+
+    ids: NDArray[Any]
+    scores: NDArray[Any]
+    exact: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class FaissLists:
+    """Lists from a faiss index of a model's items, filtered by fetching more than are wanted.
+
+    Parameters
+    ----------
+    model : Recommender
+        Its users are asked for, and what it knows them to have seen is filtered.
+    index : path or faiss index
+        A file of :func:`to_faiss`, or any index of inner products of the same vectors by row.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        The package faiss is not installed.
+    ValueError
+        The index is not one of this model's items.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> model = mfrank.ALS(factors=4).fit(mfrank.synthetic(50, 30, 300, random_state=0))
+    >>> path = mfrank.to_faiss(model.store, "items.faiss")  # doctest: +SKIP
+    >>> lists = mfrank.FaissLists(model, path)  # doctest: +SKIP
+    >>> ids, scores, exact = lists.recommend([0, 1], N=5)  # doctest: +SKIP
+    """
+
+    model: Recommender
+    index: Any
+    _queries: NDArray[np.float32] = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_instance("model", self.model, Recommender, "a fitted model")
+        faiss = _faiss()
+        index = self.index
+        if isinstance(index, str | os.PathLike):
+            index = _read(index)
+            object.__setattr__(self, "index", index)
+        check_instance("index", index, faiss.Index, "the path of a faiss index, or one in memory")
+        users, items = with_bias_columns(self.model.store)
+        if index.metric_type != faiss.METRIC_INNER_PRODUCT:
+            raise ValueError("index must be one of inner products; make it with mfrank.to_faiss")
+        if (index.ntotal, index.d) != items.shape:
+            raise ValueError(
+                f"index has {index.ntotal:,} vectors of {index.d}, and the model's items are "
+                f"{len(items):,} vectors of {items.shape[1]}; make it with mfrank.to_faiss"
+            )
+        object.__setattr__(self, "_queries", _single(users))
+
+    def recommend(
+        self,
+        userid: Any,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        filter_items: Any = None,
+        *,
+        fetch: int | None = None,
+    ) -> FaissAnswer:
+        """Best items of users.
+
+        Parameters
+        ----------
+        userid : id, or 1-D array-like of ids
+        N : int, default 10
+        filter_already_liked_items : bool, default True
+            Leave out what the model knows the users to have seen.
+        filter_items : ids, optional
+            Never to recommend, to any of the users.
+        fetch : int or None, default None
+            How many items to ask the index for, at least N. None asks for N and as many as each
+            user has filtered, which is enough for every list.
+
+        Returns
+        -------
+        FaissAnswer
+            With ``exact`` false where the index is approximate, or ``fetch`` was not enough.
+
+        Raises
+        ------
+        UnknownIdError
+            A user or item is unknown.
+        ValueError
+            ``N`` or ``fetch`` is out of its range, or the model does not know what was seen.
+        """
+        check_count("N", N, 1)
+        if fetch is not None:
+            check_count("fetch", fetch, N)
+        store = self.model.store
+        userids: Any = given_ids(userid, "userid")
+        rows = store.user_ids.rows(np.atleast_1d(userids))
+        banned = np.empty(0, np.int64)
+        if filter_items is not None:
+            banned = np.unique(store.item_ids.rows(np.atleast_1d(filter_items)))
+        found = np.full((len(rows), N), -1, np.int64)
+        scores = np.full((len(rows), N), np.nan, np.float32)
+        exact = np.zeros(len(rows), bool)
+        seen = self._seen(rows) if filter_already_liked_items else None
+        own = np.zeros(len(rows), np.int64) if seen is None else np.diff(seen.indptr)
+        wanted = np.minimum(N + own + len(banned) if fetch is None else fetch, store.n_items)
+        wanted = np.broadcast_to(wanted, len(rows))
+        # Users who need about as many go together, so that nobody fetches what only one needs.
+        for group in _groups(wanted):
+            k = int(wanted[group].max())
+            values, items = self.index.search(self._queries[rows[group]], k)
+            for user, own_items, own_values in zip(group, items, values, strict=True):
+                kept = (own_items >= 0) & ~np.isin(own_items, banned)
+                if seen is not None:
+                    start, stop = seen.indptr[user : user + 2]
+                    kept &= ~np.isin(own_items, seen.indices[start:stop])
+                n = min(N, int(kept.sum()))
+                found[user, :n], scores[user, :n] = own_items[kept][:n], own_values[kept][:n]
+                exact[user] = self._is_flat and (n == N or k == store.n_items)
+        return FaissAnswer(store.item_ids.raw(found), scores, exact)
+
+    @property
+    def _is_flat(self) -> bool:
+        """Whether a search compares all vectors as they are."""
+        return isinstance(self.index, _faiss().IndexFlat)
+
+    def _seen(self, rows: NDArray[np.int64]) -> CSR:
+        seen = self.model.seen
+        if seen is None:
+            raise ValueError(
+                "the model does not know what its users have seen; pass "
+                "filter_already_liked_items=False, or load a model saved with with_seen=True"
+            )
+        return CSR.from_scipy(seen.checked[rows], dtype=None)
+
+
+def _groups(wanted: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Positions in order of what they want, cut where a group would fetch too much at once."""
+    order, groups, begin = np.argsort(wanted, kind="stable"), list[NDArray[np.int64]](), 0
+    for end in range(1, len(order) + 1):
+        most = wanted[order[min(end, len(order) - 1)]]
+        if (
+            end == len(order)
+            or most > 2 * wanted[order[begin]]
+            or (end - begin) * most > (_MOST_FETCHED)
+        ):
+            groups.append(order[begin:end])
+            begin = end
+    return groups
+
+
+def _vectors(path: StrPath) -> NDArray[np.float32]:
+    """The vectors of a flat index of inner products."""
+    faiss, index = _faiss(), _read(path)
+    if not isinstance(index, faiss.IndexFlat) or index.metric_type != faiss.METRIC_INNER_PRODUCT:
+        raise ValueError(
+            f"{path} is not a flat index of inner products, from which alone factors can be read: "
+            "it is a " + type(index).__name__
+        )
+    vectors: NDArray[np.float32] = index.reconstruct_n(0, index.ntotal)
+    return vectors
+
+
+def _read(path: StrPath) -> Any:
+    Path(path).stat()  # raises FileNotFoundError with the path alone
+    try:
+        return _faiss().read_index(os.fspath(path))
+    except RuntimeError as error:
+        raise ValueError(f"{path} is not a readable faiss index: {_reason(error)}") from None
+
+
+def _single(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def _reason(error: RuntimeError) -> str:
+    """What faiss says after the place in its own source."""
+    return str(error).strip().splitlines()[-1].rpartition(": ")[2] or "unknown reason"
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "faiss indexes need the package faiss-cpu: pip install mfrank[faiss]"
+        ) from error
+    return faiss

@@ -1,0 +1,186 @@
+"""A factor store as two Parquet files, for databases, Spark and dataframes.
+
+``users.parquet`` and ``items.parquet`` have a row for each user or item, in the order of the rows:
+``id``, ``factors`` (a list of fixed length) and, where the store has them, ``bias``, ``count`` and
+``prior``. All that is not by row (fitter, history, versions) is JSON in the files' metadata.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.checks import check_instance
+from mfrank.data.counts import Counts
+from mfrank.data.ids import Ids
+from mfrank.files.atomic import replacing
+from mfrank.files.manifest import check_keys, dump_json, parse_json
+from mfrank.store.factors import FORMAT, FactorStore
+
+__all__ = ["from_parquet", "to_parquet"]
+
+StrPath = str | os.PathLike[str]
+_SIDES = ("user", "item")
+_HEADER = b"mfrank"
+
+
+def to_parquet(store: FactorStore, folder: StrPath) -> Path:
+    """Write the factors and ids of a store as ``users.parquet`` and ``items.parquet``.
+
+    :func:`from_parquet` reads an equal store, but for ``extras``, which are not written.
+
+    Parameters
+    ----------
+    store : FactorStore
+    folder : path
+        Made if it is missing. Files of these two names are replaced, each as a whole.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        pyarrow is not installed.
+    ValueError
+        Ids are neither integers nor strings.
+    OSError
+        Writing fails; a file that was to be replaced is still there.
+    """
+    check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
+    pyarrow, store, target = _pyarrow(), store.on_host(), Path(folder)
+    columns = {side: _columns(pyarrow, store, side) for side in _SIDES}
+    header = {
+        "format": FORMAT.name,
+        "version": FORMAT.version,
+        "pair": _digest(store),
+        "metadata": store.to_contents().metadata,
+    }
+    target.mkdir(parents=True, exist_ok=True)
+    for side in _SIDES:
+        numbered = getattr(store, f"{side}_ids").table is None
+        own = dump_json({**header, "side": side, "numbered": numbered})
+        table = pyarrow.table(columns[side]).replace_schema_metadata({_HEADER: own.encode()})
+        with replacing(target / f"{side}s.parquet") as draft:
+            pyarrow.parquet.write_table(table, draft)
+    return target
+
+
+def from_parquet(folder: StrPath) -> FactorStore:
+    """Read what :func:`to_parquet` wrote.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        pyarrow is not installed.
+    FileNotFoundError
+        One of the files is missing.
+    ValueError
+        A file was not written by :func:`to_parquet`, is damaged, or the two are of different
+        stores.
+    """
+    pyarrow, source = _pyarrow(), Path(folder)
+    headers, fields = dict[str, Mapping[str, Any]](), dict[str, Any]()
+    counts = dict[str, NDArray[Any]]()
+    for side in _SIDES:
+        path = source / f"{side}s.parquet"
+        try:
+            table = pyarrow.parquet.read_table(path)
+        except pyarrow.ArrowInvalid as error:
+            raise ValueError(f"{path} is not a readable Parquet file: {error}") from None
+        headers[side] = header = _header(table, path, side)
+        try:
+            found = {name: table[name].combine_chunks() for name in table.column_names}
+            factors = found["factors"]
+            width = factors.type.list_size
+            values = factors.flatten().to_numpy(zero_copy_only=False)
+            fields[f"{side}_factors"] = values.reshape(len(factors), width)
+            ids = found["id"].to_numpy(zero_copy_only=False)
+            fields[f"{side}_ids"] = Ids.numbered(len(ids)) if header["numbered"] else Ids.of(ids)
+            for name, field in (("bias", f"{side}_biases"), ("prior", f"{side}_prior")):
+                if name in found:
+                    fields[field] = found[name].to_numpy(zero_copy_only=False)
+            if "count" in found:
+                counts[side] = found["count"].to_numpy(zero_copy_only=False)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
+    if headers["user"]["pair"] != headers["item"]["pair"]:
+        raise ValueError(
+            f"users.parquet and items.parquet of {source} are of different stores; export again"
+        )
+    metadata = headers["user"]["metadata"]
+    try:
+        check_keys(f"metadata of {source}", metadata, {"fitter", "history", "versions"})
+        both = Counts(counts["user"], counts["item"]) if len(counts) == len(_SIDES) else None
+        return FactorStore(**fields, **metadata, counts=both)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"{source} is damaged: {error}") from error
+
+
+def _columns(pyarrow: Any, store: FactorStore, side: str) -> dict[str, Any]:
+    """The columns of a side's file."""
+    ids = getattr(store, f"{side}_ids")
+    ids.to_arrays()  # raises for ids that are neither integers nor strings
+    factors = getattr(store, f"{side}_factors")
+    labels = ids.labels
+    kind = pyarrow.int64() if labels.dtype == np.int64 else pyarrow.string()
+    try:
+        column = pyarrow.array(labels, kind)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{side}_ids cannot be written as UTF-8: {error}") from None
+    columns = {
+        "id": column,
+        "factors": pyarrow.FixedSizeListArray.from_arrays(
+            pyarrow.array(factors.ravel()), factors.shape[1]
+        ),
+    }
+    counts = store.counts
+    of_rows = {
+        "bias": getattr(store, f"{side}_biases"),
+        "count": None if counts is None else getattr(counts, f"{side}s"),
+        "prior": store.item_prior if side == "item" else None,
+    }
+    return columns | {
+        name: pyarrow.array(array) for name, array in of_rows.items() if array is not None
+    }
+
+
+def _digest(store: FactorStore) -> str:
+    """What the files of one store have in common."""
+    digest = hashlib.sha256()
+    for factors in (store.user_factors, store.item_factors):
+        digest.update(str(factors.shape).encode())
+        digest.update(np.ascontiguousarray(factors).data)
+    return digest.hexdigest()
+
+
+def _header(table: Any, path: Path, side: str) -> Mapping[str, Any]:
+    """What :func:`to_parquet` wrote beside the table, checked."""
+    text = (table.schema.metadata or {}).get(_HEADER)
+    if text is None:
+        raise ValueError(f"{path} was not written by mfrank.to_parquet")
+    header: Mapping[str, Any] = parse_json(text, path)
+    check_keys(path, header, {"format", "version", "pair", "metadata", "side", "numbered"})
+    FORMAT.check(header["format"], header["version"], path)
+    if header["side"] != side:
+        raise ValueError(f"{path} has {header['side']}s, not {side}s: was it renamed?")
+    return header
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "Parquet files need the package pyarrow: pip install mfrank[parquet]"
+        ) from error
+    return pyarrow

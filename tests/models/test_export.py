@@ -1,0 +1,248 @@
+"""Exports give other programs the lists of the model, and what they can hold comes back."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from stores import same, store, stores
+
+import mfrank
+from mfrank.cli.main import main
+from mfrank.data.ids import Ids
+
+DATA = mfrank.synthetic(60, 40, 500, random_state=0)
+
+
+def fitted() -> mfrank.ALS:
+    return mfrank.ALS(factors=6, iterations=2, random_state=0).fit(DATA)
+
+
+@pytest.fixture
+def faiss() -> Any:
+    return pytest.importorskip("faiss", reason="the package faiss is optional")
+
+
+@pytest.fixture
+def runtime() -> Any:
+    pytest.importorskip("onnx", reason="the package onnx is optional")
+    return pytest.importorskip("onnxruntime", reason="the package onnxruntime is optional")
+
+
+@pytest.fixture
+def parquet() -> Any:
+    return pytest.importorskip("pyarrow.parquet", reason="the package pyarrow is optional")
+
+
+@settings(max_examples=30, deadline=None)
+@given(saved=stores())
+def test_parquet_gives_back_the_same_store(
+    tmp_path_factory: pytest.TempPathFactory, saved: mfrank.FactorStore
+) -> None:
+    pytest.importorskip("pyarrow", reason="the package pyarrow is optional")
+    folder = tmp_path_factory.mktemp("p")
+    if not _is_text(saved):
+        with pytest.raises(ValueError, match="cannot be written as UTF-8"):
+            mfrank.to_parquet(saved, folder)
+        return
+    mfrank.to_parquet(saved, folder)
+    assert same(mfrank.from_parquet(folder), replace(saved, extras={}))
+
+
+def _is_text(saved: mfrank.FactorStore) -> bool:
+    """Whether ids are without surrogates, which only Python takes for text."""
+    labels = [*saved.user_ids.labels, *saved.item_ids.labels]
+    return not any("\ud800" <= mark <= "\udfff" for label in map(str, labels) for mark in label)
+
+
+def test_parquet_is_a_table_that_others_read(tmp_path: Path, parquet: Any) -> None:
+    saved = store()
+    mfrank.to_parquet(saved, tmp_path)
+    table = parquet.read_table(tmp_path / "items.parquet").to_pydict()
+    assert table["id"] == saved.item_ids.labels.tolist()
+    np.testing.assert_array_equal(table["factors"], saved.item_factors)
+    np.testing.assert_array_equal(table["bias"], saved.item_biases)
+
+
+def test_parquet_of_something_else_is_refused(tmp_path: Path, parquet: Any) -> None:
+    mfrank.to_parquet(store(), tmp_path / "a")
+    mfrank.to_parquet(fitted().store, tmp_path / "b")
+    with pytest.raises(FileNotFoundError):
+        mfrank.from_parquet(tmp_path / "c")
+    users = tmp_path / "a" / "users.parquet"
+    whole = users.read_bytes()
+    users.write_bytes((tmp_path / "b" / "users.parquet").read_bytes())
+    with pytest.raises(ValueError, match="are of different stores"):
+        mfrank.from_parquet(tmp_path / "a")
+    users.write_bytes((tmp_path / "b" / "items.parquet").read_bytes())
+    with pytest.raises(ValueError, match="has items, not users"):
+        mfrank.from_parquet(tmp_path / "a")
+    users.write_bytes(whole[:50])
+    with pytest.raises(ValueError, match="not a readable Parquet file"):
+        mfrank.from_parquet(tmp_path / "a")
+    parquet.write_table(parquet.read_table(tmp_path / "b" / "users.parquet").select(["id"]), users)
+    with pytest.raises(ValueError, match="is damaged"):
+        mfrank.from_parquet(tmp_path / "a")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("named", [False, True])
+def test_onnx_makes_the_lists_of_the_model(
+    tmp_path: Path, runtime: Any, dtype: str, named: bool
+) -> None:
+    model = mfrank.ALS(factors=6, iterations=2, random_state=0, dtype=dtype).fit(DATA)
+    changes: dict[str, Any] = {"item_biases": np.linspace(-1, 1, 40)}
+    if named:
+        changes["item_ids"] = Ids.of([f"ì {n}" for n in range(40)])
+    made = mfrank.Recommender.of(replace(model.store, **changes))
+    session = runtime.InferenceSession(mfrank.to_onnx(made.store, tmp_path / "m.onnx"))
+    users, seen = np.arange(0, 60, 7), DATA.user_items.toarray() > 0
+    ids, scores, all_scores = session.run(
+        ["ids", "scores", "all_scores"],
+        {"users": users, "n": np.array([5]), "filtered": seen[users]},
+    )
+    expected = made.recommend(users, DATA.user_items, N=5, by_row=True)
+    assert ids.tolist() == made.item_ids.raw(expected.ids).tolist()
+    np.testing.assert_allclose(scores, expected.scores, rtol=1e-5, atol=1e-6)
+    pairs = made.score(np.repeat(users, 40), np.tile(np.arange(40), len(users)), by_row=True)
+    np.testing.assert_allclose(all_scores.ravel(), pairs, rtol=1e-5, atol=1e-6)
+
+
+def test_onnx_marks_places_that_nothing_is_left_for(tmp_path: Path, runtime: Any) -> None:
+    session = runtime.InferenceSession(mfrank.to_onnx(store(), tmp_path / "m.onnx"))
+    filtered = np.array([[True, False, True]])
+    (scores,) = session.run(
+        ["scores"], {"users": np.arange(4), "n": np.array([3]), "filtered": filtered}
+    )
+    assert np.isfinite(scores[:, 0]).all()
+    assert np.isneginf(scores[:, 1:]).all()
+
+
+def test_onnx_refuses_what_it_cannot_hold(
+    tmp_path: Path, runtime: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match="no items"):
+        mfrank.to_onnx(mfrank.FactorStore(np.ones((2, 1)), np.ones((0, 1))), tmp_path / "m")
+    monkeypatch.setattr("mfrank.models.onnx_graph._MOST_BYTES", 10)
+    with pytest.raises(ValueError, match="an ONNX file has at most 2; use to_parquet"):
+        mfrank.to_onnx(store(), tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_faiss_lists_are_those_of_the_model(tmp_path: Path, faiss: Any) -> None:
+    model = fitted()
+    lists = mfrank.FaissLists(model, mfrank.to_faiss(model.store, tmp_path / "items"))
+    users = DATA.user_ids.labels
+    for N in (3, 40):
+        found = lists.recommend(users, N=N, filter_items=[2, 5])
+        expected = model.recommend(users, N=N, filter_items=[2, 5])
+        np.testing.assert_array_equal(found.ids, expected.ids)
+        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5, atol=1e-6)
+        assert found.exact.all()
+    one = lists.recommend(users[3], N=3, filter_already_liked_items=False)
+    assert one.ids[0].tolist() == (
+        model.recommend(users[3], N=3, filter_already_liked_items=False).ids.tolist()
+    )
+
+
+def test_faiss_lists_tell_which_are_exact(tmp_path: Path, faiss: Any) -> None:
+    model = fitted()
+    users = DATA.user_ids.labels
+    path = mfrank.to_faiss(model.store, tmp_path / "items")
+    found = mfrank.FaissLists(model, path).recommend(users, N=4, fetch=6)
+    expected = model.recommend(users, N=4)
+    assert 0 < found.exact.sum() < len(users)
+    np.testing.assert_array_equal(found.ids[found.exact], expected.ids[found.exact])
+    near = mfrank.to_faiss(model.store, tmp_path / "near", factory="HNSW8")
+    approximate = mfrank.FaissLists(model, near).recommend(users, N=4)
+    assert not approximate.exact.any()
+    seen = DATA.user_items.toarray() > 0
+    assert not any(
+        seen[row, item]
+        for row, ids in enumerate(approximate.ids)
+        for item in DATA.item_ids.rows(ids[ids >= 0])
+    )
+
+
+def test_faiss_gives_the_factors_back(tmp_path: Path, faiss: Any) -> None:
+    saved = store(user_factors=np.ones((4, 2), "f"), item_factors=np.ones((3, 2), "f"))
+    users = mfrank.to_faiss(saved, tmp_path / "users", "user")
+    items = mfrank.to_faiss(saved, tmp_path / "items")
+    back = mfrank.from_faiss(users, items, user_ids=saved.user_ids, item_ids=saved.item_ids)
+    asked = ["user 1", "user 3"], [8, 15]
+    np.testing.assert_allclose(
+        mfrank.Recommender.of(back).score(*asked), mfrank.Recommender.of(saved).score(*asked), 1e-6
+    )
+    plain = fitted().store
+    users = mfrank.to_faiss(plain, tmp_path / "users", "user")
+    items = mfrank.to_faiss(plain, tmp_path / "items")
+    back = mfrank.from_faiss(users, items)
+    np.testing.assert_array_equal(back.user_factors, plain.user_factors)
+    np.testing.assert_array_equal(back.item_factors, plain.item_factors)
+
+
+def test_faiss_refuses_by_name(tmp_path: Path, faiss: Any) -> None:
+    model = fitted()
+    path = mfrank.to_faiss(model.store, tmp_path / "items", factory="HNSW8")
+    with pytest.raises(ValueError, match="faiss cannot make an index 'Flatt'"):
+        mfrank.to_faiss(model.store, path, factory="Flatt")
+    with pytest.raises(ValueError, match="is not a flat index"):
+        mfrank.from_faiss(path, path)
+    with pytest.raises(ValueError, match="index has 40 vectors of 6, and the model's items are 3"):
+        mfrank.FaissLists(mfrank.Recommender.of(store()), path)
+    with pytest.raises(ValueError, match="inner products"):
+        mfrank.FaissLists(model, faiss.IndexFlatL2(6))
+    (tmp_path / "junk").write_bytes(b"junk")
+    with pytest.raises(ValueError, match="not a readable faiss index"):
+        mfrank.FaissLists(model, tmp_path / "junk")
+    with pytest.raises(FileNotFoundError):
+        mfrank.FaissLists(model, tmp_path / "none")
+    lists = mfrank.FaissLists(model, path)
+    with pytest.raises(ValueError, match="fetch"):
+        lists.recommend([1], N=4, fetch=3)
+    with pytest.raises(mfrank.UnknownIdError):
+        lists.recommend([1000])
+
+
+@pytest.mark.parametrize(
+    ("package", "export", "extra"),
+    [
+        ("faiss", mfrank.to_faiss, "faiss"),
+        ("onnx", mfrank.to_onnx, "onnx"),
+        ("pyarrow", mfrank.to_parquet, "parquet"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    package: str, export: Any, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.partition(".")[0] == package:
+            raise ModuleNotFoundError(name)
+        return original(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ModuleNotFoundError, match=rf"pip install mfrank\[{extra}\]"):
+        export(store(), tmp_path / "x")
+
+
+def test_the_command_line_exports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faiss: Any, runtime: Any, parquet: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = fitted()
+    model.save("model")
+    for to, path in (("faiss", "f"), ("onnx", "m.onnx"), ("parquet", "p")):
+        assert main(["export", "--model", "model", "--to", to, path]) == 0
+    back = mfrank.from_faiss("f/users.faiss", "f/items.faiss")
+    np.testing.assert_array_equal(back.user_factors, model.user_factors)
+    assert same(mfrank.from_parquet("p"), model.store)
+    runtime.InferenceSession("m.onnx")
+    assert main(["export", "--model", "model", "--to", "parquet", "m.onnx"]) == 2
+    assert main(["export", "--model", "model", "--to", "onnx", "none/m.onnx"]) == 2
