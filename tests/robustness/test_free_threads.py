@@ -1,4 +1,4 @@
-"""Python threads that run at the same time, as a free-threaded Python lets them, change no result."""
+"""Threads of Python change no result, as at once as a free-threaded Python lets them run."""
 
 from __future__ import annotations
 
