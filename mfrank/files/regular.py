@@ -32,9 +32,11 @@ def open_regular(path: Path) -> BufferedReader:
 def check_replaceable(path: Path) -> None:
     """Raise ValueError if a device, a pipe or a socket is there, or a link to one.
 
-    A file renamed to its name would take its place: root would replace the machine's /dev/null.
+    A file renamed to its name would take its place: root would replace the machine's /dev/null, and
+    the link /dev/stdout, behind which there may be a file.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
+    in_dev = path.absolute().parent == Path("/dev")
+    if in_dev or (path.exists() and not path.is_file() and not path.is_dir()):
         raise ValueError(f"cannot write {path}: it is a device, pipe or socket; pass a file")
 
 

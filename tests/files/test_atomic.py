@@ -68,6 +68,13 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path, what: str) -> None:
     assert os.path.samestat(os.lstat(path), before)
 
 
+def test_nothing_is_written_among_devices() -> None:
+    """Where ``/dev/stdout`` is a link, which may lead to a file."""
+    with pytest.raises(ValueError, match="device, pipe or socket"):
+        write(Path("/dev/mfrank-is-no-device"), "new")
+    assert not os.path.lexists("/dev/mfrank-is-no-device")
+
+
 @pytest.mark.parametrize("stage", ["at once", "in the middle", "before the renaming"])
 def test_the_draft_of_a_killed_writer_goes_with_the_next(tmp_path: Path, stage: str) -> None:
     path = tmp_path / "x.txt"
