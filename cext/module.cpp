@@ -1,4 +1,6 @@
-// mfrank._ext: the extension module. Its functions are stateless and borrow their arrays.
+// mfrank._ext: the extension module. Its functions are stateless and borrow their arrays, so that a
+// free-threaded Python may run them without its lock; an array that a call is given must not be
+// changed by another thread meanwhile, as everywhere in numpy.
 #include "bindings/lists.h"
 #include "bindings/losses.h"
 #include "bindings/rows.h"
@@ -6,7 +8,7 @@
 #include "bindings/walks.h"
 #include "host/isa.h"
 
-PYBIND11_MODULE(_ext, m) {
+PYBIND11_MODULE(_ext, m, pybind11::mod_gil_not_used()) {
     using namespace mfrank;
     m.doc() = "Native kernels of mfrank.backends.cpu; see _ext.pyi.";
 

@@ -9,6 +9,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <thread>
@@ -58,15 +59,16 @@ class HeldGil {
     ~HeldGil() { PyEval_SaveThread(); }
 };
 
-// Whether this thread, which must hold the GIL, is the main thread, where Python runs signal
-// handlers. After a fork, the forking thread becomes the main one.
+// Whether this thread, which must be attached to Python, is the main thread, where Python runs
+// signal handlers. After a fork, the forking thread becomes the main one. A free-threaded Python
+// lets several threads in here at once: each that finds no answer for this process stores the same.
 inline bool in_main_thread() {
-    static int64_t process = -1;
-    static unsigned long main_thread = 0;
+    static std::atomic<int64_t> process{-1};
+    static std::atomic<unsigned long> main_thread{0};
     if (process != process_id()) {
         const auto threading = pybind11::module_::import("threading");
         main_thread = threading.attr("main_thread")().attr("ident").cast<unsigned long>();
-        process = process_id();
+        process = process_id();  // last: who reads it finds the thread
     }
     return PyThread_get_thread_ident() == main_thread;
 }

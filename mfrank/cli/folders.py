@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mfrank.files.folder import metadata_of
 from mfrank.files.manifest import MANIFEST
+from mfrank.files.regular import check_replaceable
 from mfrank.models.loading import load
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FORMAT
@@ -58,6 +59,7 @@ def check_writable(*files: str | None) -> None:
         folder = Path(file).absolute().parent
         if Path(file).is_dir():
             raise ValueError(f"cannot write {file}: it is a folder; pass a file")
+        check_replaceable(Path(file))
         if not folder.is_dir():
             raise ValueError(f"cannot write {file}: there is no folder {folder}; make it first")
         if not os.access(folder, os.W_OK):

@@ -65,15 +65,13 @@ class Judged:
         if not len(matrix):
             raise ValueError("there are no documents: features has no row")
         grades = _relevance(relevance, len(matrix))
+        if isinstance(queries, np.ndarray) and queries.ndim == 1:  # too many are not read
+            _refuse_unequal(len(queries), len(matrix))
         try:
             query_ids, query_rows = Ids.factorize(queries)
         except (TypeError, ValueError) as error:
             raise type(error)(f"queries: {error}") from error
-        if len(query_rows) != len(matrix):
-            raise ValueError(
-                f"queries must have one id for each of the {len(matrix)} documents, got "
-                f"{len(query_rows)}; repeat a query's id for each of its documents"
-            )
+        _refuse_unequal(len(query_rows), len(matrix))
         object.__setattr__(self, "query_ids", query_ids)
         arrays = {"features": matrix, "relevance": grades, "query_rows": query_rows}
         for name, array in arrays.items():
@@ -179,6 +177,14 @@ def feature_matrix(features: ArrayLike) -> NDArray[Any]:
             f"{column}; replace missing values first, by 0 or the feature's mean"
         )
     return matrix
+
+
+def _refuse_unequal(n_queries: int, n_documents: int) -> None:
+    if n_queries != n_documents:
+        raise ValueError(
+            f"queries must have one id for each of the {n_documents} documents, got "
+            f"{n_queries}; repeat a query's id for each of its documents"
+        )
 
 
 def _relevance(given: ArrayLike, n_documents: int) -> NDArray[np.float64]:

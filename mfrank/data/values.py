@@ -22,8 +22,12 @@ def as_numbers(values: ArrayLike) -> NDArray[Any]:
         If one of them is not a number.
     TypeError
         If they are complex.
+    ValueError
+        If they are not in one dimension.
     """
     numbers = np.asarray(values)
+    if numbers.ndim != 1:
+        raise ValueError(f"values must be in one dimension, got shape {numbers.shape}")
     if numbers.dtype.kind == "c":
         raise TypeError("values must be real numbers, got complex ones")
     if numbers.dtype in (np.float32, np.float64):

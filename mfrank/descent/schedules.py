@@ -50,7 +50,7 @@ class StepDecay(Schedule):
                 f"at must be a tuple of fractions of the fit, such as (0.5,); got {shown(self.at)}"
             )
         if not all(is_number(point) and 0 < point < 1 for point in self.at):
-            raise ValueError(f"at must be fractions of the fit, in (0, 1); got {self.at}")
+            raise ValueError(f"at must be fractions of the fit, in (0, 1); got {shown(self.at)}")
         check_above_zero(factor=self.factor)
         object.__setattr__(self, "at", tuple(self.at))
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from mfrank.files.regular import check_replaceable
+
 if sys.platform != "win32":
     import fcntl
 
@@ -23,7 +25,13 @@ def replacing(path: Path) -> Iterator[Path]:
     If the block fails, the draft is deleted and ``path`` keeps its old contents. The draft has the
     name of ``path`` and lies in a folder of :func:`working_beside`, so that temporary files which
     libraries write beside the draft lie there too.
+
+    Raises
+    ------
+    ValueError
+        A device, a pipe or a socket is there, or a link to one.
     """
+    check_replaceable(path)
     with working_beside(path) as folder:
         draft = folder / path.name
         yield draft

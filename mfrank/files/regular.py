@@ -11,7 +11,7 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
-__all__ = ["is_file", "is_folder", "open_regular"]
+__all__ = ["check_replaceable", "is_file", "is_folder", "open_regular"]
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -27,6 +27,17 @@ def open_regular(path: Path) -> BufferedReader:
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise ValueError(f"{path} is damaged: it is not a regular file")
     return open(path, "rb", opener=_without_waiting)
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise ValueError if a device, a pipe or a socket is there, or a link to one.
+
+    A file renamed to its name would take its place: root would replace the machine's /dev/null, and
+    the link /dev/stdout, behind which there may be a file.
+    """
+    in_dev = path.absolute().parent == Path("/dev")
+    if in_dev or (path.exists() and not path.is_file() and not path.is_dir()):
+        raise ValueError(f"cannot write {path}: it is a device, pipe or socket; pass a file")
 
 
 def is_file(path: Path) -> bool:

@@ -366,6 +366,7 @@ def test_help_and_version_are_no_errors(capsys):
         ("recommend --model model --output no/list.csv", "cannot write no/list.csv: there is no"),
         ("recommend --model model --output empty.csv", "empty.csv: it is a folder; pass a file"),
         ("evaluate --model model --test train.csv --json no/a.json", "no/a.json: there is no fol"),
+        ("evaluate --model model --test train.csv --json /dev/null", "/dev/null: it is a device"),
         ("compare train.csv --csv no/table.csv", "cannot write no/table.csv: there is no folder"),
         ("recommend --model model --users alice", "for the user alice, pass --user alice"),
         ("recommend --model model --person x", "--person x (see mfrank recommend --help)"),

@@ -383,6 +383,7 @@ def test_booleans_count_one_and_complex_numbers_nothing():
         ({"items": [0, -1, 0], "shape": (9, 9)}, r"items must lie in 0\.\.8, got -1 in row 1"),
         ({"duplicates": "first"}, "duplicates must be one of sum, max, last; got 'first'"),
         ({"values": ["1", "x", "2"]}, "values must be numbers.*x"),
+        ({"values": 1.0}, r"values must be in one dimension, got shape \(\)"),
         ({"values": [1, 10**400, 2]}, "values must be numbers, got 1000"),
         ({"timestamps": -np.inf}, r"timestamps must be in one dimension, got shape \(\)"),
         ({"timestamps": [1.0, np.nan, 2]}, "timestamps must be finite .*got nan in row 1"),

@@ -17,6 +17,7 @@ from mfrank.evaluation.metrics import MRR, NDCG, LimitedAUC, Recall
 from mfrank.evaluation.queries import evaluate_queries
 from mfrank.losses.sums.written_out import WRITTEN_OUT
 
+ENDLESS = np.broadcast_to(np.int64(1), 10**15)
 FEATURES = [[0.5, 2], [1, 0], [0, -1]]
 
 
@@ -34,6 +35,7 @@ FEATURES = [[0.5, 2], [1, 0], [0, -1]]
         (FEATURES, [1, 0, np.inf], [1, 1, 1], ValueError, r"got inf \(document 2\)"),
         (FEATURES, ["a", "b", "c"], [1, 1, 1], TypeError, "relevance must be numbers"),
         (FEATURES, [1, 0, 1], [1, 1], ValueError, "queries must have one id for each of the 3"),
+        (FEATURES, [1, 0, 1], ENDLESS, ValueError, "queries must have one id for each of the 3"),
         (FEATURES, [1, 0, 1], [1, None, 1], ValueError, "queries: "),
     ],
 )

@@ -53,6 +53,28 @@ def test_the_file_has_the_mode_that_files_have(tmp_path: Path) -> None:
     assert (tmp_path / "x").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
+@pytest.mark.parametrize("what", ["a pipe", "a link to a device"])
+def test_what_is_no_file_is_not_replaced(tmp_path: Path, what: str) -> None:
+    """Else root's ``--json /dev/null`` would leave the machine a file of that name."""
+    path = tmp_path / "x"
+    if what == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(os.devnull)
+    before = os.lstat(path)
+    with pytest.raises(ValueError, match="x: it is a device, pipe or socket; pass a file"):
+        write(path, "new")
+    assert names(tmp_path) == {"x"}
+    assert os.path.samestat(os.lstat(path), before)
+
+
+def test_nothing_is_written_among_devices() -> None:
+    """Where ``/dev/stdout`` is a link, which may lead to a file."""
+    with pytest.raises(ValueError, match="device, pipe or socket"):
+        write(Path("/dev/mfrank-is-no-device"), "new")
+    assert not os.path.lexists("/dev/mfrank-is-no-device")
+
+
 @pytest.mark.parametrize("stage", ["at once", "in the middle", "before the renaming"])
 def test_the_draft_of_a_killed_writer_goes_with_the_next(tmp_path: Path, stage: str) -> None:
     path = tmp_path / "x.txt"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from fits import BACKENDS
+from hostile import nested
 from hypothesis import HealthCheck, assume, given, settings
 from problems import matrices
 
@@ -415,6 +416,7 @@ def test_bad_rates_are_refused() -> None:
         (lambda: mfrank.Adagrad(float("nan")), "learning_rate must be"),
         (lambda: mfrank.StepDecay((0.0,)), "at must be fractions of the fit"),
         (lambda: mfrank.StepDecay(("half",)), "at must be fractions of the fit"),  # type: ignore[arg-type]
+        (lambda: mfrank.StepDecay(nested()), "at must be fractions of the fit"),
         (lambda: mfrank.CosineDecay(-1.0), "last must be a finite number >= 0"),
     ):
         with pytest.raises(ValueError, match=message):

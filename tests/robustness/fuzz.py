@@ -1,8 +1,9 @@
 """Calls every public name with hostile arguments, in processes of their own.
 
-``python tests/robustness/fuzz.py --calls 2000 --seed 0`` makes the first calls of a seed. A call
-must return, or raise one of :data:`REFUSALS`. It must not end the process, hang, or raise anything
-else. A call that does is printed with the command that makes it again.
+``python tests/robustness/fuzz.py --calls 2000 --seed 0`` makes the first calls of a seed, in
+``--processes`` at a time. A call must return, or raise one of :data:`REFUSALS`. It must not end the
+process, hang, or raise anything else. A call that does is printed with the command that makes it
+again.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +35,12 @@ REFUSALS = (TypeError, ValueError, MemoryError, OSError, ImportError, UsersOwnEr
 """What a call may raise: errors of arguments, of files, of memory, and the caller's own."""
 
 MOST_MEMORY = 6 * 2**30
-CALLS_OF_A_CHILD = 500
+CALLS_OF_A_CHILD = 5000
+"""Few children, because most of a thousand calls' time was Python's start and the imports."""
 SECONDS = 60
 """A call that takes longer hangs."""
+FILES = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""Where calls write: in memory, because on a disk they wait for their files to be safe."""
 
 
 # --- in the child
@@ -53,7 +58,7 @@ def make_calls(seed: int, first: int, n_calls: int) -> None:
         rng = np.random.default_rng([seed, number])
         entry = entries[rng.choice(len(entries), p=weights / weights.sum())]
         faulthandler.dump_traceback_later(SECONDS, exit=True)
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=FILES) as folder:
             os.chdir(folder)
             _make(entry, rng)
             os.chdir("/")
@@ -132,6 +137,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first call")
+    parser.add_argument("--processes", type=int, default=1, help="at a time")
     parser.add_argument("--without", help="a package that is as if it were not installed")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -142,9 +148,16 @@ def main() -> None:
         return
     start, n_failures = time.monotonic(), 0
     options = (f"--without={asked.without}",) if asked.without else ()
-    for failure in failures(asked.seed, asked.first, asked.calls, options=options):
-        n_failures += 1
-        print(failure, flush=True)
+    end = asked.first + asked.calls
+
+    def of_a_child(first: int) -> list[Failure]:
+        n_calls = min(CALLS_OF_A_CHILD, end - first)
+        return list(failures(asked.seed, first, n_calls, options=options))
+
+    with ThreadPoolExecutor(asked.processes) as pool:
+        for found in pool.map(of_a_child, range(asked.first, end, CALLS_OF_A_CHILD)):
+            n_failures += len(found)
+            print(*found, sep="\n", end="\n" * bool(found), flush=True)
     took = time.monotonic() - start
     print(f"{asked.calls} calls of seed {asked.seed} in {took:.0f} s, {n_failures} failures")
     sys.exit(n_failures > 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 from children import run
@@ -64,6 +65,10 @@ print(ends == [0] * 30, ends)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    reason="without Python's global lock, a thread may hold the lock of a dict at the fork",
+)
 def test_children_of_a_process_whose_threads_fit() -> None:
     result = run(FORKS)
     assert result.stdout.startswith("True"), result.stdout

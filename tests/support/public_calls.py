@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import hostile_requests
 import numpy as np
 import scipy.sparse as sp
+from engines import Shuffled
 from hostile import Rng, UsersOwnError, anything, damaged
 from small_world import (
     N_ITEMS,
@@ -170,7 +173,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     ),
     "cutoff": lambda rng: one_of(rng, [None, 1, 10]),
     "data": lambda rng: one_of(rng, [timed(), timed(), data()]),
-    "cluster": lambda rng: None,
+    "cluster": lambda rng: one_of(rng, [None, None, None, Shuffled(2)]),
     "decay": lambda rng: one_of(rng, [1.0, 1.0, 0.5]),
     "diversity": _weight,
     "dtype": lambda rng: one_of(rng, ["float32", "float64", np.float64]),
@@ -228,6 +231,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "negatives": lambda rng: one_of(rng, [None, 1, 3, 20]),
     "new": _matrix,
     "objective": _made(*_OBJECTIVES),
+    "on_unknown": lambda rng: one_of(rng, ["error", "skip"]),
     "optimizer": _made(*_OPTIMIZERS),
     "other": lambda rng: one_of(rng, [_store(rng), data()]),
     "part": lambda rng: one_of(rng, [0.2, 0.5]),
@@ -308,6 +312,10 @@ OWN: dict[tuple[str, str], Callable[[Rng], Any]] = {
     ("by_time", "interactions"): lambda rng: timed(),
     ("leave_last", "interactions"): lambda rng: timed(),
     ("paired_differences", "method"): lambda rng: one_of(rng, ["bootstrap", "permutation"]),
+    ("serving.ask", "body"): hostile_requests.body,
+    ("serving.ask", "method"): lambda rng: one_of(rng, [*["GET"] * 5, "POST", "POST", "PUT"]),
+    ("serving.ask", "query"): hostile_requests.query,
+    ("serving.ask", "route"): hostile_requests.route,
     ("synthetic", "interactions"): lambda rng: 50,
     ("tune", "random_state"): lambda rng: 0,
 }
@@ -341,11 +349,22 @@ def _model_of(name: str) -> Callable[[Rng], Any]:
     return make
 
 
+def _other_als(rng: Rng) -> Any:
+    return model(one_of(rng, ["named", "featured"]))
+
+
+def _service(rng: Rng) -> Any:
+    served = [name for name in models() if name not in ("LinearRanker", "Reranker")]
+    return hostile_requests.Service(one_of(rng, served))
+
+
 RECEIVERS: dict[str, Callable[[Rng], Any]] = {
-    "ALS": lambda rng: _model_of("ALS")(rng) if rng.random() < 0.7 else model("named"),
+    "ALS": lambda rng: _model_of("ALS")(rng) if rng.random() < 0.5 else _other_als(rng),
     "Descent": _model_of("Descent"),
     "SupervisedPageRank": _model_of("SupervisedPageRank"),
+    "ItemKNN": _model_of("ItemKNN"),
     "LinearRanker": _model_of("LinearRanker"),
+    "Popularity": _model_of("Popularity"),
     "Reranker": _model_of("Reranker"),
     "Recommender": lambda rng: mfrank.Recommender.of(_store(rng)),
     "FactorStore": _store,
@@ -370,6 +389,8 @@ def entries() -> Iterator[Entry]:
                 full = f"{name}.{method}"
                 weight = RARE.get(full, OFTEN.get(method, 1.0))
                 yield Entry(full, RECEIVERS[name], weight)
+    if find_spec("fastapi") and find_spec("httpx2"):
+        yield Entry("serving.ask", _service, 4.0)
 
 
 class Told(list[str]):
@@ -423,7 +444,11 @@ def _plausible(parameter: inspect.Parameter, rng: Rng, function: str) -> Any:
     make = OWN.get((function, parameter.name), PLAUSIBLE.get(parameter.name))
     if make is not None:
         return make(rng)
-    return anything(rng) if parameter.default is parameter.empty else parameter.default
+    if parameter.default is parameter.empty:
+        return anything(rng)
+    if isinstance(parameter.default, bool):
+        return bool(rng.integers(2))
+    return parameter.default
 
 
 def _short(value: Any) -> str:

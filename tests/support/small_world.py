@@ -20,6 +20,11 @@ N_USERS, N_ITEMS = 15, 12
 _MODELS: dict[str, Callable[[], Any]] = {
     "ALS": lambda: mfrank.ALS(mfrank.IALS(), factors=3, iterations=1, random_state=0).fit(data()),
     "named": lambda: mfrank.ALS(factors=3, iterations=1, random_state=0).fit(named()),
+    "featured": lambda: mfrank.ALS(factors=3, iterations=1, random_state=0).fit(
+        data(), user_features=np.ones((N_USERS, 2)), item_features=np.eye(N_ITEMS)[:, :3]
+    ),
+    "ItemKNN": lambda: mfrank.ItemKNN().fit(data()),
+    "Popularity": lambda: mfrank.Popularity().fit(named()),
     "Descent": lambda: mfrank.Descent(
         factors=3, iterations=1, item_biases=True, random_state=0
     ).fit(data()),
