@@ -65,12 +65,14 @@ if TYPE_CHECKING:
     from mfrank.losses.uib import UIB
     from mfrank.models.als import ALS
     from mfrank.models.descent import Descent
+    from mfrank.models.ease import EASE
     from mfrank.models.exchange import (
         from_implicit,
         from_safetensors,
         to_implicit,
         to_safetensors,
     )
+    from mfrank.models.item_filter import ItemFilter
     from mfrank.models.item_knn import ItemKNN
     from mfrank.models.linear_ranker import LinearRanker
     from mfrank.models.loading import load
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
     from mfrank.models.reranker.reranker import Reranker
     from mfrank.pagerank.prior import with_prior
     from mfrank.retrieval.fitted import NotFittedError
+    from mfrank.retrieval.item_blend import ItemBlend
     from mfrank.retrieval.recommender import Recommender
     from mfrank.store.blend import blend
     from mfrank.store.factors import FactorStore
@@ -91,6 +94,7 @@ __all__ = [
     "BCE",
     "BPR",
     "EALS",
+    "EASE",
     "IALS",
     "KSONG",
     "MAP",
@@ -118,6 +122,8 @@ __all__ = [
     "Gradients",
     "HitRate",
     "Interactions",
+    "ItemBlend",
+    "ItemFilter",
     "ItemKNN",
     "Judged",
     "LambdaRank",
@@ -252,12 +258,14 @@ _HOMES = {
     "losses.uib": ("UIB",),
     "models.als": ("ALS",),
     "models.descent": ("Descent",),
+    "models.ease": ("EASE",),
     "models.exchange": (
         "from_implicit",
         "from_safetensors",
         "to_implicit",
         "to_safetensors",
     ),
+    "models.item_filter": ("ItemFilter",),
     "models.item_knn": ("ItemKNN",),
     "models.linear_ranker": ("LinearRanker",),
     "models.loading": ("load",),
@@ -266,6 +274,7 @@ _HOMES = {
     "models.reranker.reranker": ("Reranker",),
     "pagerank.prior": ("with_prior",),
     "retrieval.fitted": ("NotFittedError",),
+    "retrieval.item_blend": ("ItemBlend",),
     "retrieval.recommender": ("Recommender",),
     "store.blend": ("blend",),
     "store.factors": ("FactorStore",),

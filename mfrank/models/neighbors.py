@@ -1,6 +1,8 @@
-"""The nearest neighbors of every item, by the cosine of the items' columns."""
+"""The nearest neighbors of every item, by products of the items' columns."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
@@ -8,7 +10,7 @@ import scipy.sparse as sp
 from mfrank.data import cells
 from mfrank.data.row_portions import rank_in_rows
 
-__all__ = ["nearest_items"]
+__all__ = ["nearest_items", "rows_at_once", "strongest"]
 
 _CELLS_AT_ONCE = 1 << 22
 
@@ -36,13 +38,42 @@ def nearest_items(user_items: sp.csr_array, n_neighbors: int) -> sp.csr_array:
     lengths = np.sqrt(np.bincount(items, values**2, minlength=n_items))
     units = sp.csr_array((values / lengths[items], items, user_items.indptr), user_items.shape)
     columns = units.T.tocsr()
-    size = max(1, _CELLS_AT_ONCE // max(n_items, 1))
+
+    def cosines(part: slice) -> sp.csr_array:
+        found = sp.csr_array(columns[part] @ units)
+        return cells.select(found, np.flatnonzero(found.data > 0))
+
+    return strongest(cosines, n_items, n_neighbors)
+
+
+def strongest(
+    weights_of: Callable[[slice], sp.csr_array], n_items: int, n_neighbors: int
+) -> sp.csr_array:
+    """The weights between items that are farthest from 0, without those of an item with itself.
+
+    Parameters
+    ----------
+    weights_of : function
+        Called with slices of items; returns their weights, sparse, shape (slice, n_items).
+    n_items, n_neighbors : int
+        Most weights of a row; ties by lower column.
+
+    Returns
+    -------
+    csr_array, float64, shape (n_items, n_items)
+    """
+    size = rows_at_once(n_items)
     parts = [sp.csr_array((0, n_items))]
     for begin in range(0, n_items, size):
-        cosines = sp.csr_array(columns[begin : begin + size] @ units)
-        cosines.sort_indices()  # so that ties are by row: the ranks are stable
-        others = cosines.indices != begin + cells.entry_rows(cosines)
-        cosines = cells.select(cosines, np.flatnonzero(others & (cosines.data > 0)))
-        near = rank_in_rows(cosines.indptr, -cosines.data) < n_neighbors
-        parts.append(cells.select(cosines, np.flatnonzero(near)))
+        weights = weights_of(slice(begin, min(begin + size, n_items)))
+        weights.sort_indices()  # so that ties are by row: the ranks are stable
+        others = weights.indices != begin + cells.entry_rows(weights)
+        weights = cells.select(weights, np.flatnonzero(others))
+        near = rank_in_rows(weights.indptr, -np.abs(weights.data)) < n_neighbors
+        parts.append(cells.select(weights, np.flatnonzero(near)))
     return sp.csr_array(sp.vstack(parts, format="csr"))
+
+
+def rows_at_once(n_columns: int) -> int:
+    """Rows of a matrix with so many columns that may be dense together."""
+    return max(1, _CELLS_AT_ONCE // max(n_columns, 1))

@@ -72,7 +72,7 @@ def _best(scores: NDArray[Any], n: int, first: NDArray[np.int64] | None) -> List
     if first is not None:
         rows = np.flatnonzero(np.isfinite(scores[np.arange(len(first)), first]))
         order[rows, first[rows]] = -np.inf
-    best = np.argsort(order, axis=1, kind="stable")[:, :n].astype(np.int32)
+    best = _first(order, n)
     listed = np.take_along_axis(scores, best, axis=1)
     missing = np.isneginf(listed)
     best[missing], listed[missing] = -1, np.nan
@@ -81,6 +81,19 @@ def _best(scores: NDArray[Any], n: int, first: NDArray[np.int64] | None) -> List
         np.pad(best, more, constant_values=np.int32(-1)),
         np.pad(listed, more, constant_values=np.nan),
     )
+
+
+def _first(order: NDArray[Any], n: int) -> NDArray[np.int32]:
+    """Columns of the least ``n`` of each row, ascending, ties by lower column."""
+    if n >= order.shape[1]:
+        return np.argsort(order, axis=1, kind="stable").astype(np.int32)
+    last = np.partition(order, n - 1, axis=1)[:, n - 1 : n]
+    below, ties = order < last, order == last
+    left = n - np.count_nonzero(below, axis=1, keepdims=True)
+    kept = below | (ties & (np.cumsum(ties, axis=1, dtype=np.int32) <= left))
+    columns = np.nonzero(kept)[1].reshape(-1, n)
+    by_value = np.argsort(np.take_along_axis(order, columns, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, by_value, axis=1).astype(np.int32)
 
 
 class _Filters(NamedTuple):
