@@ -87,11 +87,10 @@ def _first(order: NDArray[Any], n: int) -> NDArray[np.int32]:
     """Columns of the least ``n`` of each row, ascending, ties by lower column."""
     if n >= order.shape[1]:
         return np.argsort(order, axis=1, kind="stable").astype(np.int32)
-    last = np.partition(order, n - 1, axis=1)[:, n - 1 : n]
-    below, ties = order < last, order == last
-    left = n - np.count_nonzero(below, axis=1, keepdims=True)
-    kept = below | (ties & (np.cumsum(ties, axis=1, dtype=np.int32) <= left))
-    columns = np.nonzero(kept)[1].reshape(-1, n)
+    columns = np.sort(np.argpartition(order, n - 1, axis=1)[:, :n], axis=1)
+    last = np.take_along_axis(order, columns, axis=1).max(axis=1, keepdims=True)
+    tied = np.flatnonzero(np.count_nonzero(order <= last, axis=1) > n)
+    columns[tied] = np.argsort(order[tied], axis=1, kind="stable")[:, :n]
     by_value = np.argsort(np.take_along_axis(order, columns, axis=1), axis=1, kind="stable")
     return np.take_along_axis(columns, by_value, axis=1).astype(np.int32)
 

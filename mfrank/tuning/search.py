@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mfrank.tuning.budget import Budget, predicted_seconds, refit_seconds
-from mfrank.tuning.families import BASELINES, FAMILIES, Setting, named
+from mfrank.tuning.families import BASELINES, FAMILIES, named
+from mfrank.tuning.family import Family, Setting
 from mfrank.tuning.ladder import Ladder, best
 from mfrank.tuning.outcomes import Outcome, Trial
 
@@ -16,8 +17,12 @@ Run = Callable[[Trial, float], object]
 
 _BASELINES_SHARE = 0.05
 """A baseline is left out if it would take more of the time than this."""
+_ITEMS_SHARE = 0.1
+"""So is a family without rungs."""
 _MOST_TRIALS = 100
 """Of a ladder: more would be chosen among by chance, as the users to judge by are the same."""
+_MOST_QUICK_TRIALS = 12
+"""Of a ladder with one rung: few axes, and no width to look for."""
 _WITH_REFIT = 1.5
 """Seconds of a trial and of the refit of its best epoch, in those of the trial."""
 _ENOUGH_TRIALS = 24
@@ -25,8 +30,8 @@ _ENOUGH_TRIALS = 24
 only mislead."""
 _HOPELESS = 3
 """A ladder whose first trials all fail is left."""
-_WEIGHINGS = 8
-"""Judgments of blends that time is kept for."""
+_WEIGHINGS = 4
+"""Judgments that time is kept for: a blend lists and scores for each part, and is judged once."""
 
 
 class Search:
@@ -39,9 +44,18 @@ class Search:
 
     def __init__(self, setting: Setting, budget: Budget, trials: int | None) -> None:
         self._setting, self._budget, self._trials = setting, budget, trials
-        self._ladders = {name: Ladder(of, setting.seed) for name, of in FAMILIES.items()}
         self._seconds = budget.left()
+        self._ladders = {
+            name: Ladder(possible, setting.seed)
+            for name, of in FAMILIES.items()
+            if (possible := tuple(family for family in of if self._is_possible(family)))
+        }
         self._works: dict[tuple[str, int], float] = {}
+
+    def _is_possible(self, family: Family) -> bool:
+        """Whether the narrowest fit has the memory it needs and, if it has one rung, the time."""
+        quick = family.rungs > 1 or family.work(0, self._setting) <= _ITEMS_SHARE * self._seconds
+        return quick and (family.rungs > 1 or family.fits(0, self._setting))
 
     def run(self, done: Sequence[Outcome], run: Run) -> None:
         """Run trials until there is no time or none is left; ``run`` appends to ``done``."""
@@ -96,13 +110,14 @@ class Search:
         """The ladder's next trial; None if no trial of it fits into the time left."""
         ladder = self._ladders[name]
         own = ladder.of(done)
-        if len(own) >= _MOST_TRIALS or (len(own) >= _HOPELESS and best(own) is None):
+        most = _MOST_TRIALS if ladder.top else _MOST_QUICK_TRIALS
+        if len(own) >= most or (len(own) >= _HOPELESS and best(own) is None):
             return None
         available = self._budget.left() - self.reserve(done)
         share = available / len(self._ladders)
         cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}
         top = max((rung for rung in cost if cost[rung] <= share), default=0)
-        top = min(top, _highest_in_memory(own, ladder.top))
+        top = min(top, _highest_in_memory(own, ladder.top), self._highest_that_fits(ladder))
         base = 0
         if self._budget.is_limited:
             every = self._seconds / len(self._ladders) / _ENOUGH_TRIALS
@@ -110,7 +125,20 @@ class Search:
         trial, climb = ladder.proposed(own, top, base), ladder.climb(own, top)
         if climb and (self._ends_with(own) or cost[trial.rung] + cost[climb.rung] > share):
             trial = climb
-        return trial if cost[trial.rung] <= available else None
+        seconds = self._seconds_of(trial, own)
+        return trial if _WITH_REFIT * seconds <= available else None
+
+    def _highest_that_fits(self, ladder: Ladder) -> int:
+        """The highest rung of which a fit takes no more memory than it may; at least 0."""
+        family = ladder.families[0]
+        fitting = (rung for rung in range(ladder.top + 1) if family.fits(rung, self._setting))
+        return max(fitting, default=0)
+
+    def _seconds_of(self, trial: Trial, own: Sequence[Outcome]) -> float:
+        """About the seconds of a trial, by those of its family or else of its ladder."""
+        of_family = [one for one in own if one.trial.family == trial.family]
+        known = [(self._work(o.trial.family, o.trial.rung), o) for o in of_family or own]
+        return predicted_seconds(self._work(trial.family, trial.rung), known)
 
     def _ends_with(self, own: Sequence[Outcome]) -> bool:
         """Whether the ladder has one trial left, or none."""
@@ -132,7 +160,7 @@ class Search:
 
 
 def finalists(done: Sequence[Outcome]) -> list[Outcome]:
-    """The best outcome of each family whose models have factors."""
+    """The best outcome of each family that can take part in a blend."""
     families = [family for ladder in FAMILIES.values() for family in ladder]
     found = (best([one for one in done if one.trial.family == f.name]) for f in families)
     return [outcome for outcome in found if outcome is not None]
