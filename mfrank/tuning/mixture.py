@@ -24,7 +24,7 @@ __all__ = ["Part", "blended", "mixed", "recommender", "refit_seconds_of", "sprea
 _MOST_PARTS = 4
 _LEAST_GAIN = 1.002
 """A part that raises the metric by less is not worth its fit."""
-_POWERS = tuple(range(-4, 5))
+_POWERS = range(-4, 5)
 """Weights that are tried first are 2 to these powers."""
 _SAMPLE = 64
 

@@ -23,6 +23,8 @@ _MOST_TRIALS = 100
 """Of a ladder: more would be chosen among by chance, as the users to judge by are the same."""
 _MOST_QUICK_TRIALS = 12
 """Of a ladder with one rung: few axes, and no width to look for."""
+_QUICK_SHARE = 0.12
+"""Of the time, also the most that such a ladder has after two trials of each of its families."""
 _WITH_REFIT = 1.5
 """Seconds of a trial and of the refit of its best epoch, in those of the trial."""
 _ENOUGH_TRIALS = 24
@@ -110,11 +112,11 @@ class Search:
         """The ladder's next trial; None if no trial of it fits into the time left."""
         ladder = self._ladders[name]
         own = ladder.of(done)
-        most = _MOST_TRIALS if ladder.top else _MOST_QUICK_TRIALS
-        if len(own) >= most or (len(own) >= _HOPELESS and best(own) is None):
+        if self._is_over(ladder, own):
             return None
         available = self._budget.left() - self.reserve(done)
-        share = available / len(self._ladders)
+        ladders = self._ladders.values()
+        share = available / sum(not self._is_over(each, each.of(done)) for each in ladders)
         cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}
         top = max((rung for rung in cost if cost[rung] <= share), default=0)
         top = min(top, _highest_in_memory(own, ladder.top), self._highest_that_fits(ladder))
@@ -127,6 +129,16 @@ class Search:
             trial = climb
         seconds = self._seconds_of(trial, own)
         return trial if _WITH_REFIT * seconds <= available else None
+
+    def _is_over(self, ladder: Ladder, own: Sequence[Outcome]) -> bool:
+        """Whether a ladder had all that it may have, or only fails."""
+        if len(own) >= _HOPELESS and best(own) is None:
+            return True
+        if ladder.top:
+            return len(own) >= _MOST_TRIALS
+        took = sum(outcome.seconds for outcome in own)
+        had_time = len(own) >= 2 * len(ladder.families) and took >= _QUICK_SHARE * self._seconds
+        return len(own) >= _MOST_QUICK_TRIALS or had_time
 
     def _highest_that_fits(self, ladder: Ladder) -> int:
         """The highest rung of which a fit takes no more memory than it may; at least 0."""
