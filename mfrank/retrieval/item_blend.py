@@ -28,11 +28,12 @@ class ItemBlend(RowScorer):
     Notes
     -----
     A list takes the scores of all items, users in blocks: memory does not grow with users times
-    items.
+    items. Sums are in float64, for which the first list makes a copy of the item factors.
     """
 
     _weights: sp.csr_array | None = None
     _values: sp.csr_array | None = None
+    _item_factors: NDArray[np.float64] | None = None
 
     @classmethod
     def of(cls, store: FactorStore) -> Self:
@@ -56,6 +57,7 @@ class ItemBlend(RowScorer):
                 f"{store.fitter['name']}"
             )
         super()._adopt(store)
+        self._item_factors = None
         try:
             self._weights, self._values = extra_rows.unpack_neighbors(
                 store.extras, store.n_users, store.n_items
@@ -77,9 +79,9 @@ class ItemBlend(RowScorer):
     def _scores_of(self, rows: _Rows, n_threads: int) -> NDArray[Any]:
         # BLAS may sum equal rows in different orders; rounding float64 sums keeps them tied.
         store = self.store
-        scores: NDArray[Any] = rows.factors.astype(np.float64) @ store.item_factors.T.astype(
-            np.float64
-        )
+        if self._item_factors is None:
+            self._item_factors = store.item_factors.T.astype(np.float64)
+        scores: NDArray[Any] = rows.factors.astype(np.float64) @ self._item_factors
         if store.item_biases is not None:
             scores += store.item_biases
         if rows.biases is not None:
