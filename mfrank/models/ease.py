@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.memory import check_memory
 from mfrank.models.item_weights import ItemWeights
-from mfrank.models.neighbors import rows_at_once, strongest
+from mfrank.models.neighbors import rows_at_once, strongest, strongest_of_dense
 
 __all__ = ["EASE"]
 
@@ -84,7 +84,11 @@ class EASE(ItemWeights):
         inverse = _inverse(sp.csr_array(likes.T @ likes), self.regularization)
         inverse /= -np.diag(inverse).copy()
         n_items = len(inverse)
-        return strongest(lambda part: sp.csr_array(inverse[part]), n_items, self.neighbors)
+        return strongest(
+            lambda part: strongest_of_dense(inverse[part], self.neighbors + 1),  # one is itself
+            n_items,
+            self.neighbors,
+        )
 
     def _by_users(self, likes: sp.csr_array) -> sp.csr_array:
         """The same by the inverse K of XX' + ridge: ridge P = I - X'KX (Woodbury)."""
@@ -98,7 +102,7 @@ class EASE(ItemWeights):
 
         def weights_of(part: slice) -> sp.csr_array:
             dense = np.asarray((columns[part] @ kernel) @ likes)
-            return sp.csr_array(dense / diagonal)
+            return strongest_of_dense(dense / diagonal, self.neighbors + 1)
 
         return strongest(weights_of, n_items, self.neighbors)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mfrank.data import cells
 from mfrank.data.row_portions import rank_in_rows
 
-__all__ = ["nearest_items", "rows_at_once", "strongest"]
+__all__ = ["nearest_items", "rows_at_once", "strongest", "strongest_of_dense"]
 
 _CELLS_AT_ONCE = 1 << 22
 
@@ -78,6 +78,16 @@ def strongest(
             weights = cells.select(weights, np.flatnonzero(near))
         parts.append(weights)
     return sp.csr_array(sp.vstack(parts, format="csr"))
+
+
+def strongest_of_dense(rows: NDArray[np.float64], n: int) -> sp.csr_array:
+    """The entries of dense rows that are farthest from 0: at least ``n`` of each, more if equal."""
+    sizes = np.abs(rows)
+    place = max(0, rows.shape[1] - n)
+    least = np.partition(sizes, place, axis=1)[:, place, None]
+    at, columns = np.nonzero((sizes >= least) & (sizes > 0))
+    indptr = np.searchsorted(at, np.arange(len(rows) + 1))
+    return sp.csr_array((rows[at, columns], columns, indptr), rows.shape)
 
 
 def _nth_largest(

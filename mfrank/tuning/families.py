@@ -216,7 +216,8 @@ FAMILIES: Mapping[str, tuple[Family, ...]] = {
         Closed("EALS", EALS, lambda share, facts: {"c0": share * facts.per_user}, (1, 0.08, 0.5)),
     ),
     "Descent": (Sampled("SampledSoftmax", _softmax),),
-    "items": (Filter(), Regression()),
+    "item filter": (Filter(),),
+    "item regression": (Regression(),),
 }
 """By ladder. RGX is left out: it ranks as RG2 does and takes several times as long.
 

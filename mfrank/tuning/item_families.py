@@ -33,7 +33,8 @@ class Regression(Family):
         """See :meth:`Family.work`."""
         data = setting.facts.data
         fewer, more = sorted((data.n_users, data.n_items))
-        return 6e-11 * fewer**3 + 1e-9 * more * data.nnz * (fewer == data.n_users)
+        products = 1e-9 * more * data.nnz * (fewer == data.n_users)
+        return 6e-11 * fewer**3 + products + 2.5e-8 * data.n_items**2
 
     def bytes_needed(self, rung: int, setting: Setting) -> int:
         """See :meth:`Family.bytes_needed`."""

@@ -27,6 +27,8 @@ _LEAST_GAIN = 1.002
 _POWERS = range(-4, 5)
 """Weights that are tried first are 2 to these powers."""
 _SAMPLE = 64
+_LISTINGS = 2.5
+"""Judgments that listing and scoring for one part take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +132,18 @@ def refit_seconds_of(outcomes: Sequence[Outcome]) -> float:
 
 
 def _affordable(runner: Runner, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """The best first, then those of other ladders, which err differently, as time allows.
+    """The best of each ladder, which err differently, then the others, as time allows.
 
-    What is left of the time must do for listing all of them, and for fitting the first three again.
+    What is left of the time must do for listing all of them, and for fitting the most parts again.
     """
-    first, *others = sorted(outcomes, key=lambda outcome: -(outcome.value or 0.0))
-    others.sort(key=lambda other: ladder_of(other.trial.family) == ladder_of(first.trial.family))
-    taken = [first]
-    for other in others:
-        listing = sum(3 * one.judge_seconds for one in (*taken, other))
-        refits = refit_seconds_of(taken[:2]) + refit_seconds(other)
+    leaders, others = list[Outcome](), list[Outcome]()
+    for outcome in sorted(outcomes, key=lambda outcome: -(outcome.value or 0.0)):
+        known = {ladder_of(leader.trial.family) for leader in leaders}
+        (others if ladder_of(outcome.trial.family) in known else leaders).append(outcome)
+    taken = leaders[:1]
+    for other in leaders[1:] + others:
+        listing = sum(_LISTINGS * one.judge_seconds for one in (*taken, other))
+        refits = refit_seconds_of(taken[: _MOST_PARTS - 1]) + refit_seconds(other)
         if runner.budget.left() > listing + refits:
             taken.append(other)
     return taken
@@ -147,4 +151,4 @@ def _affordable(runner: Runner, outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def _in_time(runner: Runner, outcomes: Sequence[Outcome]) -> bool:
     judging = sum(outcome.judge_seconds for outcome in outcomes)
-    return runner.budget.left() > refit_seconds_of(outcomes) + 2 * judging
+    return runner.budget.left() > refit_seconds_of(outcomes) + 1.5 * judging

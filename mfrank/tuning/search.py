@@ -21,10 +21,12 @@ _ITEMS_SHARE = 0.1
 """So is a family without rungs."""
 _MOST_TRIALS = 100
 """Of a ladder: more would be chosen among by chance, as the users to judge by are the same."""
-_MOST_QUICK_TRIALS = 12
+_MOST_QUICK_TRIALS = 8
 """Of a ladder with one rung: few axes, and no width to look for."""
-_QUICK_SHARE = 0.12
-"""Of the time, also the most that such a ladder has after two trials of each of its families."""
+_QUICK_SELDOM = 3
+"""It takes turns so many times less often than others."""
+_QUICK_SHARE = 0.06
+"""Of the time, also the most that such a ladder has after two trials."""
 _WITH_REFIT = 1.5
 """Seconds of a trial and of the refit of its best epoch, in those of the trial."""
 _ENOUGH_TRIALS = 24
@@ -32,6 +34,8 @@ _ENOUGH_TRIALS = 24
 only mislead."""
 _HOPELESS = 3
 """A ladder whose first trials all fail is left."""
+_TOO_SLOW = 0.15
+"""No time is kept for a part of a blend that would take more than this share of all."""
 _WEIGHINGS = 4
 """Judgments that time is kept for: a blend lists and scores for each part, and is judged once."""
 
@@ -79,10 +83,11 @@ class Search:
         return None
 
     def reserve(self, done: Sequence[Outcome]) -> float:
-        """Seconds to be left for blending and refitting what is best so far."""
-        return sum(
-            refit_seconds(one) + _WEIGHINGS * one.judge_seconds for one in self._leaders(done)
-        )
+        """Seconds to be left for blending the best of all ladders, and refitting the best three."""
+        leaders = sorted(self._leaders(done), key=lambda one: -(one.value or 0.0))
+        costs = [refit_seconds(one) + _WEIGHINGS * one.judge_seconds for one in leaders]
+        slow = _TOO_SLOW * self._seconds
+        return sum(costs[:1]) + sum([cost for cost in costs[1:] if cost <= slow][:2])
 
     def _leaders(self, done: Sequence[Outcome]) -> list[Outcome]:
         leaders = [best(ladder.of(done)) for ladder in self._ladders.values()]
@@ -102,9 +107,10 @@ class Search:
 
         def had(name: str) -> float:
             own = self._ladders[name].of(done)
+            often = 1 if self._ladders[name].top else _QUICK_SELDOM
             if self._budget.is_limited:
-                return sum(outcome.seconds for outcome in own)
-            return len(own)
+                return often * sum(outcome.seconds for outcome in own)
+            return often * len(own)
 
         return sorted(self._ladders, key=had)
 
@@ -115,8 +121,8 @@ class Search:
         if self._is_over(ladder, own):
             return None
         available = self._budget.left() - self.reserve(done)
-        ladders = self._ladders.values()
-        share = available / sum(not self._is_over(each, each.of(done)) for each in ladders)
+        ladders = [each for each in self._ladders.values() if each.top]
+        share = available / max(1, sum(not self._is_over(each, each.of(done)) for each in ladders))
         cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}
         top = max((rung for rung in cost if cost[rung] <= share), default=0)
         top = min(top, _highest_in_memory(own, ladder.top), self._highest_that_fits(ladder))
@@ -137,7 +143,7 @@ class Search:
         if ladder.top:
             return len(own) >= _MOST_TRIALS
         took = sum(outcome.seconds for outcome in own)
-        had_time = len(own) >= 2 * len(ladder.families) and took >= _QUICK_SHARE * self._seconds
+        had_time = len(own) >= 2 and took >= _QUICK_SHARE * self._seconds
         return len(own) >= _MOST_QUICK_TRIALS or had_time
 
     def _highest_that_fits(self, ladder: Ladder) -> int:
