@@ -22,7 +22,7 @@ from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import pack
 from mfrank.tuning.budget import Budget
 from mfrank.tuning.facts import Facts
-from mfrank.tuning.family import Setting
+from mfrank.tuning.family import Model, Setting
 from mfrank.tuning.journal import Journal, fingerprint
 from mfrank.tuning.judge import Judge
 from mfrank.tuning.ladder import best
@@ -94,7 +94,8 @@ def tune(
     The time is kept by predictions from the fits that were measured: a fit begins if it and all
     that comes after it are expected to be in time, and ends early if it is slower. It is exceeded
     where much too short, because a narrow ALS is fitted in any case, or where the machine becomes
-    much slower before the last fits.
+    much slower before the last fits: parts of a blend for which no time is left are then taken as
+    they were fitted to the rest.
 
     Parameters
     ----------
@@ -215,11 +216,18 @@ def _chosen(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Sc
 
 
 def _fitted(runner: Runner, parts: Sequence[Part], data: Interactions) -> Recommender:
-    models = [runner.refitted(part.outcome, data) for part in parts]
+    models = [_whole(runner, part, data, is_first=part is parts[0]) for part in parts]
     if len(models) == 1:
         return models[0]
     store = blended(models, [part.weight for part in parts])
     return recommender(pack(store, data.user_items))
+
+
+def _whole(runner: Runner, part: Part, data: Interactions, *, is_first: bool) -> Model:
+    """A part fitted to all data or, if the time is over and it is not the first, to most of it."""
+    if is_first or runner.budget.left() > part.outcome.fit_seconds:
+        return runner.refitted(part.outcome, data)
+    return runner.fitted(part.outcome)
 
 
 def _leaderboard(

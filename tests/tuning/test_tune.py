@@ -16,12 +16,14 @@ from children import run
 
 import mfrank
 from mfrank.tuning.budget import Budget
+from mfrank.tuning.facts import Facts
 from mfrank.tuning.families import FAMILIES
+from mfrank.tuning.family import Setting
 from mfrank.tuning.judge import Judge, Watch
-from mfrank.tuning.mixture import blended, spread
+from mfrank.tuning.mixture import Part, blended, spread
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.trials import Runner
-from mfrank.tuning.tune import Tuned
+from mfrank.tuning.tune import Tuned, _fitted
 
 DATA = mfrank.synthetic(150, 60, 2500, random_state=0)
 SMALL: dict[str, Any] = {"trials": 6, "factors": 16, "n_threads": 1}
@@ -237,6 +239,21 @@ def test_the_minutes_are_kept() -> None:
     began = time.perf_counter()
     mfrank.tune(DATA, minutes=0.01, factors=16, n_threads=1)
     assert time.perf_counter() - began < 5  # a narrow fit is made in any case
+
+
+def test_parts_for_which_no_time_is_left_are_taken_as_they_are() -> None:
+    late = Budget(1.0, lambda: 0.0)
+    judge = Judge.of(DATA, mfrank.NDCG @ 20, 0, 1)
+    trials = [Trial("IALS", (0.5,) * 3, 0), Trial("ItemFilter", (0.5,) * 2, 0)]
+    models = mfrank.ALS(mfrank.IALS(), factors=4), mfrank.ItemFilter()
+    kept = {trial: model.fit(judge.train) for trial, model in zip(trials, models, strict=True)}
+    made = Runner(Setting(Facts.of(judge.train), 4, 0, 1), judge, late, kept)
+    parts = [Part(Outcome(trial, 0.1, 0.01, 1, 90.0, 90.0, 1.0)) for trial in trials]
+    whole = _fitted(made, parts, DATA)
+    values = whole.store.extras["values_indptr"]
+    assert values[-1] == judge.train.nnz
+    assert whole.seen is not None
+    assert whole.seen.matrix.nnz == DATA.nnz
 
 
 REFUSED = [
