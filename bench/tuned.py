@@ -8,8 +8,12 @@ items that fit (``--ease-items``), its ridge chosen on that part; item-kNN and p
 model is fitted once more to the whole training part and judged once on the test part; differences
 to ``tune`` are paired by users.
 
+With ``--develop`` no test part is read: ``tune`` alone gets the rest of the training part, after a
+part is held out of it as ``tune`` does, and is judged on that. Changes of the search are judged so.
+
     python bench/tuned.py lastfm-2k citeulike-a ml-1m gowalla retail globo --minutes 10
     python bench/tuned.py citeulike-a ml-1m lastfm-2k --minutes 1 --ease-items 4000 --threads 1
+    python bench/tuned.py gowalla ml-1m --minutes 3 --threads 1 --seed 1 --develop
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +65,12 @@ def subject(name: str) -> Split:
     if data.timestamps is not None:
         return mfrank.by_time(data, test=0.2)
     return mfrank.by_ratio(data, train=0.8, valid=0.0, test=0.2, random_state=0)
+
+
+def developed(split: Split, args: argparse.Namespace) -> Split:
+    """The training part alone, divided as by ``tune``, but by another seed."""
+    judge = Judge.of(split.train, CHOSEN_BY, 1000 + args.seed, args.threads)
+    return replace(split, train=judge.train, test=judge.valid)
 
 
 class Look:
@@ -179,6 +190,8 @@ def contenders(split: Split, args: argparse.Namespace) -> Iterator[tuple[str, di
         "held_out": tuned.validation,
     }
     yield "mfrank.tune", told, tuned.model
+    if args.develop:
+        return
     judge = Judge.of(split.train, CHOSEN_BY, args.seed, args.threads)
     train = split.train.to_scipy()
     fits: dict[str, Callable[[], Any]] = {
@@ -226,15 +239,18 @@ def main() -> None:
     made.add_argument("--minutes", type=float, default=10.0, help="of tune, and of implicit")
     made.add_argument("--ease-items", type=int, default=20_000, help="most items of EASE")
     made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--develop", action="store_true", help="leave the test parts alone")
     made.add_argument("--show-progress", action="store_true")
     args = made.parse_args()
     for name in args.data:
         rows = []
         with threadpool_limits(args.threads, "blas"):
-            for row in rows_of(subject(name), args):
+            split = subject(name)
+            for row in rows_of(developed(split, args) if args.develop else split, args):
                 print(name, line(row), flush=True)
                 rows.append(row)
-        save(Path(args.folder), f"tuned-{name}-{args.minutes:g}", rows, minutes=args.minutes)
+        kind = f"developed-{args.seed}" if args.develop else "tuned"
+        save(Path(args.folder), f"{kind}-{name}-{args.minutes:g}", rows, minutes=args.minutes)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from mfrank.losses.uib import UIB
     from mfrank.models.als import ALS
     from mfrank.models.descent import Descent
+    from mfrank.models.ease import EASE
     from mfrank.models.exchange import (
         from_implicit,
         from_safetensors,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
         to_safetensors,
     )
     from mfrank.models.faiss_index import FaissLists, from_faiss, to_faiss
+    from mfrank.models.item_filter import ItemFilter
     from mfrank.models.item_knn import ItemKNN
     from mfrank.models.linear_ranker import LinearRanker
     from mfrank.models.loading import load
@@ -90,6 +92,7 @@ if TYPE_CHECKING:
     from mfrank.models.reranker.reranker import Reranker
     from mfrank.pagerank.prior import with_prior
     from mfrank.retrieval.fitted import NotFittedError
+    from mfrank.retrieval.item_blend import ItemBlend
     from mfrank.retrieval.recommender import Recommender
     from mfrank.steering.steering import Steering
     from mfrank.store.blend import blend
@@ -103,6 +106,7 @@ __all__ = [
     "BCE",
     "BPR",
     "EALS",
+    "EASE",
     "IALS",
     "KSONG",
     "MAP",
@@ -133,6 +137,8 @@ __all__ = [
     "HitRate",
     "Interactions",
     "IntraListSimilarity",
+    "ItemBlend",
+    "ItemFilter",
     "ItemKNN",
     "Judged",
     "LambdaRank",
@@ -287,6 +293,7 @@ _HOMES = {
     "losses.uib": ("UIB",),
     "models.als": ("ALS",),
     "models.descent": ("Descent",),
+    "models.ease": ("EASE",),
     "models.exchange": (
         "from_implicit",
         "from_safetensors",
@@ -294,6 +301,7 @@ _HOMES = {
         "to_safetensors",
     ),
     "models.faiss_index": ("FaissLists", "from_faiss", "to_faiss"),
+    "models.item_filter": ("ItemFilter",),
     "models.item_knn": ("ItemKNN",),
     "models.linear_ranker": ("LinearRanker",),
     "models.loading": ("load",),
@@ -304,6 +312,7 @@ _HOMES = {
     "models.reranker.reranker": ("Reranker",),
     "pagerank.prior": ("with_prior",),
     "retrieval.fitted": ("NotFittedError",),
+    "retrieval.item_blend": ("ItemBlend",),
     "retrieval.recommender": ("Recommender",),
     "steering.steering": ("Steering",),
     "store.blend": ("blend",),

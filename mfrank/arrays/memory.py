@@ -5,6 +5,7 @@ Work beyond the memory that is free now is begun with a warning: others may give
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import warnings
@@ -15,7 +16,7 @@ from pathlib import Path, PurePosixPath
 if sys.platform != "win32":
     import resource
 
-__all__ = ["check_memory", "memory_there_is"]
+__all__ = ["check_memory", "memory_free_now", "memory_there_is"]
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
@@ -43,7 +44,7 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
             f"{what} would need {_gibibytes(needed)} of memory, but this process may use "
             f"{_gibibytes(limit)} in total; {remedy}"
         )
-    free = _memory_free_now()
+    free = _memory_free()
     if free is not None and needed > free:
         message = f"{what} needs {_gibibytes(needed)} of memory, but {_gibibytes(free)} are free"
         warnings.warn(f"{message}; {remedy}", RuntimeWarning, stacklevel=4)  # who called fit
@@ -58,7 +59,13 @@ def memory_there_is() -> int | None:
     return min((*_of_the_machine(), *_of_the_groups(), *_of_the_process()), default=None)
 
 
-def _memory_free_now() -> int | None:
+def memory_free_now() -> float:
+    """Bytes that this process can use now; infinite if the system does not tell."""
+    known = [bytes_ for bytes_ in (_memory_free(), memory_there_is()) if bytes_ is not None]
+    return min(known, default=math.inf)
+
+
+def _memory_free() -> int | None:
     """Bytes that could be used now without swapping; None if the system does not tell."""
     try:
         lines = _MEMORY.read_text().splitlines()

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from mfrank.arrays.checks import check_count
 from mfrank.data.interactions import Interactions
 from mfrank.models.baseline import Baseline
-from mfrank.models.neighbor_lists import NeighborRecommender, neighbor_arrays
+from mfrank.models.neighbor_lists import NeighborRecommender
 from mfrank.models.neighbors import nearest_items
 from mfrank.models.parameters import describe
 from mfrank.models.popularity import popularity_store
+from mfrank.store.extra_rows import pack_neighbors
 from mfrank.store.factors import FactorStore
 
 __all__ = ["ItemKNN"]
@@ -60,5 +61,5 @@ class ItemKNN(NeighborRecommender, Baseline):
         check_count("neighbors", self.neighbors, 1)
 
     def _store_of(self, data: Interactions) -> FactorStore:
-        arrays = neighbor_arrays(nearest_items(data.user_items, self.neighbors), data.user_items)
+        arrays = pack_neighbors(nearest_items(data.user_items, self.neighbors), data.user_items)
         return popularity_store(data, describe(self), **arrays)

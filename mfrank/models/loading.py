@@ -5,16 +5,23 @@ from __future__ import annotations
 from mfrank.files.archive import Place
 from mfrank.models.als import ALS
 from mfrank.models.descent import Descent
+from mfrank.models.ease import EASE
+from mfrank.models.item_filter import ItemFilter
 from mfrank.models.item_knn import ItemKNN
 from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.models.popularity import Popularity
+from mfrank.retrieval.item_blend import ItemBlend
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 
 __all__ = ["load"]
 
 _MODELS: dict[str, type[Recommender]] = {
-    model.__name__: model for model in (ALS, Descent, ItemKNN, Popularity, SupervisedPageRank)
+    model.__name__: model
+    for model in (
+        *(ALS, Descent, EASE, ItemBlend, ItemFilter, ItemKNN, Popularity),
+        SupervisedPageRank,
+    )
 }
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.csr_checks import check_csr
 from mfrank.data.interactions import Interactions
 from mfrank.retrieval.fitted import NotFittedError
 from mfrank.retrieval.queries import Rows
@@ -17,7 +16,7 @@ from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows
 from mfrank.store import extra_rows
 from mfrank.store.factors import FactorStore
 
-__all__ = ["NeighborRecommender", "neighbor_arrays"]
+__all__ = ["NeighborRecommender"]
 
 
 class _Neighborhood(NamedTuple):
@@ -42,11 +41,10 @@ class NeighborRecommender(RowScorer):
 
     def _adopt(self, store: FactorStore) -> None:
         super()._adopt(store)
-        n_users, n_items = store.n_users, store.n_items
         try:
-            near = extra_rows.unpack(store.extras, "neighbors", (n_items, n_items))
-            values = extra_rows.unpack(store.extras, "values", (n_users, n_items))
-            check_csr(near.indptr, near.indices, *near.shape, "neighbors")  # if mapped: it is small
+            near, values = extra_rows.unpack_neighbors(store.extras, store.n_users, store.n_items)
+            if near.shape[0] != store.n_items:
+                raise ValueError(f"there must be {store.n_items} rows of neighbors")
         except (KeyError, ValueError) as error:
             raise ValueError(f"the neighbors saved with the store are damaged: {error}") from error
         self._neighborhood = _Neighborhood(near, values)
@@ -76,8 +74,3 @@ class NeighborRecommender(RowScorer):
         cosines[cosines == 0] = -np.inf  # no neighbors
         cosines[np.arange(len(items)), items] = 1
         return cosines
-
-
-def neighbor_arrays(near: sp.csr_array, values: sp.csr_array) -> dict[str, NDArray[Any]]:
-    """Neighbors of items and values of users, as arrays for a store's extras."""
-    return {**extra_rows.pack("neighbors", near), **extra_rows.pack("values", values)}

@@ -1,14 +1,17 @@
-"""The nearest neighbors of every item, by the cosine of the items' columns."""
+"""The nearest neighbors of every item, by products of the items' columns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from mfrank.data import cells
 from mfrank.data.row_portions import rank_in_rows
 
-__all__ = ["nearest_items"]
+__all__ = ["nearest_items", "rows_at_once", "strongest", "strongest_of_dense"]
 
 _CELLS_AT_ONCE = 1 << 22
 
@@ -36,13 +39,68 @@ def nearest_items(user_items: sp.csr_array, n_neighbors: int) -> sp.csr_array:
     lengths = np.sqrt(np.bincount(items, values**2, minlength=n_items))
     units = sp.csr_array((values / lengths[items], items, user_items.indptr), user_items.shape)
     columns = units.T.tocsr()
-    size = max(1, _CELLS_AT_ONCE // max(n_items, 1))
+
+    def cosines(part: slice) -> sp.csr_array:
+        found = sp.csr_array(columns[part] @ units)
+        return cells.select(found, np.flatnonzero(found.data > 0))
+
+    return strongest(cosines, n_items, n_neighbors)
+
+
+def strongest(
+    weights_of: Callable[[slice], sp.csr_array], n_items: int, n_neighbors: int
+) -> sp.csr_array:
+    """The weights between items that are farthest from 0, without those of an item with itself.
+
+    Parameters
+    ----------
+    weights_of : function
+        Called with slices of items; returns their weights, sparse, shape (slice, n_items).
+    n_items, n_neighbors : int
+        Most weights of a row; ties by lower column.
+
+    Returns
+    -------
+    csr_array, float64, shape (n_items, n_items)
+    """
+    size = rows_at_once(n_items)
     parts = [sp.csr_array((0, n_items))]
     for begin in range(0, n_items, size):
-        cosines = sp.csr_array(columns[begin : begin + size] @ units)
-        cosines.sort_indices()  # so that ties are by row: the ranks are stable
-        others = cosines.indices != begin + cells.entry_rows(cosines)
-        cosines = cells.select(cosines, np.flatnonzero(others & (cosines.data > 0)))
-        near = rank_in_rows(cosines.indptr, -cosines.data) < n_neighbors
-        parts.append(cells.select(cosines, np.flatnonzero(near)))
+        weights = weights_of(slice(begin, min(begin + size, n_items)))
+        rows = cells.entry_rows(weights)
+        sizes = np.abs(weights.data)
+        sizes[weights.indices == begin + rows] = -1  # itself
+        least = np.maximum(_nth_largest(sizes, weights.indptr, n_neighbors), 0)
+        weights = cells.select(weights, np.flatnonzero(sizes >= least[rows]))
+        weights.sort_indices()  # so that ties are by row: the ranks are stable
+        if (np.diff(weights.indptr) > n_neighbors).any():  # of equals the first
+            near = rank_in_rows(weights.indptr, -np.abs(weights.data)) < n_neighbors
+            weights = cells.select(weights, np.flatnonzero(near))
+        parts.append(weights)
     return sp.csr_array(sp.vstack(parts, format="csr"))
+
+
+def strongest_of_dense(rows: NDArray[np.float64], n: int) -> sp.csr_array:
+    """The entries of dense rows that are farthest from 0: at least ``n`` of each, more if equal."""
+    sizes = np.abs(rows)
+    place = max(0, rows.shape[1] - n)
+    least = np.partition(sizes, place, axis=1)[:, place, None]
+    at, columns = np.nonzero((sizes >= least) & (sizes > 0))
+    indptr = np.searchsorted(at, np.arange(len(rows) + 1))
+    return sp.csr_array((rows[at, columns], columns, indptr), rows.shape)
+
+
+def _nth_largest(
+    sizes: NDArray[np.float64], indptr: NDArray[np.integer], n: int
+) -> NDArray[np.float64]:
+    """The n-th largest of each row; 0 if it has no more: much quicker than sorting all."""
+    found = np.zeros(len(indptr) - 1)
+    for row in np.flatnonzero(np.diff(indptr) > n):
+        own = sizes[indptr[row] : indptr[row + 1]]
+        found[row] = np.partition(own, len(own) - n)[len(own) - n]
+    return found
+
+
+def rows_at_once(n_columns: int) -> int:
+    """Rows of a matrix with so many columns that may be dense together."""
+    return max(1, _CELLS_AT_ONCE // max(n_columns, 1))

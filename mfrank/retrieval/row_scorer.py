@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.counted import counted
@@ -73,7 +72,7 @@ class RowScorer(Recommender):
         seen = history if filter_already_liked_items else None
         lists = scored_steered(
             lambda some: self._scores_of(rows[some], n_threads),
-            rows.shape,
+            (rows.shape[0], len(item_side.ids)),
             options.candidates(queries, item_side, seen),
             N,
             levers,
@@ -169,17 +168,18 @@ class RowScorer(Recommender):
         """Raise TypeError: there are no user factors."""
         raise TypeError(f"{type(self).__name__} relates items; it cannot compare users")
 
-    def _rows_of(self, users: Rows) -> sp.csr_array:
-        """Rows of users of the fit, float64, shape (len(users), n_items)."""
+    def _rows_of(self, users: Rows) -> Any:
+        """Rows of users of the fit: float64, sparse, or what else :meth:`_scores_of` reads.
+
+        They have a ``shape`` that begins with len(users), and slices.
+        """
         raise NotImplementedError
 
-    def _rows_given(
-        self, userid: Raw, user_items: Matrix, users: Side, items: Side
-    ) -> sp.csr_array:
+    def _rows_given(self, userid: Raw, user_items: Matrix, users: Side, items: Side) -> Any:
         """Rows of users from what they have now, in the same form."""
         raise NotImplementedError
 
-    def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:
+    def _scores_of(self, rows: Any, n_threads: int) -> NDArray[Any]:
         """Scores of all items, a new float64 array of shape (len(rows), n_items)."""
         raise NotImplementedError
 
@@ -189,7 +189,7 @@ class RowScorer(Recommender):
 
     def _queries(
         self, userid: Raw, user_items: Matrix | None, recalculate: bool, both: tuple[Side, Side]
-    ) -> tuple[Queries, sp.csr_array]:
+    ) -> tuple[Queries, Any]:
         """The users as queries, and their rows."""
         users, items = both
         if not recalculate:

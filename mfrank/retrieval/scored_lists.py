@@ -72,7 +72,7 @@ def _best(scores: NDArray[Any], n: int, first: NDArray[np.int64] | None) -> List
     if first is not None:
         rows = np.flatnonzero(np.isfinite(scores[np.arange(len(first)), first]))
         order[rows, first[rows]] = -np.inf
-    best = np.argsort(order, axis=1, kind="stable")[:, :n].astype(np.int32)
+    best = _first(order, n)
     listed = np.take_along_axis(scores, best, axis=1)
     missing = np.isneginf(listed)
     best[missing], listed[missing] = -1, np.nan
@@ -81,6 +81,18 @@ def _best(scores: NDArray[Any], n: int, first: NDArray[np.int64] | None) -> List
         np.pad(best, more, constant_values=np.int32(-1)),
         np.pad(listed, more, constant_values=np.nan),
     )
+
+
+def _first(order: NDArray[Any], n: int) -> NDArray[np.int32]:
+    """Columns of the least ``n`` of each row, ascending, ties by lower column."""
+    if n >= order.shape[1]:
+        return np.argsort(order, axis=1, kind="stable").astype(np.int32)
+    columns = np.sort(np.argpartition(order, n - 1, axis=1)[:, :n], axis=1)
+    last = np.take_along_axis(order, columns, axis=1).max(axis=1, keepdims=True)
+    tied = np.flatnonzero(np.count_nonzero(order <= last, axis=1) > n)
+    columns[tied] = np.argsort(order[tied], axis=1, kind="stable")[:, :n]
+    by_value = np.argsort(np.take_along_axis(order, columns, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, by_value, axis=1).astype(np.int32)
 
 
 class _Filters(NamedTuple):

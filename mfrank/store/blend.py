@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_at_least_zero, check_instance
@@ -13,6 +14,9 @@ from mfrank.store import extra_rows
 from mfrank.store.factors import FactorStore
 
 __all__ = ["blend"]
+
+_WITH_ITEMS = "ItemBlend"
+"""The class that ranks by a blend with weights between items."""
 
 
 def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
@@ -26,8 +30,9 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     Parameters
     ----------
     store, other : FactorStore
-        Of the same users and items in the same order, such as ``model.store``. Both of models whose
-        scores are products of factors, so not of :class:`mfrank.ItemKNN` or
+        Of the same users and items in the same order, such as ``model.store``. At least one of a
+        model whose scores are products of factors; the other may be of :class:`mfrank.ItemFilter`,
+        :class:`mfrank.EASE` or :class:`mfrank.ItemKNN`, but not of
         :class:`mfrank.SupervisedPageRank`.
     weight : float
         Finite and >= 0; scales the scores of ``other`` to those of ``store``.
@@ -36,13 +41,15 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     -------
     FactorStore
         In numpy, as wide as both together; its dtype, counts, prior and versions are those of
-        ``store``, and it has no history and no extras.
+        ``store``, or of ``other`` if only that has factors, and it has no history. It has no
+        extras, unless there are weights between items: then :class:`mfrank.ItemBlend` ranks by it,
+        which ``mfrank.load`` returns after it was saved.
 
     Raises
     ------
     TypeError, ValueError
-        An argument is not a FactorStore, the stores' ids differ, the scores of one are no products
-        of its factors, or the weight is negative or not finite.
+        An argument is not a FactorStore, the stores' ids differ, one is of a walk or neither has
+        factors, or the weight is negative or not finite.
 
     Examples
     --------
@@ -57,51 +64,92 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     check_at_least_zero(weight=weight)
     for name, one in (("store", store), ("other", other)):
         check_instance(name, one, FactorStore, "a FactorStore, such as model.store")
-        _refuse_stand_in(name, one)
+        _refuse_walks(name, one)
+    if not any(_ranks_by_factors(one) for one in (store, other)):
+        raise ValueError(
+            "store and other are both of weights between items; blend one of them with a model "
+            "with factors, such as ALS, first"
+        )
     for name in ("user_ids", "item_ids"):
         if getattr(store, name) != getattr(other, name):
             raise ValueError(
                 f"{name} of the two stores differ; fit both to data of the same users and items"
             )
-    store, other = store.on_host(), other.on_host()
-    # The root of the weight on both sides, so that users and items keep similar scales.
-    scale = np.sqrt(weight)
+    parts = (store.on_host(), 1.0), (other.on_host(), float(weight))
+    rows = [each for part, times in parts for each in _item_rows(part, times)]
+    first, *more = [(part, times) for part, times in parts if _ranks_by_factors(part)]
+    made, scale = first
+    if scale != 1:
+        made = replace(made, **_times(made, scale, made))
+    for part, times in more:
+        made = _beside(made, part, times)
+    options = {"weight": float(weight), "of": [part.fitter["name"] for part, _ in parts]}
+    weights, values = zip(*rows, strict=True) if rows else ((), ())
     return replace(
-        store,
-        user_factors=np.hstack([store.user_factors, _scaled(other.user_factors, scale, store)]),
-        item_factors=np.hstack([store.item_factors, _scaled(other.item_factors, scale, store)]),
-        user_biases=_sum(store.user_biases, other.user_biases, weight),
-        item_biases=_sum(store.item_biases, other.item_biases, weight),
-        fitter={
-            "name": "blend",
-            "options": {
-                "weight": float(weight),
-                "of": [store.fitter["name"], other.fitter["name"]],
-            },
-        },
+        made,
+        fitter={"name": _WITH_ITEMS if rows else "blend", "options": options},
         history=(),
-        extras={},
+        extras=extra_rows.pack_neighbors(
+            sp.csr_array(sp.vstack(weights, format="csr")),
+            sp.csr_array(sp.hstack(values, format="csr")),
+        )
+        if rows
+        else {},
     )
 
 
-def _refuse_stand_in(name: str, store: FactorStore) -> None:
-    """Raise ValueError if the factors are not what the model scores by."""
-    if extra_rows.has_rows(store.extras):
-        prior = "" if store.item_prior is None else ", or add its prior with mfrank.with_prior"
+def _ranks_by_factors(store: FactorStore) -> bool:
+    """Whether the factors are of the model's scores, and no stand-in."""
+    return store.fitter["name"] == _WITH_ITEMS or not extra_rows.has_rows(store.extras)
+
+
+def _item_rows(store: FactorStore, weight: float) -> list[tuple[sp.csr_array, sp.csr_array]]:
+    """The weights between items and the users' values, times ``weight``, of a store with them."""
+    if not extra_rows.has_rows(store.extras):
+        return []
+    weights, values = extra_rows.unpack_neighbors(store.extras, store.n_users, store.n_items)
+    return [(weights, sp.csr_array(values * weight))]
+
+
+def _beside(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
+    """The factors of both, side by side."""
+    added = _times(other, weight, store)
+    return replace(
+        store,
+        user_factors=np.hstack([store.user_factors, added["user_factors"]]),
+        item_factors=np.hstack([store.item_factors, added["item_factors"]]),
+        user_biases=_sum(store.user_biases, added["user_biases"]),
+        item_biases=_sum(store.item_biases, added["item_biases"]),
+    )
+
+
+def _times(store: FactorStore, weight: float, like: FactorStore) -> dict[str, Any]:
+    """Factors and biases whose scores are ``weight`` times those of the store."""
+    # The root of the weight on both sides, so that users and items keep similar scales.
+    scale = np.sqrt(weight)
+    return {
+        "user_factors": (scale * store.user_factors).astype(like.dtype),
+        "item_factors": (scale * store.item_factors).astype(like.dtype),
+        "user_biases": _scaled(store.user_biases, weight),
+        "item_biases": _scaled(store.item_biases, weight),
+    }
+
+
+def _refuse_walks(name: str, store: FactorStore) -> None:
+    """Raise ValueError if the scores are neither products of factors nor weights between items."""
+    if extra_rows.has_rows(store.extras) and "neighbors_indptr" not in store.extras:
         raise ValueError(
             f"{name} is of {store.fitter['name']}, whose scores are no products of factors; blend "
-            f"models with factors, such as ALS and Descent{prior}"
+            "models with factors, such as ALS and Descent, or add its prior with mfrank.with_prior"
         )
 
 
-def _scaled(factors: NDArray[Any], scale: float, like: FactorStore) -> NDArray[Any]:
-    return (scale * factors).astype(like.dtype)
+def _scaled(biases: NDArray[Any] | None, weight: float) -> NDArray[Any] | None:
+    return None if biases is None else weight * biases.astype(np.float64)
 
 
-def _sum(
-    own: NDArray[Any] | None, other: NDArray[Any] | None, weight: float
-) -> NDArray[Any] | None:
-    if other is None:
-        return own
-    weighted: NDArray[Any] = weight * other.astype(np.float64)
-    return weighted if own is None else own + weighted
+def _sum(own: NDArray[Any] | None, other: NDArray[Any] | None) -> NDArray[Any] | None:
+    if own is None or other is None:
+        return other if own is None else own
+    total: NDArray[Any] = own + other
+    return total

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from mfrank.arrays.csr_checks import check_csr, check_indptr
 from mfrank.store.checks import check_finite, is_mapped
 
-__all__ = ["has_rows", "pack", "pick", "unpack"]
+__all__ = [
+    "has_rows",
+    "pack",
+    "pack_neighbors",
+    "pick",
+    "unpack",
+    "unpack_neighbors",
+]
 
 
 def pack(name: str, rows: sp.csr_array) -> dict[str, NDArray[Any]]:
@@ -44,6 +51,28 @@ def unpack(extras: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, int]
         check_csr(indptr, indices, *shape, name)
         check_finite(name, data)
     return sp.csr_array((data, indices, indptr), shape)
+
+
+def pack_neighbors(weights: sp.csr_array, values: sp.csr_array) -> dict[str, NDArray[Any]]:
+    """Weights between items, and the values of users by which they are summed.
+
+    ``values @ weights`` are the scores; several such models side by side have the weights below,
+    the values beside each other.
+    """
+    return {**pack("neighbors", weights), **pack("values", values)}
+
+
+def unpack_neighbors(
+    extras: Mapping[str, NDArray[Any]], n_users: int, n_items: int
+) -> tuple[sp.csr_array, sp.csr_array]:
+    """The weights and values of :func:`pack_neighbors`, checked; errors of :func:`unpack`."""
+    width = len(extras["neighbors_indptr"]) - 1
+    if width % max(n_items, 1):
+        raise ValueError(f"neighbors must have rows for all of {n_items} items")
+    weights = unpack(extras, "neighbors", (width, n_items))
+    values = unpack(extras, "values", (n_users, width))
+    check_csr(weights.indptr, weights.indices, *weights.shape, "neighbors")  # if mapped: is small
+    return weights, values
 
 
 def has_rows(extras: Mapping[str, NDArray[Any]]) -> bool:

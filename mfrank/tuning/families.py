@@ -3,16 +3,16 @@
 A family is a kind of model: :data:`FAMILIES` has all of them, by ladder. Families of a ladder climb
 the same rungs, from narrow and quick to wide, and compete for them.
 
-To add one, write a subclass of :class:`Family` and its line in :data:`FAMILIES`. No range may be
-made for a data set: what depends on the data is scaled by :class:`mfrank.tuning.facts.Facts`.
+To add one, write a subclass of :class:`mfrank.tuning.family.Family` and its line in
+:data:`FAMILIES`. No range may be made for a data set: what depends on the data is scaled by
+:class:`mfrank.tuning.facts.Facts`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -28,68 +28,23 @@ from mfrank.models.item_knn import ItemKNN
 from mfrank.models.popularity import Popularity
 from mfrank.tuning.axes import Axis, Point
 from mfrank.tuning.facts import Facts
+from mfrank.tuning.family import Family, Setting, short
+from mfrank.tuning.item_families import Filter, Regression
 
 __all__ = [
     "BASELINES",
     "FAMILIES",
     "Closed",
     "Counted",
-    "Family",
-    "Model",
     "Sampled",
-    "Setting",
     "ladder_of",
     "named",
 ]
-
-Model: TypeAlias = ALS | Descent | ItemKNN | Popularity
 
 _EPOCHS = 15
 """Most epochs of ALS: its ranking is best after anything from 1 to 15."""
 _TYPICAL_EPOCHS = 8.0
 """Epochs until a fit stops, with those that its start costs."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Setting:
-    """What is the same for all trials: facts of the training part, most factors, seed, threads."""
-
-    facts: Facts
-    factors: int
-    seed: int
-    n_threads: int
-
-    def width(self, share: int) -> int:
-        """Factors of a rung: a share of the most, at least 1, and no more than users or items."""
-        data = self.facts.data
-        return max(1, min(self.factors // share, data.n_users, data.n_items))
-
-
-class Family(ABC):
-    """A kind of model, its axes and its rungs."""
-
-    name: str
-    first_values: tuple[float, ...]
-    axes: ClassVar[tuple[Axis, ...]]
-    rungs: ClassVar[int] = 3
-
-    @abstractmethod
-    def model(self, point: Point, rung: int, setting: Setting) -> Model:
-        """The unfitted model of a point."""
-
-    @abstractmethod
-    def work(self, rung: int, setting: Setting) -> float:
-        """About the seconds of a trial: only their ratios between rungs matter for long."""
-
-    @property
-    def first(self) -> Point:
-        """The point that is tried first: near what was found best on the development splits."""
-        values = zip(self.axes, self.first_values, strict=True)
-        return tuple(axis.place(value) for axis, value in values)
-
-    def values(self, point: Point) -> dict[str, float]:
-        """The values on the axes."""
-        return {axis.name: axis.at(place) for axis, place in zip(self.axes, point, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -131,15 +86,15 @@ class Closed(Family):
     def scaled(self, values: Mapping[str, float], facts: Facts) -> QuadraticObjective:
         """The objective at values on the axes, by what the data tell."""
         share = values["background"] / np.sqrt(facts.density)
-        options = {name: _short(value) for name, value in self.weight(share, facts).items()}
-        unit = self.objective(**options, nu=_short(values["nu"]), regularization=1.0)
+        options = {name: short(value) for name, value in self.weight(share, facts).items()}
+        unit = self.objective(**options, nu=short(values["nu"]), regularization=1.0)
         data = facts.data
         users = unit.user_problem(data.user_rows("float32"), data.counts)
         items = unit.item_problem(data.item_rows("float32"), data.counts)
         pull = users.row_sums(users.observed.pull, likes_only=True).sum() / data.nnz
         threshold = values["ridge"] * facts.spread * pull
         regularization = threshold / np.sqrt(users.ridge.mean() * items.ridge.mean())
-        made: QuadraticObjective = replace(unit, regularization=_short(regularization))
+        made: QuadraticObjective = replace(unit, regularization=short(regularization))
         return made
 
     def work(self, rung: int, setting: Setting) -> float:
@@ -147,6 +102,11 @@ class Closed(Family):
         options = SolveOptions("auto", 3, None, setting.n_threads)
         counts, width = setting.facts.data.counts, self._width(rung, setting)
         return _TYPICAL_EPOCHS * epoch_seconds(counts, width, options)
+
+    def bytes_needed(self, rung: int, setting: Setting) -> int:
+        """See :meth:`Family.bytes_needed`: three tables of factors, and matrices of their width."""
+        data, width = setting.facts.data, self._width(rung, setting)
+        return 4 * width * (3 * (data.n_users + data.n_items) + 12 * width)
 
     def _width(self, rung: int, setting: Setting) -> int:
         return setting.width((8, 3, 1)[rung])
@@ -176,13 +136,13 @@ class Sampled(Family):
             self.loss(),
             factors=width,
             iterations=self._epochs(rung),
-            optimizer=Adam(_short(values["step"] / np.sqrt(width)), decay_1=0.5),
+            optimizer=Adam(short(values["step"] / np.sqrt(width)), decay_1=0.5),
             batch_size=self._lists(setting),
             positives=30,
             negatives=min(self._negatives(rung), data.n_items),
             shared_negatives=True,
             scores="cosine",
-            temperature=_short(values["temperature"]),
+            temperature=short(values["temperature"]),
             random_state=setting.seed,
             n_threads=setting.n_threads,
         )
@@ -194,6 +154,11 @@ class Sampled(Family):
         products = 1e-10 * 6 * n_users * self._negatives(rung) * width
         threads = setting.n_threads or usable_cores()
         return self._epochs(rung) * (products / threads + 2e-3 * batches)
+
+    def bytes_needed(self, rung: int, setting: Setting) -> int:
+        """See :meth:`Family.bytes_needed`: factors, those of the best epoch, Adam's two moments."""
+        data = setting.facts.data
+        return 16 * self._width(rung, setting) * (data.n_users + data.n_items)
 
     def _width(self, rung: int, setting: Setting) -> int:
         return setting.width((8, 4, 2)[rung])
@@ -251,6 +216,8 @@ FAMILIES: Mapping[str, tuple[Family, ...]] = {
         Closed("EALS", EALS, lambda share, facts: {"c0": share * facts.per_user}, (1, 0.08, 0.5)),
     ),
     "Descent": (Sampled("SampledSoftmax", _softmax),),
+    "item filter": (Filter(),),
+    "item regression": (Regression(),),
 }
 """By ladder. RGX is left out: it ranks as RG2 does and takes several times as long.
 
@@ -274,8 +241,3 @@ def named(name: str) -> Family:
 def ladder_of(family: str) -> str | None:
     """The name of the ladder of a family; None for a baseline."""
     return next((name for name, of in FAMILIES.items() if named(family) in of), None)
-
-
-def _short(value: float) -> float:
-    """Three digits, so that a model prints well."""
-    return float(f"{value:.3g}")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mfrank.tuning.axes import near, spread_out
-from mfrank.tuning.families import Family
+from mfrank.tuning.family import Family
 from mfrank.tuning.outcomes import Outcome, Trial
 
 __all__ = ["Ladder", "best"]

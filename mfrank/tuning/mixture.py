@@ -8,17 +8,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from mfrank.evaluation.report import Score
+from mfrank.models.neighbor_lists import NeighborRecommender
+from mfrank.retrieval.item_blend import ItemBlend
+from mfrank.retrieval.recommender import Recommender
 from mfrank.store.blend import blend
 from mfrank.store.factors import FactorStore
 from mfrank.tuning.budget import refit_seconds
 from mfrank.tuning.families import ladder_of
 from mfrank.tuning.outcomes import Outcome
+from mfrank.tuning.shortlists import Shortlists
 from mfrank.tuning.trials import Runner
 
-__all__ = ["Part", "blended", "mixed", "refit_seconds_of"]
+__all__ = ["Part", "blended", "mixed", "recommender", "refit_seconds_of", "spread"]
 
-_MOST_PARTS = 3
-_SAMPLE = 256
+_MOST_PARTS = 4
+_LEAST_GAIN = 1.002
+"""A part that raises the metric by less is not worth its fit."""
+_POWERS = range(-4, 5)
+"""Weights that are tried first are 2 to these powers."""
+_SAMPLE = 64
+_LISTINGS = 2.5
+"""Judgments that listing and scoring for one part take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +39,8 @@ class Part:
     ----------
     outcome : Outcome
     weight : float
-        Of its scores against those of all parts before it, both on one scale: each divided by
-        its :func:`spread`. That of the first part is 1.
+        Of its scores, those of each part divided by their :func:`spread`. That of the first part
+        is 1.
     """
 
     outcome: Outcome
@@ -38,70 +48,107 @@ class Part:
 
 
 def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Score | None]:
-    """Choose greedily: the best outcome first, then what raises the metric, at most three.
+    """Choose greedily (Caruana et al. 2004): the best outcome, then what raises the metric most.
 
-    Those of other ladders than the first are tried before the others, because they err
-    differently. A part is tried only if all of them can still be refitted in time. The score is
-    that of the blend; None for a single model.
+    A part takes part only if all of them can still be refitted in time. The score is that of the
+    blend; None for a single model.
     """
-    first, *others = sorted(outcomes, key=lambda outcome: -(outcome.value or 0.0))
-    others.sort(key=lambda other: ladder_of(other.trial.family) == ladder_of(first.trial.family))
-    parts, score = [Part(first)], None
-    value = first.value or 0.0
-    for other in others:
-        if len(parts) == _MOST_PARTS:
+    candidates = _affordable(runner, outcomes)
+    first = [Part(candidates[0])]
+    if len(candidates) == 1:
+        return first, None
+    models = [runner.fitted(outcome) for outcome in candidates]
+    lists = Shortlists.of(models, runner.judge)
+    scales = [1 / spread(model) for model in models]
+    with_factors = [not isinstance(model, NeighborRecommender) for model in models]
+
+    def value(weights: dict[int, float]) -> float:
+        return lists.value([weights.get(each, 0.0) * scale for each, scale in enumerate(scales)])
+
+    chosen = {0: 1.0}
+    best = value(chosen)
+    while len(chosen) < _MOST_PARTS:
+        has_factors = any(with_factors[each] for each in chosen)
+        found, more = best, chosen
+        for other in range(len(models)):
+            if other in chosen or not (has_factors or with_factors[other]):
+                continue
+            if not _in_time(runner, [candidates[each] for each in (*chosen, other)]):
+                continue
+            for power in _POWERS:
+                tried = {**chosen, other: 2.0**power}
+                if (of_it := value(tried)) > found:
+                    found, more = of_it, tried
+        if found < _LEAST_GAIN * best:
             break
-        if not _in_time(runner, [*parts, Part(other)]):
-            continue
-        stores = [runner.store(part.outcome) for part in parts]
-        store = blended(stores, [part.weight for part in parts])
-        weight, found = _best_weight(runner, store, other, parts)
-        if found is None or found.value <= value:
-            continue
-        parts, value, score = [*parts, Part(other, weight)], found.value, found
-    return parts, score
+        best, chosen = found, more
+        for each in [*chosen, *chosen]:  # weights that were best for fewer parts, again
+            for factor in (0.5**0.5, 2**0.5):
+                tried = {**chosen, each: chosen[each] * factor}
+                if (of_it := value(tried)) > best:
+                    best, chosen = of_it, tried
+    if len(chosen) == 1:
+        return first, None
+    parts = [
+        Part(candidates[each], float(f"{weight / chosen[0]:.3g}"))
+        for each, weight in chosen.items()
+    ]
+    together = blended([models[each] for each in chosen], [part.weight for part in parts])
+    return parts, runner.judge.score(recommender(together))
 
 
-def blended(stores: Sequence[FactorStore], weights: Sequence[float]) -> FactorStore:
-    """One store of all, each weighed against those before it, on one scale."""
-    made = stores[0]
-    for store, weight in zip(stores[1:], weights[1:], strict=True):
-        made = blend(made, store, weight * spread(made) / spread(store))
+def blended(models: Sequence[Recommender], weights: Sequence[float]) -> FactorStore:
+    """One store of all, by weights of scores that were brought to one scale."""
+    scaled = [
+        (model.store, weight / spread(model), isinstance(model, NeighborRecommender))
+        for model, weight in zip(models, weights, strict=True)
+    ]
+    scaled.sort(key=lambda each: each[2])  # those with factors first
+    (made, unit, _), *others = scaled
+    for store, scale, _ in others:
+        made = blend(made, store, scale / unit)
     return made
 
 
-def spread(store: FactorStore) -> float:
+def recommender(store: FactorStore) -> Recommender:
+    """A recommender over a blend."""
+    of_items = store.fitter["name"] == ItemBlend.__name__
+    return ItemBlend.of(store) if of_items else Recommender.of(store)
+
+
+def spread(model: Recommender) -> float:
     """Standard deviation of a user's scores of all items, the mean over a sample of users."""
-    users = np.linspace(0, store.n_users - 1, min(_SAMPLE, store.n_users)).astype(np.int64)
-    scores = store.user_factors[users].astype(np.float64) @ store.item_factors.T
-    if store.item_biases is not None:
-        scores += store.item_biases
-    return float(scores.std(axis=1).mean()) or 1.0
+    n_users, n_items = len(model.user_ids), len(model.item_ids)
+    users = np.unique(np.linspace(0, n_users - 1, min(_SAMPLE, n_users)).astype(np.int64))
+    deviations = [
+        model.score(np.full(n_items, user), np.arange(n_items), by_row=True).std() for user in users
+    ]
+    return float(np.mean(deviations, dtype=np.float64)) or 1.0
 
 
-def refit_seconds_of(parts: Sequence[Part]) -> float:
-    """About the seconds of fitting all parts to all data."""
-    return sum(refit_seconds(part.outcome) for part in parts)
+def refit_seconds_of(outcomes: Sequence[Outcome]) -> float:
+    """About the seconds of fitting all of them to all data."""
+    return sum(map(refit_seconds, outcomes))
 
 
-def _best_weight(
-    runner: Runner, store: FactorStore, other: Outcome, parts: Sequence[Part]
-) -> tuple[float, Score | None]:
-    """Double or halve the weight from 1, as long as the metric rises and there is time."""
-    tried: dict[int, Score] = {}
+def _affordable(runner: Runner, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The best of each ladder, which err differently, then the others, as time allows.
 
-    def value(power: int) -> float:
-        if power not in tried and _in_time(runner, [*parts, Part(other)]):
-            together = blended([store, runner.store(other)], [1.0, 2.0**power])
-            tried[power] = runner.judge.score(together)
-        return tried[power].value if power in tried else -1.0
+    What is left of the time must do for listing all of them, and for fitting the most parts again.
+    """
+    leaders, others = list[Outcome](), list[Outcome]()
+    for outcome in sorted(outcomes, key=lambda outcome: -(outcome.value or 0.0)):
+        known = {ladder_of(leader.trial.family) for leader in leaders}
+        (others if ladder_of(outcome.trial.family) in known else leaders).append(outcome)
+    taken = leaders[:1]
+    for other in leaders[1:] + others:
+        listing = sum(_LISTINGS * one.judge_seconds for one in (*taken, other))
+        refits = refit_seconds_of(taken[: _MOST_PARTS - 1]) + refit_seconds(other)
+        if runner.budget.left() > listing + refits:
+            taken.append(other)
+    return taken
 
-    best, direction = 0, 1 if value(1) > max(value(0), value(-1)) else -1
-    while value(best + direction) > value(best):
-        best += direction
-    return 2.0**best, tried.get(best)
 
-
-def _in_time(runner: Runner, parts: Sequence[Part]) -> bool:
-    judging = sum(part.outcome.judge_seconds for part in parts)
-    return runner.budget.left() > refit_seconds_of(parts) + 2 * judging
+def _in_time(runner: Runner, outcomes: Sequence[Outcome]) -> bool:
+    judging = sum(outcome.judge_seconds for outcome in outcomes)
+    return runner.budget.left() > refit_seconds_of(outcomes) + 1.5 * judging

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mfrank.tuning.budget import Budget, predicted_seconds, refit_seconds
-from mfrank.tuning.families import BASELINES, FAMILIES, Setting, named
+from mfrank.tuning.families import BASELINES, FAMILIES, named
+from mfrank.tuning.family import Family, Setting
 from mfrank.tuning.ladder import Ladder, best
 from mfrank.tuning.outcomes import Outcome, Trial
 
@@ -16,8 +17,16 @@ Run = Callable[[Trial, float], object]
 
 _BASELINES_SHARE = 0.05
 """A baseline is left out if it would take more of the time than this."""
+_ITEMS_SHARE = 0.1
+"""So is a family without rungs."""
 _MOST_TRIALS = 100
 """Of a ladder: more would be chosen among by chance, as the users to judge by are the same."""
+_MOST_QUICK_TRIALS = 8
+"""Of a ladder with one rung: few axes, and no width to look for."""
+_QUICK_SELDOM = 3
+"""It takes turns so many times less often than others."""
+_QUICK_SHARE = 0.06
+"""Of the time, also the most that such a ladder has after two trials."""
 _WITH_REFIT = 1.5
 """Seconds of a trial and of the refit of its best epoch, in those of the trial."""
 _ENOUGH_TRIALS = 24
@@ -25,8 +34,10 @@ _ENOUGH_TRIALS = 24
 only mislead."""
 _HOPELESS = 3
 """A ladder whose first trials all fail is left."""
-_WEIGHINGS = 8
-"""Judgments of blends that time is kept for."""
+_TOO_SLOW = 0.15
+"""No time is kept for a part of a blend that would take more than this share of all."""
+_WEIGHINGS = 4
+"""Judgments that time is kept for: a blend lists and scores for each part, and is judged once."""
 
 
 class Search:
@@ -39,9 +50,18 @@ class Search:
 
     def __init__(self, setting: Setting, budget: Budget, trials: int | None) -> None:
         self._setting, self._budget, self._trials = setting, budget, trials
-        self._ladders = {name: Ladder(of, setting.seed) for name, of in FAMILIES.items()}
         self._seconds = budget.left()
+        self._ladders = {
+            name: Ladder(possible, setting.seed)
+            for name, of in FAMILIES.items()
+            if (possible := tuple(family for family in of if self._is_possible(family)))
+        }
         self._works: dict[tuple[str, int], float] = {}
+
+    def _is_possible(self, family: Family) -> bool:
+        """Whether the narrowest fit has the memory it needs and, if it has one rung, the time."""
+        quick = family.rungs > 1 or family.work(0, self._setting) <= _ITEMS_SHARE * self._seconds
+        return quick and (family.rungs > 1 or family.fits(0, self._setting))
 
     def run(self, done: Sequence[Outcome], run: Run) -> None:
         """Run trials until there is no time or none is left; ``run`` appends to ``done``."""
@@ -63,10 +83,11 @@ class Search:
         return None
 
     def reserve(self, done: Sequence[Outcome]) -> float:
-        """Seconds to be left for blending and refitting what is best so far."""
-        return sum(
-            refit_seconds(one) + _WEIGHINGS * one.judge_seconds for one in self._leaders(done)
-        )
+        """Seconds to be left for blending the best of all ladders, and refitting the best three."""
+        leaders = sorted(self._leaders(done), key=lambda one: -(one.value or 0.0))
+        costs = [refit_seconds(one) + _WEIGHINGS * one.judge_seconds for one in leaders]
+        slow = _TOO_SLOW * self._seconds
+        return sum(costs[:1]) + sum([cost for cost in costs[1:] if cost <= slow][:2])
 
     def _leaders(self, done: Sequence[Outcome]) -> list[Outcome]:
         leaders = [best(ladder.of(done)) for ladder in self._ladders.values()]
@@ -86,9 +107,10 @@ class Search:
 
         def had(name: str) -> float:
             own = self._ladders[name].of(done)
+            often = 1 if self._ladders[name].top else _QUICK_SELDOM
             if self._budget.is_limited:
-                return sum(outcome.seconds for outcome in own)
-            return len(own)
+                return often * sum(outcome.seconds for outcome in own)
+            return often * len(own)
 
         return sorted(self._ladders, key=had)
 
@@ -96,13 +118,14 @@ class Search:
         """The ladder's next trial; None if no trial of it fits into the time left."""
         ladder = self._ladders[name]
         own = ladder.of(done)
-        if len(own) >= _MOST_TRIALS or (len(own) >= _HOPELESS and best(own) is None):
+        if self._is_over(ladder, own):
             return None
         available = self._budget.left() - self.reserve(done)
-        share = available / len(self._ladders)
+        ladders = [each for each in self._ladders.values() if each.top]
+        share = available / max(1, sum(not self._is_over(each, each.of(done)) for each in ladders))
         cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}
         top = max((rung for rung in cost if cost[rung] <= share), default=0)
-        top = min(top, _highest_in_memory(own, ladder.top))
+        top = min(top, _highest_in_memory(own, ladder.top), self._highest_that_fits(ladder))
         base = 0
         if self._budget.is_limited:
             every = self._seconds / len(self._ladders) / _ENOUGH_TRIALS
@@ -110,7 +133,30 @@ class Search:
         trial, climb = ladder.proposed(own, top, base), ladder.climb(own, top)
         if climb and (self._ends_with(own) or cost[trial.rung] + cost[climb.rung] > share):
             trial = climb
-        return trial if cost[trial.rung] <= available else None
+        seconds = self._seconds_of(trial, own)
+        return trial if _WITH_REFIT * seconds <= available else None
+
+    def _is_over(self, ladder: Ladder, own: Sequence[Outcome]) -> bool:
+        """Whether a ladder had all that it may have, or only fails."""
+        if len(own) >= _HOPELESS and best(own) is None:
+            return True
+        if ladder.top:
+            return len(own) >= _MOST_TRIALS
+        took = sum(outcome.seconds for outcome in own)
+        had_time = len(own) >= 2 and took >= _QUICK_SHARE * self._seconds
+        return len(own) >= _MOST_QUICK_TRIALS or had_time
+
+    def _highest_that_fits(self, ladder: Ladder) -> int:
+        """The highest rung of which a fit takes no more memory than it may; at least 0."""
+        family = ladder.families[0]
+        fitting = (rung for rung in range(ladder.top + 1) if family.fits(rung, self._setting))
+        return max(fitting, default=0)
+
+    def _seconds_of(self, trial: Trial, own: Sequence[Outcome]) -> float:
+        """About the seconds of a trial, by those of its family or else of its ladder."""
+        of_family = [one for one in own if one.trial.family == trial.family]
+        known = [(self._work(o.trial.family, o.trial.rung), o) for o in of_family or own]
+        return predicted_seconds(self._work(trial.family, trial.rung), known)
 
     def _ends_with(self, own: Sequence[Outcome]) -> bool:
         """Whether the ladder has one trial left, or none."""
@@ -132,7 +178,7 @@ class Search:
 
 
 def finalists(done: Sequence[Outcome]) -> list[Outcome]:
-    """The best outcome of each family whose models have factors."""
+    """The best outcome of each family that can take part in a blend."""
     families = [family for ladder in FAMILIES.values() for family in ladder]
     found = (best([one for one in done if one.trial.family == f.name]) for f in families)
     return [outcome for outcome in found if outcome is not None]

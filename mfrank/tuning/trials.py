@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from mfrank.data.interactions import Interactions
 from mfrank.models.baseline import Baseline
-from mfrank.store.factors import FactorStore
 from mfrank.tuning.budget import Budget
-from mfrank.tuning.families import Model, Setting, named
+from mfrank.tuning.families import named
+from mfrank.tuning.family import Model, Setting
 from mfrank.tuning.judge import Judge, Watch
 from mfrank.tuning.outcomes import Outcome, Trial
 
@@ -25,14 +25,14 @@ class Runner:
     setting : Setting
     judge : Judge
     budget : Budget
-    kept : dict of Trial to FactorStore
-        Factors fitted to the training part, of the best trials.
+    kept : dict of Trial to Model
+        Those of the best trials, fitted to the training part.
     """
 
     setting: Setting
     judge: Judge
     budget: Budget
-    kept: dict[Trial, FactorStore]
+    kept: dict[Trial, Model]
 
     def model(self, trial: Trial) -> Model:
         """The unfitted model of a trial."""
@@ -54,7 +54,7 @@ class Runner:
                 seconds=self.budget.now() - watch.began,
                 error=f"{type(error).__name__}: {error}",
             )
-        self.kept[trial] = model.store
+        self.kept[trial] = model
         score = watch.scores[watch.best]
         return Outcome(
             trial,
@@ -67,7 +67,7 @@ class Runner:
         )
 
     def keep(self, outcomes: Sequence[Outcome]) -> None:
-        """Forget the factors of all trials but these."""
+        """Forget the models of all trials but these."""
         wanted = {outcome.trial for outcome in outcomes}
         for trial in [trial for trial in self.kept if trial not in wanted]:
             del self.kept[trial]
@@ -79,8 +79,8 @@ class Runner:
         model.fit(data, callback=lambda epoch, *_: epoch == last)
         return model
 
-    def store(self, outcome: Outcome) -> FactorStore:
-        """Factors fitted to the training part, made anew if they were not kept."""
+    def fitted(self, outcome: Outcome) -> Model:
+        """The model fitted to the training part, anew if it was not kept."""
         if outcome.trial not in self.kept:
-            self.kept[outcome.trial] = self.refitted(outcome, self.judge.train).store
+            self.kept[outcome.trial] = self.refitted(outcome, self.judge.train)
         return self.kept[outcome.trial]

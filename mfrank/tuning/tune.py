@@ -10,6 +10,7 @@ from typing import Any
 
 from mfrank.arrays.checks import check_above_zero, check_count, shown
 from mfrank.arrays.counted import counted
+from mfrank.arrays.memory import memory_free_now
 from mfrank.arrays.threads import check_threads
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, Metric
@@ -21,12 +22,12 @@ from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import pack
 from mfrank.tuning.budget import Budget
 from mfrank.tuning.facts import Facts
-from mfrank.tuning.families import Setting
+from mfrank.tuning.family import Model, Setting
 from mfrank.tuning.journal import Journal, fingerprint
 from mfrank.tuning.judge import Judge
 from mfrank.tuning.ladder import best
 from mfrank.tuning.leaderboard import Leaderboard, Row
-from mfrank.tuning.mixture import Part, blended, mixed
+from mfrank.tuning.mixture import Part, blended, mixed, recommender
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.search import Search, finalists
 from mfrank.tuning.trials import Runner
@@ -34,6 +35,10 @@ from mfrank.tuning.trials import Runner
 __all__ = ["Tuned", "tune"]
 
 _DEFAULT_MINUTES = 10.0
+_PLANNED = 0.97
+"""Share of the time that is planned; the rest is for what no prediction sees."""
+_FIT_SHARE = 0.25
+"""Most of the memory that one fit may take: the best of each kind are kept beside it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -43,8 +48,9 @@ class Tuned:
     Attributes
     ----------
     model : Recommender
-        Fitted to all data: an :class:`mfrank.ALS`, a :class:`mfrank.Descent`, a baseline, or a
-        blend of several as one store, which has no fold-in.
+        Fitted to all data: an :class:`mfrank.ALS`, a :class:`mfrank.Descent`, an item-to-item
+        model, a baseline, or a blend of several as one store (an :class:`mfrank.ItemBlend` if an
+        item-to-item model is part of it), which has no fold-in.
     leaderboard : Leaderboard
         All trials, best first.
     validation : {"by time", "per user"}
@@ -70,6 +76,7 @@ def tune(
     factors: int = 512,
     random_state: int = 0,
     n_threads: int = 0,
+    memory: float | None = None,
     storage: str | os.PathLike[str] | None = None,
     show_progress: bool = False,
 ) -> Tuned:
@@ -77,16 +84,18 @@ def tune(
 
     A tenth of the interactions is held out: the latest, if there are timestamps and enough users
     have interactions before and after; otherwise a random tenth of each user's. Models are fitted
-    to the rest and judged on it, ALS under several objectives and a sampled softmax, each in one
-    space for all data: ranges are in units of what the data tell (numbers of rows, columns and
-    entries, mean values). Each fit is judged after every epoch, by at most 5,000 users, and keeps
-    its best epoch. All begin narrow; the best go on to more factors. The best model or, if that
-    ranks higher, a blend of the best of several kinds is fitted to all data.
+    to the rest and judged on it: ALS under several objectives, a sampled softmax, and linear
+    item-to-item models (:class:`mfrank.ItemFilter`; :class:`mfrank.EASE` where users or items are
+    few), each in one space for all data: ranges are in units of what the data tell (numbers of
+    rows, columns and entries, mean values). Each fit is judged after every epoch, by at most 5,000
+    users, and keeps its best epoch. All begin narrow; the best go on to more factors. The best
+    model or, if that ranks higher, a blend of up to four of several kinds is fitted to all data.
 
     The time is kept by predictions from the fits that were measured: a fit begins if it and all
     that comes after it are expected to be in time, and ends early if it is slower. It is exceeded
     where much too short, because a narrow ALS is fitted in any case, or where the machine becomes
-    much slower before the last fits.
+    much slower before the last fits: parts of a blend for which no time is left are then taken as
+    they were fitted to the rest.
 
     Parameters
     ----------
@@ -105,6 +114,10 @@ def tune(
         Seed of the validation part, the search and every fit, >= 0.
     n_threads : int, default 0
         0 uses every core this process may use.
+    memory : float or None, default None
+        GiB that the search may take beside the data, > 0; default what is free when it begins. A
+        model of which one fit is estimated to take more than a quarter is not tried: the best of
+        each kind are kept beside it.
     storage : path or None, default None
         SQLite file that gets every result at once. A search that was stopped or killed goes on
         from there by the same call: time and trials spent before count.
@@ -136,11 +149,13 @@ def tune(
         check_above_zero(minutes=minutes)
     if trials is not None:
         check_count("trials", trials, 1)
+    if memory is not None:
+        check_above_zero(memory=memory)
     for name, value, least in (("factors", factors, 1), ("random_state", random_state, 0)):
         check_count(name, value, least)
     check_threads(n_threads)
     chosen = _checked(metric)
-    clock = Budget(None if minutes is None else 60 * minutes)
+    clock = Budget(None if minutes is None else _PLANNED * 60 * minutes)
     interactions = _likes(data)
     of = fingerprint(
         interactions, metric=str(chosen), factors=int(factors), random_state=int(random_state)
@@ -148,7 +163,8 @@ def tune(
     judge = Judge.of(interactions, chosen, int(random_state), n_threads)
     journal = Journal(storage, of)
     clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
-    setting = Setting(Facts.of(judge.train), int(factors), int(random_state), n_threads)
+    most = _FIT_SHARE * (memory_free_now() if memory is None else memory * 2**30)
+    setting = Setting(Facts.of(judge.train), int(factors), int(random_state), n_threads, most)
     runner = Runner(setting, judge, clock, {})
 
     def run(trial: Trial, reserve: float) -> None:
@@ -200,11 +216,18 @@ def _chosen(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Sc
 
 
 def _fitted(runner: Runner, parts: Sequence[Part], data: Interactions) -> Recommender:
-    models = [runner.refitted(part.outcome, data) for part in parts]
+    models = [_whole(runner, part, data, is_first=part is parts[0]) for part in parts]
     if len(models) == 1:
         return models[0]
-    store = blended([model.store for model in models], [part.weight for part in parts])
-    return Recommender.of(pack(store, data.user_items))
+    store = blended(models, [part.weight for part in parts])
+    return recommender(pack(store, data.user_items))
+
+
+def _whole(runner: Runner, part: Part, data: Interactions, *, is_first: bool) -> Model:
+    """A part fitted to all data or, if the time is over and it is not the first, to most of it."""
+    if is_first or runner.budget.left() > part.outcome.fit_seconds:
+        return runner.refitted(part.outcome, data)
+    return runner.fitted(part.outcome)
 
 
 def _leaderboard(

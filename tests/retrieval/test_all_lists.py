@@ -59,7 +59,7 @@ def assert_same(found: Any, wanted: Table, *, exactly: bool = True) -> None:
         np.testing.assert_allclose(found["score"].to_numpy(), wanted["score"], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["ALS", "Popularity", "ItemKNN", "SupervisedPageRank"])
+@pytest.mark.parametrize("name", ["ALS", "Popularity", "EASE", "ItemKNN", "SupervisedPageRank"])
 def test_every_model_writes_what_it_recommends(tmp_path: Path, name: str) -> None:
     model = getattr(mfrank, name)().fit(DATA)
     folder = model.recommend_all(tmp_path / "lists", N=5)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import mfrank
 from mfrank.tuning.budget import Budget, refit_seconds
 from mfrank.tuning.facts import Facts
-from mfrank.tuning.families import BASELINES, FAMILIES, Setting, named
+from mfrank.tuning.families import BASELINES, FAMILIES, named
+from mfrank.tuning.family import Setting
 from mfrank.tuning.ladder import Ladder, best
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.search import Search, finalists
@@ -173,8 +174,33 @@ def test_rungs_that_do_not_fit_memory_are_not_tried_again() -> None:
         done.append(Outcome(trial, None if error else value_of(trial), error=error))
 
     Search(SETTING, Budget(None), 80).run(done, run)
-    for families in FAMILIES.values():
-        assert sum(one.error is not None for one in Ladder(families, 0).of(done)) == 1
+    for ladder in (Ladder(families, 0) for families in FAMILIES.values()):
+        failed = sum(one.error is not None for one in ladder.of(done))
+        assert failed == (ladder.top == 2)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(4, 8))
+def test_no_fit_takes_more_memory_than_it_may(digits: float) -> None:
+    setting = Setting(Facts.of(DATA), 64, 0, 1, 10**digits)
+    done: list[Outcome] = []
+
+    def run(trial: Trial, reserve: float) -> None:
+        done.append(Outcome(trial, value_of(trial)))
+
+    Search(setting, Budget(None), 40).run(done, run)
+    above = [one.trial for one in done if not named(one.trial.family).fits(one.trial.rung, setting)]
+    assert not any(trial.rung for trial in above)  # the narrowest are fitted whatever they take
+    assert not any(named(trial.family).rungs == 1 for trial in above)
+
+
+def test_a_model_without_rungs_that_would_take_the_time_of_all_others_is_left_out() -> None:
+    def regression_seconds() -> float:
+        return named("EASE").work(0, SETTING)
+
+    for share, tried in ((0.5, False), (0.01, True)):
+        done = outcomes_of(searched(None, regression_seconds() / share / 60, slowness=0.01))
+        assert any(one.trial.family == "EASE" for one in done) == tried
 
 
 def test_time_spent_before_counts() -> None:

@@ -16,12 +16,14 @@ from children import run
 
 import mfrank
 from mfrank.tuning.budget import Budget
+from mfrank.tuning.facts import Facts
 from mfrank.tuning.families import FAMILIES
+from mfrank.tuning.family import Setting
 from mfrank.tuning.judge import Judge, Watch
-from mfrank.tuning.mixture import blended, spread
+from mfrank.tuning.mixture import Part, blended, spread
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.trials import Runner
-from mfrank.tuning.tune import Tuned
+from mfrank.tuning.tune import Tuned, _fitted
 
 DATA = mfrank.synthetic(150, 60, 2500, random_state=0)
 SMALL: dict[str, Any] = {"trials": 6, "factors": 16, "n_threads": 1}
@@ -142,7 +144,7 @@ def test_the_objective_that_reads_values_is_found_where_values_tell() -> None:
     noise = rng.random((n_users, n_items)) < 0.12
     values = np.where(liked, 50.0, np.where(noise, 1.0, 0.0))
     data = mfrank.Interactions.from_sparse(sp.csr_array(values))
-    found = mfrank.tune(data, trials=10, factors=16, n_threads=1, metric=mfrank.NDCG @ 10)
+    found = mfrank.tune(data, trials=15, factors=16, n_threads=1, metric=mfrank.NDCG @ 10)
     closed = [
         row for row in found.leaderboard if row["family"] in {f.name for f in FAMILIES["ALS"]}
     ]
@@ -153,16 +155,16 @@ def test_a_blend_is_at_least_as_good_as_its_parts(found: Tuned) -> None:
     parts = [row for row in found.leaderboard if row["weight"] and row["family"] != "blend"]
     assert found.leaderboard[0]["value"] >= max(row["value"] for row in parts)
     if "blend" in families(found):
-        assert found.model.store.factors == sum(row["factors"] for row in parts)
+        assert found.model.store.factors == sum(row["factors"] or 0 for row in parts)
 
 
 def test_scores_are_brought_to_one_scale_before_they_are_blended() -> None:
     models = [mfrank.ALS(o, factors=4, random_state=0) for o in (mfrank.RG2(), mfrank.WRMF())]
-    stores = [model.fit(DATA).store for model in models]
-    scaled = mfrank.FactorStore(1e6 * stores[1].user_factors, stores[1].item_factors)
-    assert spread(scaled) == pytest.approx(1e6 * spread(stores[1]), rel=1e-5)
-    one = blended(stores, [1.0, 0.5])
-    other = blended([stores[0], scaled], [1.0, 0.5])
+    first, second = (model.fit(DATA) for model in models)
+    store = mfrank.FactorStore(1e6 * second.user_factors, second.item_factors)
+    scaled = mfrank.Recommender.of(store)
+    assert spread(scaled) == pytest.approx(1e6 * spread(second), rel=1e-5)
+    one, other = blended([first, second], [1.0, 0.5]), blended([first, scaled], [1.0, 0.5])
     scores = [store.user_factors @ store.item_factors.T for store in (one, other)]
     np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-4)
 
@@ -239,6 +241,21 @@ def test_the_minutes_are_kept() -> None:
     assert time.perf_counter() - began < 5  # a narrow fit is made in any case
 
 
+def test_parts_for_which_no_time_is_left_are_taken_as_they_are() -> None:
+    late = Budget(1.0, lambda: 0.0)
+    judge = Judge.of(DATA, mfrank.NDCG @ 20, 0, 1)
+    trials = [Trial("IALS", (0.5,) * 3, 0), Trial("ItemFilter", (0.5,) * 2, 0)]
+    models = mfrank.ALS(mfrank.IALS(), factors=4), mfrank.ItemFilter()
+    kept = {trial: model.fit(judge.train) for trial, model in zip(trials, models, strict=True)}
+    made = Runner(Setting(Facts.of(judge.train), 4, 0, 1), judge, late, kept)
+    parts = [Part(Outcome(trial, 0.1, 0.01, 1, 90.0, 90.0, 1.0)) for trial in trials]
+    whole = _fitted(made, parts, DATA)
+    values = whole.store.extras["values_indptr"]
+    assert values[-1] == judge.train.nnz
+    assert whole.seen is not None
+    assert whole.seen.matrix.nnz == DATA.nnz
+
+
 REFUSED = [
     ({"minutes": 0}, ValueError, "minutes must be a finite number > 0"),
     ({"minutes": "ten"}, ValueError, "minutes must be"),
@@ -308,7 +325,7 @@ def test_a_fit_that_fails_is_told_and_no_error(monkeypatch: pytest.MonkeyPatch) 
         raise FloatingPointError("the fit diverged")
 
     monkeypatch.setattr(mfrank.Descent, "fit", diverging)
-    found = mfrank.tune(DATA, trials=4, factors=8)
+    found = mfrank.tune(DATA, trials=6, factors=8)
     failed = [row for row in found.leaderboard if row["family"] == "SampledSoftmax"]
     assert [row["error"] for row in failed] == ["FloatingPointError: the fit diverged"] * 2
     assert [row["value"] for row in failed] == [None, None]

@@ -1,7 +1,7 @@
 """Search for the model that ranks held-out interactions of a file best, and save it.
 
-ALS under several objectives, a sampled softmax and blends of them take part, in one search space
-for all data; the best is fitted to all interactions. The time is a maximum.
+ALS under several objectives, a sampled softmax, item-to-item models and blends of them take part,
+in one search space for all data; the best is fitted to all interactions. The time is a maximum.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         ("factors", int, "INT"),
         ("random_state", int, "INT"),
         ("n_threads", int, "INT"),
+        ("memory", float, "GIB"),
         ("storage", str, "FILE"),
     ):
         default = signature(tune).parameters[name].default
@@ -61,6 +62,7 @@ def run(args: argparse.Namespace) -> None:
         factors=args.factors,
         random_state=args.random_state,
         n_threads=args.n_threads,
+        memory=args.memory,
         storage=args.storage,
         show_progress=somebody_watches(),
     )

@@ -1,0 +1,109 @@
+"""Recommendations by factors and weights between items together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.retrieval.queries import Rows
+from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.row_scorer import RowScorer
+from mfrank.store import extra_rows
+from mfrank.store.factors import FactorStore
+
+__all__ = ["ItemBlend"]
+
+
+class ItemBlend(RowScorer):
+    """A recommender over a blend of factors with models of weights between items.
+
+    Its store is one of :func:`mfrank.blend`, of which a part is an :class:`mfrank.ItemFilter`,
+    :class:`mfrank.EASE` or :class:`mfrank.ItemKNN`: ``ItemBlend.of(store)``. Lists are exact, the
+    scores sums of those of all parts. Similar items are those of the factors. There is no fold-in.
+
+    Notes
+    -----
+    A list takes the scores of all items, users in blocks: memory does not grow with users times
+    items. Sums are in float64, for which the first list makes a copy of the item factors.
+    """
+
+    _weights: sp.csr_array | None = None
+    _values: sp.csr_array | None = None
+    _item_factors: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, store: FactorStore) -> Self:
+        """Return a recommender over such a store.
+
+        Raises
+        ------
+        ValueError
+            The store is none of such a blend.
+        """
+        model = cls()
+        model._adopt(store)
+        return model
+
+    similar_items = Recommender.similar_items
+
+    def _adopt(self, store: FactorStore) -> None:
+        if store.fitter["name"] != type(self).__name__:
+            raise ValueError(
+                "store must be one of mfrank.blend that has weights between items; it is of "
+                f"{store.fitter['name']}"
+            )
+        super()._adopt(store)
+        self._item_factors = None
+        try:
+            self._weights, self._values = extra_rows.unpack_neighbors(
+                store.extras, store.n_users, store.n_items
+            )
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"the weights saved with the store are damaged: {error}") from error
+
+    def _rows_of(self, users: Rows) -> _Rows:
+        assert self._values is not None
+        store = self.store
+        biases = None if store.user_biases is None else store.user_biases[users]
+        return _Rows(
+            extra_rows.pick(self._values, users, "values"), store.user_factors[users], biases
+        )
+
+    def _rows_given(self, *_: Any) -> Any:
+        raise TypeError("a blend cannot fold users in; use recalculate_user=False")
+
+    def _scores_of(self, rows: _Rows, n_threads: int) -> NDArray[Any]:
+        # BLAS may sum equal rows in different orders; rounding float64 sums keeps them tied.
+        store = self.store
+        if self._item_factors is None:
+            self._item_factors = store.item_factors.T.astype(np.float64)
+        scores: NDArray[Any] = rows.factors.astype(np.float64) @ self._item_factors
+        if store.item_biases is not None:
+            scores += store.item_biases
+        if rows.biases is not None:
+            scores += rows.biases[:, None]
+        assert self._weights is not None
+        scores += (rows.values @ self._weights).toarray()
+        return scores.astype(np.float32).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """What users have: values of items, one block of columns for each part, and factors."""
+
+    values: sp.csr_array
+    factors: NDArray[Any]
+    biases: NDArray[Any] | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Users, and factors."""
+        return len(self.factors), self.factors.shape[1]
+
+    def __getitem__(self, part: slice) -> _Rows:
+        biases = None if self.biases is None else self.biases[part]
+        return _Rows(self.values[part], self.factors[part], biases)

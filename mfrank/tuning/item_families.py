@@ -1,0 +1,72 @@
+"""Linear item-to-item models, which blend well with factors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mfrank.models.ease import EASE
+from mfrank.models.item_filter import ItemFilter
+from mfrank.tuning.axes import Axis, Point
+from mfrank.tuning.family import Family, Setting, short
+
+__all__ = ["Filter", "Regression"]
+
+_BYTES_A_WEIGHT = 40
+"""Of a sparse weight between items, while the rows are put together."""
+
+
+@dataclass(frozen=True)
+class Regression(Family):
+    """EASE. ``ridge``: its regularization, in units of the square of ``Facts.spread``."""
+
+    name: str = "EASE"
+    first_values: tuple[float, ...] = (1.0,)
+
+    axes = (Axis("ridge", 0.03, 10.0),)
+    rungs = 1
+
+    def model(self, point: Point, rung: int, setting: Setting) -> EASE:
+        """See :meth:`Family.model`."""
+        return EASE(short(self.values(point)["ridge"] * setting.facts.spread**2))
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        data = setting.facts.data
+        fewer, more = sorted((data.n_users, data.n_items))
+        products = 1e-9 * more * data.nnz * (fewer == data.n_users)
+        return 6e-11 * fewer**3 + products + 2.5e-8 * data.n_items**2
+
+    def bytes_needed(self, rung: int, setting: Setting) -> int:
+        """See :meth:`Family.bytes_needed`."""
+        data = setting.facts.data
+        weights = _BYTES_A_WEIGHT * data.n_items * min(EASE.neighbors, data.n_items)
+        return EASE.bytes_needed(data.n_users, data.n_items) + weights
+
+
+@dataclass(frozen=True)
+class Filter(Family):
+    """The normalized filter; its axes are its options."""
+
+    name: str = "ItemFilter"
+    first_values: tuple[float, ...] = (0.7, 0.5)
+
+    axes = (
+        Axis("user_power", 0.0, 1.0, logarithmic=False),
+        Axis("item_power", 0.1, 0.9, logarithmic=False),
+    )
+    rungs = 1
+
+    def model(self, point: Point, rung: int, setting: Setting) -> ItemFilter:
+        """See :meth:`Family.model`."""
+        values = self.values(point)
+        return ItemFilter(short(values["user_power"]), short(values["item_power"]))
+
+    def work(self, rung: int, setting: Setting) -> float:
+        """See :meth:`Family.work`."""
+        data = setting.facts.data
+        return 2e-8 * float((data.counts.users**2.0).sum()) + 5e-9 * data.n_items**2
+
+    def bytes_needed(self, rung: int, setting: Setting) -> int:
+        """See :meth:`Family.bytes_needed`."""
+        n_items = setting.facts.data.n_items
+        return _BYTES_A_WEIGHT * n_items * min(ItemFilter.neighbors, n_items)

@@ -1,0 +1,103 @@
+"""Scores of several models on the items that any of them ranks high: blends are weighed on these.
+
+A blend's best items are nearly always among the best of its parts, so that weights are judged in
+hundredths of a second. The blend that is chosen is judged on the whole catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr import CSR
+from mfrank.evaluation.judgements import judge as judged
+from mfrank.evaluation.kinds import ListMetric, Metric
+from mfrank.evaluation.metrics import NDCG
+from mfrank.retrieval.recommender import Recommender
+from mfrank.tuning.judge import Judge
+
+__all__ = ["Shortlists"]
+
+_TIMES_THE_DEPTH = 5
+_DEEPEST = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shortlists:
+    """Items of U users, and what each model gives them.
+
+    Attributes
+    ----------
+    items : int32, shape (U, C)
+        Distinct in a row; -1 where a row has fewer.
+    scores : list of float32, shape (U, C)
+        Of each model; -inf where there is no item.
+    relevant : CSR
+        What was held out of these users, none of them empty.
+    metric : ListMetric
+    """
+
+    items: NDArray[np.int32]
+    scores: list[NDArray[np.float32]]
+    relevant: CSR
+    metric: ListMetric
+
+    @classmethod
+    def of(cls, models: Sequence[Recommender], judge: Judge) -> Self:
+        """The best items of each model for the users that are judged, and all scores of these."""
+        metric = _by_lists(judge.metric)
+        depth = metric.depth(judge.train.n_items) * _TIMES_THE_DEPTH
+        users, relevant = _held_out(judge)
+        seen = judge.train.user_items[users]
+        lists = [
+            model.recommend(users, seen, N=depth, by_row=True, n_threads=judge.n_threads).ids
+            for model in models
+        ]
+        items = np.sort(np.hstack(lists).astype(np.int32), axis=1)
+        items[:, 1:][items[:, 1:] == items[:, :-1]] = -1
+        items = -np.sort(-items, axis=1)
+        items = items[:, : max(1, int((items >= 0).sum(axis=1).max(initial=0)))]
+        row, place = np.nonzero(items >= 0)
+        scores = []
+        for model in models:
+            table = np.full(items.shape, -np.inf, np.float32)
+            table[row, place] = model.score(users[row], items[row, place], by_row=True)
+            scores.append(table)
+        return cls(items, scores, CSR.from_scipy(relevant, np.float64), metric)
+
+    def value(self, weights: Sequence[float]) -> float:
+        """The metric of the lists by the weighted sum of scores."""
+        total = np.where(self.items >= 0, np.float32(0), np.float32(-np.inf))
+        for weight, scores in zip(weights, self.scores, strict=True):
+            if weight:
+                total += np.float32(weight) * scores
+        depth = min(self.metric.depth(self.relevant.n_columns), total.shape[1])
+        best = np.argpartition(-total, depth - 1, axis=1)[:, :depth]
+        order = np.argsort(-np.take_along_axis(total, best, axis=1), axis=1, kind="stable")
+        ids = np.take_along_axis(self.items, np.take_along_axis(best, order, axis=1), axis=1)
+        lists = judged(ids, self.relevant, self.metric.depth(self.relevant.n_columns))
+        shares = self.metric.weights(lists)
+        return float(np.average(self.metric.per_user(lists), weights=shares))
+
+
+def _by_lists(metric: Metric) -> ListMetric:
+    """The metric, or one that stands in for it if it reads whole rankings."""
+    if isinstance(metric, ListMetric) and metric.cutoff is not None and metric.cutoff <= _DEEPEST:
+        return metric
+    return NDCG @ 20
+
+
+def _held_out(judge: Judge) -> tuple[NDArray[np.int64], sp.csr_array]:
+    """The judged users, and what was held out of them and is not in the training part."""
+    held_out = sp.csr_array(judge.valid.user_items[judge.users] > 0).astype(np.float64)
+    known = judge.train.user_items[judge.users].astype(bool).astype(np.float64)
+    relevant = sp.csr_array(held_out - held_out.multiply(known))
+    relevant.eliminate_zeros()
+    relevant.sort_indices()
+    some = np.diff(relevant.indptr) > 0
+    return judge.users[some], sp.csr_array(relevant[some])

@@ -1,0 +1,112 @@
+"""Linear item-to-item models solve what their docstrings say, and rank by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mfrank
+
+MODELS = [mfrank.EASE(3.0, neighbors=100), mfrank.ItemFilter(neighbors=100)]
+
+
+def likes_of(n_users: int, n_items: int, seed: int = 0) -> np.ndarray:
+    return (np.random.default_rng(seed).random((n_users, n_items)) < 0.25).astype(float)
+
+
+def fitted(model: mfrank.Recommender, likes: np.ndarray) -> mfrank.Recommender:
+    return model.fit(sp.csr_array(likes))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 30), st.integers(2, 30), st.floats(0.5, 100.0), st.integers(0, 9))
+def test_ease_is_stationary(n_users: int, n_items: int, ridge: float, seed: int) -> None:
+    """Off the diagonal, the gradient of the loss is 0; so with more items than users as well."""
+    likes = likes_of(n_users, n_items, seed)
+    likes[0, 0] = 1
+    weights = fitted(mfrank.EASE(ridge, neighbors=n_items), likes).similarity.toarray()
+    gradient = likes.T @ (likes @ weights - likes) + ridge * weights
+    np.fill_diagonal(gradient, 0)
+    assert not weights.diagonal().any()
+    np.testing.assert_allclose(gradient, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("user_power", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("item_power", [0.0, 0.5, 1.0])
+def test_the_filter_is_the_product_of_normalized_matrices(
+    user_power: float, item_power: float
+) -> None:
+    likes = likes_of(20, 12)
+    model = fitted(mfrank.ItemFilter(user_power, item_power, neighbors=12), likes)
+    users, items = (np.maximum(likes.sum(axis), 1.0) for axis in (1, 0))
+    links = (
+        (items**-item_power)[:, None]
+        * (likes.T @ (likes * (users**-user_power)[:, None]))
+        * items ** (item_power - 1)
+    )
+    np.fill_diagonal(links, 0)
+    np.testing.assert_allclose(model.similarity.toarray(), links, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=["EASE", "ItemFilter"])
+@pytest.mark.parametrize("kept", [1, 4])
+def test_the_strongest_weights_are_kept(model: mfrank.Recommender, kept: int) -> None:
+    likes = likes_of(20, 12)
+    every = fitted(model, likes).similarity.toarray()
+    few = fitted(type(model)(**{**vars_of(model), "neighbors": kept}), likes).similarity.toarray()
+    for row, all_of_it in zip(few, every, strict=True):
+        chosen = row != 0
+        assert np.count_nonzero(chosen) == min(kept, np.count_nonzero(all_of_it))
+        np.testing.assert_allclose(row[chosen], all_of_it[chosen])
+        assert np.abs(row[chosen]).min() >= np.abs(all_of_it[~chosen]).max() - 1e-12
+
+
+def vars_of(model: mfrank.Recommender) -> dict[str, object]:
+    return model.get_params()
+
+
+@pytest.mark.parametrize("model", MODELS, ids=["EASE", "ItemFilter"])
+def test_only_what_is_liked_counts(model: mfrank.Recommender, tmp_path: Path) -> None:
+    likes = likes_of(20, 12)
+    values = np.where(likes > 0, np.arange(1, 13), 0.0)
+    values[likes == 0] = -1.0 * (np.arange((likes == 0).sum()) % 2)
+    plain = fitted(model, likes).recommend(np.arange(20), N=5, user_items=sp.csr_array(likes))
+    told = fitted(model, values)
+    other = told.recommend(np.arange(20), N=5, user_items=sp.csr_array(likes))
+    np.testing.assert_array_equal(plain.ids, other.ids)
+    again = told.recommend(
+        np.arange(20), sp.csr_array(values), N=5, recalculate_user=True, by_row=True
+    )
+    saved = mfrank.load(told.save(tmp_path / "model"))
+    assert type(saved) is type(model)
+    np.testing.assert_array_equal(saved.similarity.toarray(), told.similarity.toarray())
+    listed = again.ids >= 0
+    assert listed.sum() > 80
+    scores = np.take_along_axis(likes @ told.similarity.toarray(), again.ids, 1)
+    np.testing.assert_allclose(again.scores[listed], scores[listed], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: mfrank.EASE(0.0), "regularization must be a finite number > 0"),
+        (lambda: mfrank.EASE(neighbors=0), "neighbors must be at least 1"),
+        (lambda: mfrank.ItemFilter(1.5), "user_power must be a number from 0 to 1, got 1.5"),
+        (lambda: mfrank.ItemFilter(1.0, -0.1), "item_power must be a number from 0 to 1"),
+        (lambda: mfrank.ItemFilter(neighbors=0), "neighbors must be at least 1"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(make: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()  # type: ignore[operator]
+
+
+def test_an_inverse_that_memory_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mfrank.arrays.memory.memory_there_is", lambda: 1000)
+    with pytest.raises(MemoryError, match=r"use mfrank\.ItemFilter"):
+        fitted(mfrank.EASE(), likes_of(20, 12))

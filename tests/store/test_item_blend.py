@@ -1,0 +1,78 @@
+"""A blend with weights between items scores by the sum of its parts, and is a model like any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mfrank
+
+DATA = mfrank.synthetic(40, 30, 300, random_state=0)
+ALS = mfrank.ALS(factors=5, iterations=2, random_state=0).fit(DATA)
+BIASED = mfrank.Descent(mfrank.SML(), factors=3, iterations=1, random_state=0).fit(DATA)
+FILTER, EASE, KNN = (
+    model.fit(DATA)
+    for model in (mfrank.ItemFilter(neighbors=7), mfrank.EASE(5.0), mfrank.ItemKNN())
+)
+EVERY = np.repeat(np.arange(40), 30), np.tile(np.arange(30), 40)
+
+
+def scores(model: mfrank.Recommender) -> np.ndarray:
+    return model.score(*EVERY).reshape(40, 30).astype(float)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 40.0])
+@pytest.mark.parametrize("items", [FILTER, EASE, KNN], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("factors", [ALS, BIASED], ids=["ALS", "biased"])
+def test_scores_are_sums(
+    factors: mfrank.Recommender, items: mfrank.Recommender, weight: float
+) -> None:
+    for one, other in ((factors, items), (items, factors)):
+        both = mfrank.ItemBlend.of(mfrank.blend(one.store, other.store, weight))
+        truth = scores(one) + weight * scores(other)
+        np.testing.assert_allclose(scores(both), truth, rtol=1e-5, atol=1e-5)
+
+
+def test_blends_are_blended_again() -> None:
+    first = mfrank.blend(ALS.store, FILTER.store, 0.5)
+    whole = mfrank.blend(mfrank.blend(first, EASE.store, 2.0), BIASED.store, 3.0)
+    truth = scores(ALS) + 0.5 * scores(FILTER) + 2.0 * scores(EASE) + 3.0 * scores(BIASED)
+    np.testing.assert_allclose(scores(mfrank.ItemBlend.of(whole)), truth, rtol=1e-5, atol=1e-5)
+    assert whole.factors == 8
+
+
+def test_lists_are_the_best_after_saving_and_filters(tmp_path: Path) -> None:
+    store = mfrank.blend(ALS.store, EASE.store, 0.7)
+    loaded = mfrank.load(store.save(tmp_path / "both"))
+    assert type(loaded) is mfrank.ItemBlend
+    truth = scores(mfrank.ItemBlend.of(store))
+    truth[DATA.user_items.toarray() != 0] = -np.inf
+    truth[:, [3, 5]] = -np.inf
+    listed = loaded.recommend(np.arange(40), DATA.user_items, N=6, filter_items=[3, 5])
+    expected = np.argsort(-truth, axis=1, kind="stable")[:, :6]
+    np.testing.assert_array_equal(listed.ids, expected)
+    for user in (0, 17):
+        alone = loaded.recommend(user, DATA.user_items, N=6, filter_items=[3, 5])
+        np.testing.assert_array_equal(alone.scores, listed.scores[user])
+    likes = mfrank.evaluate(loaded, DATA, filter_already_liked_items=False)
+    assert likes[mfrank.NDCG @ 10].value > 0.5
+
+
+def test_similar_items_are_those_of_the_factors() -> None:
+    both = mfrank.ItemBlend.of(mfrank.blend(ALS.store, FILTER.store, 0.5))
+    ids, cosines = both.similar_items([2, 9], N=5)
+    alone = ALS.similar_items([2, 9], N=5)
+    np.testing.assert_array_equal(ids, alone.ids)
+    np.testing.assert_allclose(cosines, alone.scores, rtol=1e-5)
+
+
+def test_what_has_no_meaning_is_refused() -> None:
+    with pytest.raises(ValueError, match="store and other are both of weights between items"):
+        mfrank.blend(FILTER.store, KNN.store, 1.0)
+    with pytest.raises(ValueError, match=r"store must be one of mfrank\.blend that has weights"):
+        mfrank.ItemBlend.of(mfrank.blend(ALS.store, BIASED.store, 1.0))
+    model = mfrank.ItemBlend.of(mfrank.blend(ALS.store, KNN.store, 1.0))
+    with pytest.raises(TypeError, match="a blend cannot fold users in"):
+        model.recommend([0], DATA.user_items, recalculate_user=True)
