@@ -189,7 +189,7 @@ def test_as_many_steps_as_factors_and_one_are_exact(
     )
     sizes = np.maximum(np.linalg.norm(exact, axis=1), np.linalg.norm(start, axis=1))
     errors = np.linalg.norm(got - exact, axis=1) / np.maximum(sizes, 1e-3)  # terms are about 1
-    assert errors.max(initial=0.0) <= backend.TOLERANCE[dtype]
+    assert errors.max(initial=0.0) <= 2 * backend.TOLERANCE[dtype]  # each is off by up to one
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

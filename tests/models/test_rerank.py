@@ -271,6 +271,12 @@ def test_recommend_is_asked_as_any_model() -> None:
     assert inspect.signature(Reranker.recommend) == inspect.signature(Recommender.recommend)
 
 
+def test_it_cannot_be_steered() -> None:
+    reranker = Reranker(mfrank.ALS(factors=2))
+    with pytest.raises(ValueError, match="steer has no say in the order that trees make"):
+        reranker.recommend([0], steer=mfrank.Steering(diversity=0.5))
+
+
 def test_users_folded_in_are_described_by_their_own_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     reranker, split = fitted()
     row = sp.csr_array(split.train.user_items[[7]])

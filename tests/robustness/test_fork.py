@@ -9,7 +9,7 @@ import pytest
 from children import run
 
 FORKS = """
-import os, signal, threading, time, traceback, warnings
+import faulthandler, os, signal, threading, time, traceback, warnings
 warnings.simplefilter("ignore")  # of forks beside threads, which are what this is about
 import numpy as np
 import mfrank
@@ -48,6 +48,7 @@ ends = []
 for seed in range(30):
     child = os.fork()
     if child == 0:
+        faulthandler.dump_traceback_later(15)  # where it waits, before it is ended
         try:
             once(seed)
         except BaseException:
@@ -71,7 +72,7 @@ print(ends == [0] * 30, ends)
 )
 def test_children_of_a_process_whose_threads_fit() -> None:
     result = run(FORKS)
-    assert result.stdout.startswith("True"), result.stdout
+    assert result.stdout.startswith("True"), result.stdout + result.stderr
     assert result.stderr == ""
 
 

@@ -27,6 +27,7 @@ from mfrank.retrieval.fitted import NotFittedError
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import Seen
 from mfrank.retrieval.sides import Matrix, Raw, given_rows, is_single, sides
+from mfrank.steering.steering import Steering
 
 __all__ = ["Reranker"]
 
@@ -201,6 +202,7 @@ class Reranker(Parameters):
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
         n_threads: int = 0,
+        steer: Steering | None = None,
     ) -> Answer:
         """Best items of one or many users, chosen by the first stage and ordered by the second.
 
@@ -216,8 +218,14 @@ class Reranker(Parameters):
         Raises
         ------
         ValueError, TypeError
-            ``N`` exceeds ``candidates``, or as in the first stage's ``recommend``.
+            ``N`` exceeds ``candidates``, there is a ``steer``, or as in the first stage's
+            ``recommend``.
         """
+        if steer is not None:
+            raise ValueError(
+                "steer has no say in the order that trees make; leave it out, or steer the lists "
+                "of the first stage, model"
+            )
         fitted, store = self._fitted(), self.model.store.on_host()
         check_count("N", N, 1)
         if self.candidates < N:
