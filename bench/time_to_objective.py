@@ -86,7 +86,8 @@ def one_fit(
         return separate_fits(name, factors, data, args, goal)
     most = epochs if name in (PACEMAKER, OURS) else args.most
     until = float("-inf") if name in (PACEMAKER, OURS) else goal
-    return fit_once(made(name, factors, most, args), data, args, until)
+    every = range(1, most + 1)
+    return fit_once(made(name, factors, most, args), data, args, every, until)
 
 
 def separate_fits(
