@@ -70,7 +70,9 @@ class Groups:
             ``labels`` is text, is not one-dimensional, or all labels are None.
         """
         if isinstance(labels, str | bytes):
-            raise ValueError(f"labels must be a sequence with a label for each row, got {labels!r}")
+            raise ValueError(
+                f"labels must be a sequence with a label for each row, got {shown(labels)}"
+            )
         given = np.asarray(labels, dtype=object)
         if given.ndim != 1:
             raise ValueError(f"labels must have one dimension, got shape {given.shape}")

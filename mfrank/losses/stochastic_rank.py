@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mfrank.arrays.checks import check_above_zero, check_at_least_zero, check_choice, check_count
+from mfrank.arrays.checks import (
+    check_above_zero,
+    check_at_least_zero,
+    check_choice,
+    check_count,
+    shown,
+)
 from mfrank.arrays.placement import Array
 from mfrank.arrays.random import key_of
 from mfrank.losses import Gradients, Lists, Loss, Memory, Sizes, where_filled
@@ -76,7 +82,7 @@ class StochasticRank(Loss):
         if self.last_noise is None or self.annealing_batches is None:
             raise ValueError(
                 "last_noise and annealing_batches go together: give both or neither, got "
-                f"{self.last_noise} and {self.annealing_batches}"
+                f"{shown(self.last_noise)} and {shown(self.annealing_batches)}"
             )
         check_above_zero(last_noise=self.last_noise)
         check_count("annealing_batches", self.annealing_batches, 1)

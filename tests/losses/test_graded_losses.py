@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from both_sums import EITHER
@@ -156,6 +158,14 @@ def test_log_sum_exp_of_nothing_is_minus_infinity() -> None:
 def test_noise_that_is_half_told_is_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         StochasticRank(**options)  # type: ignore[arg-type]
+
+
+def test_a_refusal_shows_what_it_was_given_however_deep_that_is() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ValueError, match=r"got None and \[\[\[.*\.\.\."):
+        StochasticRank(annealing_batches=deep)  # type: ignore[arg-type]
 
 
 @EITHER
