@@ -82,7 +82,7 @@ def random_normals(key: int, shape: tuple[int, ...], like: NDArray[Any]) -> NDAr
 
 def key_of(seed: int, *path: int) -> int:
     """Key of the stream for a path such as (epoch, batch); the seed mod 2^64 for an empty path."""
-    key = seed % _END
+    key = int(seed) % _END  # numpy's integers do not hold 2^64
     for step in path:
         x = (key + (step + 1) * int(_STEP)) % _END  # random_bits at position step
         x = (x ^ (x >> 30)) * int(_MIX[0]) % _END

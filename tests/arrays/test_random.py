@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from both_sums import BUILT, EITHER
@@ -72,6 +74,12 @@ def test_every_path_has_a_key_of_its_own() -> None:
     assert len(set(keys)) == len(keys)
     assert key_of(3, 1) == key_of(3, 1) != key_of(4, 1)
     assert key_of(-1) == 2**64 - 1
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+def test_a_seed_of_numpys_is_as_one_of_pythons(kind: type[np.integer[Any]]) -> None:
+    largest = np.iinfo(kind).max
+    assert key_of(kind(largest), 3) == key_of(int(largest), 3)
 
 
 @pytest.mark.parametrize("key", [0, 2**64 - 1])

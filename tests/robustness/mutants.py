@@ -28,7 +28,12 @@ from sanitize import ROOT, copied
 TESTS = {
     "linalg": ("backends", "arrays"),
     "lists": ("backends/test_list_kernels.py", "descent", "losses"),
-    "losses": ("losses", "backends/test_list_kernels.py", "backends/test_zero_sizes.py"),
+    "losses": (
+        "losses",
+        "arrays/test_random.py",
+        "backends/test_list_kernels.py",
+        "backends/test_zero_sizes.py",
+    ),
     "rows": ("backends", "als"),
     "topk": ("backends/test_top_k.py", "backends/test_sketches.py", "retrieval"),
     "walks": ("backends/test_walks.py", "backends/test_stationary.py", "pagerank"),
