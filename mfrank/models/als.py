@@ -22,7 +22,7 @@ from mfrank.arrays.checks import check_above_zero, check_count, share, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import Backend, Factors, choose
-from mfrank.backends.sharded import solving
+from mfrank.backends.sharded import check_one_place, solving
 from mfrank.backends.solve_options import SolveOptions, Solver
 from mfrank.cluster.connecting import Cluster
 from mfrank.data.feature_tables import FeatureTable, is_table
@@ -30,7 +30,6 @@ from mfrank.data.interactions import Interactions
 from mfrank.data.side_features import feature_rows
 from mfrank.models.als_state import Resumed, checkpoint_of, resumed, saver
 from mfrank.models.batch_memory import check_width
-from mfrank.models.clusters import check_one_place
 from mfrank.models.durations import warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
 from mfrank.models.growing import Growing

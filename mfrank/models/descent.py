@@ -19,6 +19,7 @@ from mfrank.arrays.csr import CSR
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import Backend, Factors, choose
+from mfrank.backends.sharded import check_one_place
 from mfrank.cluster.connecting import Cluster, connected
 from mfrank.data.interactions import Interactions
 from mfrank.descent.engine import Batches, DescentPlan, descend
@@ -32,7 +33,7 @@ from mfrank.losses import Loss, Scores, Sizes
 from mfrank.losses.softmax import SampledSoftmax
 from mfrank.models.batch_memory import check_batch_memory, check_width
 from mfrank.models.checkpoint import Checkpoint
-from mfrank.models.clusters import check_one_place, check_rotates
+from mfrank.models.clusters import check_rotates
 from mfrank.models.descent_state import DescentState, blocks_fingerprint, positives_fingerprint
 from mfrank.models.durations import Pace
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
