@@ -28,7 +28,7 @@ from mfrank.cluster.connecting import Cluster
 from mfrank.data.feature_tables import FeatureTable, is_table
 from mfrank.data.interactions import Interactions
 from mfrank.data.side_features import feature_rows
-from mfrank.models.als_state import Resumed, checkpoint_of, resumed, saver
+from mfrank.models.als_state import Resumed, checkpoint_of, half_step_saver, resumed, saver
 from mfrank.models.batch_memory import check_width
 from mfrank.models.durations import warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
@@ -190,7 +190,10 @@ class ALS(FactorModel, Growing):
             contains the state of an interrupted fit with the same data, ``start``, ``stopping`` and
             options (``iterations``, ``n_threads``, ``backend``, ``random_state`` and ``cluster``
             may differ), the fit continues from there and ends with the same bits as without the
-            interruption. A larger ``iterations`` continues a finished fit.
+            interruption. A larger ``iterations`` continues a finished fit. On a ``cluster``, the
+            state is also saved after the first user step and after each item step, the latter with
+            one and a half times the bytes of the item factors, so that a fit continues from its
+            last half-step.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
@@ -279,6 +282,7 @@ class ALS(FactorModel, Growing):
         warn_if_long(data.counts, width, int(self.iterations), options, backend)
         with solving(self.backend, cluster) as solver:
             momentum, history, best = Momentum(solver, self.n_threads), list[Record](), None
+            done = halfway = save = save_half_step = None
             if past is None:
                 first = first_factors(
                     data, width, self.dtype, self.random_state, store, solver, self.n_threads
@@ -287,7 +291,14 @@ class ALS(FactorModel, Growing):
                 first, best = self._resume(past, data, momentum), past.best
                 features = replace(features, start=past.store)
                 history = [dict(record) for record in past.store.history]
+                done, halfway = len(history), past.halfway
             del past
+            if kept is not None:
+                save = saver(kept, momentum)
+                if cluster is not None:
+                    save_half_step = half_step_saver(
+                        kept, momentum, lambda step: self._stored(data, step, [])
+                    )
             steps = als(
                 data.user_rows(self.dtype),
                 data.item_rows(self.dtype),
@@ -297,11 +308,12 @@ class ALS(FactorModel, Growing):
                 new=start is None,
                 track_objective=self.track_objective,
                 momentum=momentum,
-                done=len(history),
+                done=done,
+                halfway=halfway,
                 features=features,
+                watch=save_half_step,
             )
-            del first  # so that the fit can free them
-            save = None if kept is None else saver(kept, momentum)
+            del first, halfway  # so that the fit can free them
             self._keep(steps, data, watch, history, save, best)
         return self
 
@@ -309,8 +321,10 @@ class ALS(FactorModel, Growing):
         self, past: Resumed, data: Interactions, momentum: Momentum
     ) -> tuple[Factors, Factors]:
         """Take over a saved epoch; return its factors."""
-        self._hold(past.store, copy(data.user_items))
-        momentum.resume(past.momentum)
+        if past.store.history:
+            self._hold(past.store, copy(data.user_items))
+        if past.momentum is not None:
+            momentum.resume(past.momentum)
         return past.store.user_factors, past.store.item_factors
 
     def _features(
