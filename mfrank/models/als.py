@@ -199,10 +199,12 @@ class ALS(FactorModel, Growing):
         cluster : int, dask.distributed.Client, str, Engine or None, default None
             Where half-steps run: in so many worker processes on this machine, or on a Dask
             cluster, given as a client or as the address of its scheduler (``mfrank[dask]``), or
-            on your own :class:`~mfrank.cluster.surface.Engine`. The result has the same bits as
-            without. This process keeps the factors of both sides. Workers read interactions that
-            were opened from a folder from there, by its path; all others are sent to them once.
-            ``n_threads`` is then that of a task; 0 divides each machine's cores among its workers.
+            with ``"ray"`` on the Ray cluster that this process or this machine is part of
+            (``mfrank[ray]``), or on your own :class:`~mfrank.cluster.surface.Engine`. The result
+            has the same bits as without. This process keeps the factors of both sides. Workers
+            read interactions that were opened from a folder from there, by its path; all others
+            are sent to them once. ``n_threads`` is then that of a task; 0 divides each machine's
+            cores among its workers.
         user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
             Features of the users or items of ``user_items``. A table (of pandas, polars or any
             library that speaks Arrow, or a .csv, .tsv or .parquet file) has ids as the index of a
@@ -229,8 +231,8 @@ class ALS(FactorModel, Growing):
             ``cluster``, a backend that cannot use them, or ``regularization=0``.
             Also if the fit diverges; the model then has the last complete epoch.
         ConnectionError, ModuleNotFoundError
-            No scheduler answers at the address ``cluster``, or Dask is not installed, or its
-            workers have no mfrank.
+            No scheduler answers at the address ``cluster``, or there is no Ray cluster; or Dask or
+            Ray is not installed, or its workers have no mfrank.
         RuntimeError
             One block of rows ended several workers; the model has the last complete epoch.
         MemoryError

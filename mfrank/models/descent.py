@@ -240,9 +240,10 @@ class Descent(FactorModel):
         cluster : int, dask.distributed.Client, str, Engine or None, default None
             Where lists are drawn and factors updated: in so many worker processes on this
             machine, or on a Dask cluster, given as a client or as the address of its scheduler
-            (``mfrank[dask]``), or on your own :class:`~mfrank.cluster.surface.Engine`. For
-            ``BPR``, ``BCE``, ``SampledSoftmax``, and losses of your own with ``decomposes`` that
-            workers can import.
+            (``mfrank[dask]``), or with ``"ray"`` on the Ray cluster that this process or this
+            machine is part of (``mfrank[ray]``), or on your own
+            :class:`~mfrank.cluster.surface.Engine`. For ``BPR``, ``BCE``, ``SampledSoftmax``, and
+            losses of your own with ``decomposes`` that workers can import.
 
             Users and items are divided into D blocks each. D is between 1 and 32 and depends only
             on the number of lists in an epoch and of items: the same data and options give the
@@ -268,8 +269,8 @@ class Descent(FactorModel):
             place, or the workers have other instruction sets or versions of mfrank than this
             process.
         ConnectionError, ModuleNotFoundError
-            No scheduler answers at the address ``cluster``, or Dask is not installed, or its
-            workers have no mfrank.
+            No scheduler answers at the address ``cluster``, or there is no Ray cluster; or Dask or
+            Ray is not installed, or its workers have no mfrank.
         RuntimeError
             One task ended several workers; the model has the last complete epoch.
         MemoryError

@@ -101,7 +101,8 @@ class RandomWalk:
             is invalid; or ``cluster`` is none, or its workers have other instruction sets or
             versions of mfrank.
         ConnectionError, ModuleNotFoundError
-            No scheduler answers at the address ``cluster``, or Dask is not installed.
+            No scheduler answers at the address ``cluster``, or there is no Ray cluster; or Dask or
+            Ray is not installed.
         """
         share("alpha", alpha)
         check_above_zero(tolerance=tolerance)

@@ -1,13 +1,11 @@
-"""A fit on the workers of a Dask cluster."""
+"""A fit on the workers of a Dask cluster; what all engines owe is in ``test_contract.py``."""
 
 from __future__ import annotations
 
 import logging
 import os
-import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +14,6 @@ from children import PATHS
 import mfrank
 from mfrank.backends.sharded import blocks
 from mfrank.cluster import connecting
-from mfrank.descent.rotation import layout
-from mfrank.retrieval import all_lists
 
 distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 
@@ -72,46 +68,6 @@ def test_a_fit_by_a_client_has_the_bits_of_one_process_and_leaves_nothing(client
 
 def test_a_fit_by_an_address_does(cluster: Any) -> None:
     assert fitted(cluster=cluster.scheduler_address) == fitted()
-
-
-def test_a_fit_survives_the_death_of_a_worker(client: Any) -> None:
-    killed = []
-
-    def kill(epoch: int, *_: object) -> None:
-        if epoch == 1:
-            killed.append(client.submit(os.getpid, pure=False).result())
-            os.kill(killed[0], signal.SIGKILL)
-
-    assert fitted(cluster=client, callback=kill) == fitted()
-    assert killed
-
-
-def test_lists_of_all_users_are_those_of_one_process(
-    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(all_lists, "_PLACES_AT_ONCE", 500)
-    model = mfrank.ALS(factors=4, iterations=1, random_state=0).fit(DATA)
-    alone = model.recommend_all(tmp_path / "a", N=5, format="csv")
-    there = model.recommend_all(tmp_path / "b", N=5, format="csv", cluster=client)
-    assert sorted(path.name for path in there.iterdir()) == sorted(os.listdir(alone))
-    parts = sorted(alone.glob("part-*"))
-    assert len(parts) == 3
-    for path in parts:
-        assert (there / path.name).read_bytes() == path.read_bytes()
-
-
-def test_a_descent_has_the_bits_of_worker_processes(
-    client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(layout, "_FEWEST_VISITS", 30)
-    monkeypatch.setattr(layout, "_FEWEST_ITEMS", 30)
-
-    def descended(where: Any) -> tuple[bytes, bytes]:
-        model = mfrank.Descent(mfrank.BPR(), factors=8, iterations=2, random_state=0)
-        model.fit(DATA, cluster=where)
-        return model.user_factors.tobytes(), model.item_factors.tobytes()
-
-    assert descended(client) == descended(1) != descended(None)
 
 
 def test_a_client_that_cannot_be_used_is_refused(client: Any) -> None:
