@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 import os
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from children import PATHS
 
 import mfrank
+from mfrank.als.engine import HalfSteps
 from mfrank.backends.sharded import blocks
 from mfrank.cluster import connecting
 
@@ -68,6 +74,66 @@ def test_a_fit_by_a_client_has_the_bits_of_one_process_and_leaves_nothing(client
 
 def test_a_fit_by_an_address_does(cluster: Any) -> None:
     assert fitted(cluster=cluster.scheduler_address) == fitted()
+
+
+@pytest.fixture
+def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """One in a process of its own, with a worker, and its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    common = ["--no-dashboard", "--host", "127.0.0.1"]
+    programs = (
+        ["distributed.cli.dask_scheduler", *common, "--port", address.rpartition(":")[2]],
+        ["distributed.cli.dask_worker", *common, address, "--nthreads", "1", "--no-nanny"],
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", *program],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(PATHS)},
+            stderr=subprocess.DEVNULL,
+        )
+        for program in programs
+    ]
+    try:
+        with distributed.Client(address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+        yield address, processes[0]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_a_fit_whose_scheduler_is_killed_goes_on_from_its_last_half_step(
+    scheduler: tuple[str, subprocess.Popen[bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (address, process), begun = scheduler, list[str]()
+
+    def noted(name: str) -> Any:
+        step = getattr(HalfSteps, name)
+
+        def half_step(*args: Any, **options: Any) -> Any:
+            begun.append(name)
+            if len(begun) == 5:  # the users of the second epoch
+                process.kill()
+            return step(*args, **options)
+
+        return half_step
+
+    for name in ("solve_users", "solve_items"):
+        monkeypatch.setattr(HalfSteps, name, noted(name))
+    caplog.set_level(logging.CRITICAL, "distributed.client")  # it prints that it was lost
+    with pytest.raises(concurrent.futures.CancelledError):
+        fitted(cluster=address, checkpoint=tmp_path / "state")
+    assert begun[-1] == "solve_users"
+    del begun[:]
+    gone_on = fitted(checkpoint=tmp_path / "state")
+    assert begun == ["solve_users", "solve_items", "solve_users"]
+    assert gone_on == fitted()
 
 
 def test_a_client_that_cannot_be_used_is_refused(client: Any) -> None:
