@@ -76,6 +76,7 @@ STAGES = {
     "half-step": Stage("fit", Sharded, "solve_rows", _ANY),
     "Gram matrix": Stage("fit", HalfSteps, "user_gram", _ANY),
     "checkpoint": Stage("fit", Checkpoint, "save", _ANY),
+    "half-step saved": Stage("fit", Checkpoint, "save_half_step", _ANY),
     "save of the model": Stage("fit", _HERE, "save", _ANY),
     "lists of all users": Stage("recommend", AllLists, "write", _ANY),
 }

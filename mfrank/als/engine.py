@@ -12,7 +12,7 @@ and leaves them there (:mod:`mfrank.als.eigenbasis`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -38,7 +38,11 @@ from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.counts import Counts
 from mfrank.store.step import Step
 
-__all__ = ["HalfSteps", "als", "refuse_dislikes"]
+__all__ = ["HalfSteps", "OnHalfStep", "als", "refuse_dislikes"]
+
+OnHalfStep = Callable[[int, Factors, Factors], object]
+"""Called with an epoch and the factors of users and items after a half-step that does not end it:
+with 0 after the first user step, with n = 1, 2, ... after the item step of epoch n."""
 
 _ROWS_AT_ONCE = 1024
 
@@ -175,6 +179,13 @@ class HalfSteps:
             )
         return turned, solved, at.basis
 
+    def turned_users(self, user_factors: Factors, memory: Recycled) -> Factors:
+        """User factors as :meth:`solve_items` returns them."""
+        at = self.items_basis(user_factors)
+        turned = memory.empty_beside(user_factors, user_factors.shape)
+        at.turn(self.backend, user_factors, turned, self.options.n_threads)
+        return turned
+
     def value(
         self, users: RowProblem, items: RowProblem, user_factors: Factors, item_factors: Factors
     ) -> float:
@@ -225,8 +236,10 @@ def als(
     new: bool = False,
     track_objective: bool = False,
     momentum: Momentum | None = None,
-    done: int = 0,
+    done: int | None = None,
+    halfway: Factors | None = None,
     features: Features | None = None,
+    watch: OnHalfStep | None = None,
 ) -> Iterator[Step]:
     """Run ALS from the given factors, which it may overwrite; yield after every epoch.
 
@@ -248,10 +261,16 @@ def als(
         most of it.
     momentum : Momentum, optional
         By default one that begins.
-    done : int, default 0
-        Complete epochs of this fit; the factors and the momentum are then those after the last.
+    done : int, optional
+        Complete epochs of this fit; the factors and the momentum are then those after the last, or
+        after the first user step for 0. By default not even that is done.
+    halfway : shape (n_items, K), optional
+        Item factors after one more item step, which are overwritten; the momentum is then that
+        after it. Not for fits with features.
     features : Features, optional
         Those of the sides that ``half_steps`` says have some.
+    watch : function, optional
+        Its time is no part of an epoch's.
 
     Yields
     ------
@@ -266,18 +285,23 @@ def als(
     momentum = momentum or Momentum(half_steps.backend, half_steps.options.n_threads)
     ridge, memory = beside(items.ridge, item_factors), Recycled()
     priors = Priors.of(features, users, items, item_factors)
-    if not done:
+    if done is None:
         half_steps.solve_users(users, item_factors, user_factors, priors)
-    if new and not done:
-        threads = half_steps.options.n_threads
-        balance(users, items, user_factors, item_factors, half_steps.backend, threads)
-    if not done:
+        if new:
+            threads = half_steps.options.n_threads
+            balance(users, items, user_factors, item_factors, half_steps.backend, threads)
         priors.regress_items(item_factors)
-    for epoch in range(done + 1, iterations + 1):
-        user_factors, solved, basis = half_steps.solve_items(
-            items, user_factors, item_factors, memory, priors
-        )
-        item_factors = momentum.next(solved, item_factors, basis)
+        began += _watched(watch, 0, user_factors, item_factors)
+    for epoch in range((done or 0) + 1, iterations + 1):
+        if halfway is None:
+            user_factors, solved, basis = half_steps.solve_items(
+                items, user_factors, item_factors, memory, priors
+            )
+            item_factors = momentum.next(solved, item_factors, basis)
+            began += _watched(watch, epoch, user_factors, item_factors)
+        else:
+            user_factors = half_steps.turned_users(user_factors, memory)
+            item_factors, halfway = halfway, None
         priors.regress_users(user_factors)
         while True:
             priors.regress_items(item_factors)
@@ -294,6 +318,16 @@ def als(
         seconds, objective = perf_counter() - began, constant + value if track_objective else None
         yield Step(epoch, seconds, objective, user_factors, item_factors, extras=priors.to_arrays())
         began = perf_counter()
+
+
+def _watched(
+    watch: OnHalfStep | None, epoch: int, user_factors: Factors, item_factors: Factors
+) -> float:
+    """Call the watch, if there is one; return its seconds."""
+    began = perf_counter()
+    if watch is not None:
+        watch(epoch, user_factors, item_factors)
+    return perf_counter() - began
 
 
 def _constant(objective: QuadraticObjective, users: RowProblem, items: RowProblem) -> float:

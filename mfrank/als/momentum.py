@@ -52,19 +52,19 @@ class Momentum:
         self._turn: NDArray[np.float64] | None = None
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What the next epoch depends on, by name, after an epoch."""
+        """What the fit depends on from here, by name; ``turn`` only after an epoch."""
         assert self._displacements is not None
-        assert self._turn is not None
-        return {
-            "numbers": np.array([self._t, self._value]),
-            "turn": self._turn,
+        state = {
+            "numbers": np.array([self._t, self._value, self._extrapolated]),
             "displacements": self._displacements,
         }
+        return state if self._turn is None else {**state, "turn": self._turn}
 
     def resume(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a :meth:`state`; its displacements are then written to."""
-        self._t, self._value = map(float, state["numbers"])
-        self._turn = state["turn"]
+        self._t, self._value, extrapolated = map(float, state["numbers"])
+        self._extrapolated = bool(extrapolated)
+        self._turn = state.get("turn")
         self._displacements = self._backend.place(state["displacements"])
 
     def next(self, solved: Factors, before: Factors, basis: NDArray[np.float64]) -> Factors:

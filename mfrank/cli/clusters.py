@@ -12,9 +12,9 @@ def add_cluster_flag(parser: argparse._ActionsContainer, what: str, result: str)
     parser.add_argument(
         "--cluster",
         type=_cluster,
-        metavar="N|ADDRESS",
+        metavar="N|ADDRESS|ray",
         help=f"{what} in so many worker processes, or on the Dask cluster whose scheduler has this "
-        f"address; {result}",
+        f"address, or on the Ray cluster that this machine is part of; {result}",
     )
 
 

@@ -19,6 +19,7 @@ __all__ = ["Cluster", "check_cluster", "connected"]
 Cluster: TypeAlias = "int | str | distributed.Client | Engine"
 
 _MOST_PROCESSES = 1024
+_RAY = "ray"
 _ADDRESS = re.compile(r"([a-z]+://)?[\w.\-\[\]:]+:\d+")
 _SECONDS = 10
 
@@ -31,7 +32,7 @@ def check_cluster(cluster: Any) -> None:
     TypeError, ValueError
         It is something else.
     ModuleNotFoundError
-        It is an address, and Dask is not installed.
+        It is an address and Dask is not installed, or "ray" and Ray is not.
     """
     if cluster is None:
         return
@@ -39,11 +40,13 @@ def check_cluster(cluster: Any) -> None:
         check_count("cluster", cluster, 1, _MOST_PROCESSES)
         if sys.platform == "win32":
             raise ValueError("cluster: worker processes need POSIX; pass a dask.distributed.Client")
+    elif isinstance(cluster, str) and cluster == _RAY:
+        _ray()
     elif isinstance(cluster, str):
         if not _ADDRESS.fullmatch(cluster):
             raise ValueError(
                 "cluster must be the address of a Dask scheduler, such as "
-                f"'tcp://127.0.0.1:8786', got {shown(cluster)}"
+                f"'tcp://127.0.0.1:8786', or 'ray', got {shown(cluster)}"
             )
         _client_class()
     elif _is_client(cluster):
@@ -53,8 +56,8 @@ def check_cluster(cluster: Any) -> None:
             raise ValueError(f"cluster is a Client that is {cluster.status}; connect a new one")
     elif isinstance(cluster, type) or not isinstance(cluster, Engine):
         raise TypeError(
-            "cluster must be a number of worker processes, a dask.distributed.Client, or the "
-            f"address of its scheduler; got {shown(cluster)}"
+            "cluster must be a number of worker processes, a dask.distributed.Client, the address "
+            f"of its scheduler, or 'ray'; got {shown(cluster)}"
         )
 
 
@@ -65,13 +68,18 @@ def connected(cluster: Any) -> Iterator[Engine]:
     Raises
     ------
     ConnectionError
-        Nothing answers at the address.
+        Nothing answers at the address, or there is no Ray cluster.
     """
     if is_count(cluster):
         from mfrank.cluster.processes import Processes
 
         with Processes(int(cluster)) as engine:
             yield engine
+    elif isinstance(cluster, str) and cluster == _RAY:
+        with _connected_to_ray():
+            from mfrank.cluster.ray import Ray
+
+            yield Ray()
     elif isinstance(cluster, str):
         from mfrank.cluster.dask import Dask
 
@@ -93,6 +101,36 @@ def _client(address: str) -> Any:
             f"cluster: no Dask scheduler answers at {address!r} ({error}); start one with "
             "`dask scheduler`, and `dask worker ADDRESS` on each machine"
         ) from error
+
+
+@contextmanager
+def _connected_to_ray() -> Iterator[None]:
+    """Connect to the Ray cluster of this machine, unless this process is connected to one."""
+    ray = _ray()
+    if ray.is_initialized():
+        yield
+        return
+    try:
+        ray.init(address="auto")
+    except ConnectionError as error:
+        raise ConnectionError(
+            f"cluster='ray': this machine is part of no Ray cluster ({error}); run `ray start` on "
+            "each machine, or call ray.init() before"
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "cluster='ray' needs Ray, which is not installed: pip install mfrank[ray]"
+        ) from error
+    return ray
 
 
 def _client_class() -> Any:

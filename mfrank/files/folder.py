@@ -31,7 +31,7 @@ from mfrank.files.manifest import GENERATION, MANIFEST, Contents, Format, Manife
 from mfrank.files.npy import read_array, write_array
 from mfrank.files.regular import open_regular
 
-__all__ = ["metadata_of", "read", "write"]
+__all__ = ["generation_of", "metadata_of", "read", "write"]
 
 
 def write(folder: Path, contents: Contents, format: Format) -> None:
@@ -138,6 +138,17 @@ def metadata_of(folder: Path, format: Format) -> Mapping[str, Any] | None:
             f"{MANIFEST}; pass a new or an empty folder"
         )
     return None
+
+
+def generation_of(folder: Path, format: Format) -> str:
+    """Name of the generation of a folder's contents, which no other save has.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If the folder does not hold the format.
+    """
+    return _manifest(folder, format).data
 
 
 def _manifest(folder: Path, format: Format) -> Manifest:

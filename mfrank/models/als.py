@@ -22,15 +22,14 @@ from mfrank.arrays.checks import check_above_zero, check_count, share, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import Backend, Factors, choose
-from mfrank.backends.sharded import solving
+from mfrank.backends.sharded import check_one_place, solving
 from mfrank.backends.solve_options import SolveOptions, Solver
 from mfrank.cluster.connecting import Cluster
 from mfrank.data.feature_tables import FeatureTable, is_table
 from mfrank.data.interactions import Interactions
 from mfrank.data.side_features import feature_rows
-from mfrank.models.als_state import Resumed, checkpoint_of, resumed, saver
+from mfrank.models.als_state import Resumed, checkpoint_of, half_step_saver, resumed, saver
 from mfrank.models.batch_memory import check_width
-from mfrank.models.clusters import check_one_place
 from mfrank.models.durations import warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
 from mfrank.models.growing import Growing
@@ -191,16 +190,21 @@ class ALS(FactorModel, Growing):
             contains the state of an interrupted fit with the same data, ``start``, ``stopping`` and
             options (``iterations``, ``n_threads``, ``backend``, ``random_state`` and ``cluster``
             may differ), the fit continues from there and ends with the same bits as without the
-            interruption. A larger ``iterations`` continues a finished fit.
+            interruption. A larger ``iterations`` continues a finished fit. On a ``cluster``, the
+            state is also saved after the first user step and after each item step, the latter with
+            one and a half times the bytes of the item factors, so that a fit continues from its
+            last half-step.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
             Where half-steps run: in so many worker processes on this machine, or on a Dask
             cluster, given as a client or as the address of its scheduler (``mfrank[dask]``), or
-            on your own :class:`~mfrank.cluster.surface.Engine`. The result has the same bits as
-            without. This process keeps the factors of both sides. Workers read interactions that
-            were opened from a folder from there, by its path; all others are sent to them once.
-            ``n_threads`` is then that of a task; 0 divides each machine's cores among its workers.
+            with ``"ray"`` on the Ray cluster that this process or this machine is part of
+            (``mfrank[ray]``), or on your own :class:`~mfrank.cluster.surface.Engine`. The result
+            has the same bits as without. This process keeps the factors of both sides. Workers
+            read interactions that were opened from a folder from there, by its path; all others
+            are sent to them once. ``n_threads`` is then that of a task; 0 divides each machine's
+            cores among its workers.
         user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
             Features of the users or items of ``user_items``. A table (of pandas, polars or any
             library that speaks Arrow, or a .csv, .tsv or .parquet file) has ids as the index of a
@@ -227,8 +231,8 @@ class ALS(FactorModel, Growing):
             ``cluster``, a backend that cannot use them, or ``regularization=0``.
             Also if the fit diverges; the model then has the last complete epoch.
         ConnectionError, ModuleNotFoundError
-            No scheduler answers at the address ``cluster``, or Dask is not installed, or its
-            workers have no mfrank.
+            No scheduler answers at the address ``cluster``, or there is no Ray cluster; or Dask or
+            Ray is not installed, or its workers have no mfrank.
         RuntimeError
             One block of rows ended several workers; the model has the last complete epoch.
         MemoryError
@@ -280,6 +284,7 @@ class ALS(FactorModel, Growing):
         warn_if_long(data.counts, width, int(self.iterations), options, backend)
         with solving(self.backend, cluster) as solver:
             momentum, history, best = Momentum(solver, self.n_threads), list[Record](), None
+            done = halfway = save = save_half_step = None
             if past is None:
                 first = first_factors(
                     data, width, self.dtype, self.random_state, store, solver, self.n_threads
@@ -288,7 +293,14 @@ class ALS(FactorModel, Growing):
                 first, best = self._resume(past, data, momentum), past.best
                 features = replace(features, start=past.store)
                 history = [dict(record) for record in past.store.history]
+                done, halfway = len(history), past.halfway
             del past
+            if kept is not None:
+                save = saver(kept, momentum)
+                if cluster is not None:
+                    save_half_step = half_step_saver(
+                        kept, momentum, lambda step: self._stored(data, step, [])
+                    )
             steps = als(
                 data.user_rows(self.dtype),
                 data.item_rows(self.dtype),
@@ -298,11 +310,12 @@ class ALS(FactorModel, Growing):
                 new=start is None,
                 track_objective=self.track_objective,
                 momentum=momentum,
-                done=len(history),
+                done=done,
+                halfway=halfway,
                 features=features,
+                watch=save_half_step,
             )
-            del first  # so that the fit can free them
-            save = None if kept is None else saver(kept, momentum)
+            del first, halfway  # so that the fit can free them
             self._keep(steps, data, watch, history, save, best)
         return self
 
@@ -310,8 +323,10 @@ class ALS(FactorModel, Growing):
         self, past: Resumed, data: Interactions, momentum: Momentum
     ) -> tuple[Factors, Factors]:
         """Take over a saved epoch; return its factors."""
-        self._hold(past.store, copy(data.user_items))
-        momentum.resume(past.momentum)
+        if past.store.history:
+            self._hold(past.store, copy(data.user_items))
+        if past.momentum is not None:
+            momentum.resume(past.momentum)
         return past.store.user_factors, past.store.item_factors
 
     def _features(

@@ -1,4 +1,4 @@
-"""What the next epoch of ALS depends on, as the arrays of a checkpoint."""
+"""What the next half-step of ALS depends on, as the arrays of a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mfrank.als.engine import OnHalfStep
 from mfrank.als.features import Features
 from mfrank.als.momentum import Momentum
 from mfrank.arrays.placement import Array
@@ -20,25 +21,29 @@ from mfrank.models.stopping import KnownStopping, Stopping
 from mfrank.retrieval import fingerprint
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import check_features, columns_name, names_of
+from mfrank.store.step import Step
 
-__all__ = ["Resumed", "checkpoint_of", "resumed", "saver"]
+__all__ = ["Resumed", "checkpoint_of", "half_step_saver", "resumed", "saver"]
 
 
 class Resumed(NamedTuple):
-    """An epoch that a fit goes on from.
+    """What a fit goes on from.
 
     Attributes
     ----------
     store : FactorStore
-        Its factors and history.
-    momentum : mapping
+        Factors and history of the last epoch; without any, the factors after the first user step.
+    momentum : mapping or None
         See ``Momentum.resume``.
+    halfway : shape (n_items, factors), or None
+        Item factors after the item step of the next epoch, if it was done; own memory.
     best : FactorStore or None
         The best epoch so far, with early stopping.
     """
 
     store: FactorStore
-    momentum: Mapping[str, Array]
+    momentum: Mapping[str, Array] | None
+    halfway: Array | None
     best: FactorStore | None
 
 
@@ -88,10 +93,25 @@ def saver(
     return save
 
 
+def half_step_saver(
+    checkpoint: Checkpoint, momentum: Momentum, stored: Callable[[Step], FactorStore]
+) -> OnHalfStep:
+    """A function that saves the half-steps within epochs; ``stored`` makes a store of factors."""
+
+    def save(epoch: int, user_factors: Array, item_factors: Array) -> None:
+        if not epoch:
+            checkpoint.save(stored(Step(0, 0.0, None, user_factors, item_factors)), {})
+            return
+        # The users are those of the last epoch, turned.
+        checkpoint.save_half_step({"items": item_factors, **momentum.state()})
+
+    return save
+
+
 def resumed(
     checkpoint: Checkpoint, fitter: Mapping[str, Any], stopping: Stopping | None
 ) -> Resumed | None:
-    """The epoch that the folder has; None if it has none.
+    """What the folder has; None if it has nothing.
 
     Raises
     ------
@@ -103,20 +123,26 @@ def resumed(
         return None
     users, items, width = store.user_factors, store.item_factors, store.factors
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {
-        "numbers": ((2,), np.float64),
-        "turn": ((width, width), np.float64),
+        "numbers": ((3,), np.float64),
         "displacements": (items.shape, half_of(items.dtype)),
     }
-    momentum = {
-        name: checkpoint.array(store, f"momentum_{name}", *shape) for name, shape in shapes.items()
-    }
-    momentum["displacements"] = momentum["displacements"].copy()
+    momentum = halfway = None
+    half = checkpoint.half_step()
+    if half is not None:
+        halfway = checkpoint.fitting(half, "items", items.shape, items.dtype)
+        momentum = {name: checkpoint.fitting(half, name, *shapes[name]) for name in shapes}
+    elif store.history:
+        shapes["turn"] = ((width, width), np.float64)
+        momentum = {
+            name: checkpoint.array(store, f"momentum_{name}", *shapes[name]) for name in shapes
+        }
+        momentum["displacements"] = momentum["displacements"].copy()
     epoch = replace(store, extras=_of_fit(store, ""))
     check_features(epoch)
-    if stopping is None:
-        return Resumed(epoch, momentum, None)
+    if stopping is None or not store.history:
+        return Resumed(epoch, momentum, halfway, None)
     if "best_users" not in store.extras:
-        return Resumed(epoch, momentum, epoch)
+        return Resumed(epoch, momentum, halfway, epoch)
     best_users = checkpoint.array(store, "best_users", users.shape, users.dtype)
     best_items = checkpoint.array(store, "best_items", items.shape, items.dtype)
     best = replace(
@@ -125,7 +151,7 @@ def resumed(
         item_factors=best_items,
         extras=_of_fit(store, "best_"),
     )
-    return Resumed(epoch, momentum, best)
+    return Resumed(epoch, momentum, halfway, best)
 
 
 def _of_fit(store: FactorStore, prefix: str) -> dict[str, Array]:

@@ -1,4 +1,9 @@
-"""A fit's state on disk: a resumed fit gives the same bits as one never interrupted."""
+"""A fit's state on disk: a resumed fit gives the same bits as one never interrupted.
+
+<folder>/            a store: the last complete epoch, and what the next one depends on
+<folder>/half-step/  the state within the epoch after it, if one was saved; it names the
+                     generation of the store that it follows, and counts for no other
+"""
 
 from __future__ import annotations
 
@@ -12,10 +17,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mfrank.arrays.placement import Array, on_host
-from mfrank.files.folder import metadata_of
+from mfrank.files.folder import generation_of, metadata_of, read, write
+from mfrank.files.manifest import Contents, Format
 from mfrank.store.factors import FORMAT, FactorStore
 
 __all__ = ["Checkpoint"]
+
+_HALF_STEP = "half-step"
+_HALF_FORMAT = Format("mfrank.half_step", version=1)
 
 _MAY_CHANGE = {"iterations", "n_threads", "backend", "random_state"}
 _OTHER = {
@@ -54,6 +63,26 @@ class Checkpoint:
         state |= {name: on_host(array) for name, array in arrays.items()}
         replace(store, extras=state).save(self.folder)
 
+    def save_half_step(self, arrays: Mapping[str, Array]) -> None:
+        """Save the state after a half-step that follows the epoch in the folder."""
+        metadata = {"follows": generation_of(self.folder, FORMAT)}
+        contents = Contents({name: on_host(array) for name, array in arrays.items()}, metadata)
+        write(self.folder / _HALF_STEP, contents, _HALF_FORMAT)
+
+    def half_step(self) -> Mapping[str, Array] | None:
+        """The half-step that follows the epoch in the folder; None if none was saved.
+
+        Raises
+        ------
+        ValueError
+            It is damaged, or something else is in its place.
+        """
+        folder = self.folder / _HALF_STEP
+        metadata = metadata_of(folder, _HALF_FORMAT)
+        if metadata is None or metadata.get("follows") != generation_of(self.folder, FORMAT):
+            return None
+        return read(folder, _HALF_FORMAT, verify=True).arrays
+
     def load(self, fitter: Mapping[str, Any]) -> FactorStore | None:
         """Return the saved state of a fit with the same options; None if the folder has none.
 
@@ -86,6 +115,12 @@ class Checkpoint:
             It is missing or has another shape or dtype.
         """
         kept = {**store.extras, "users": store.user_factors, "items": store.item_factors}
+        return self.fitting(kept, name, shape, dtype)
+
+    def fitting(
+        self, kept: Mapping[str, Array], name: str, shape: tuple[int, ...], dtype: DTypeLike
+    ) -> Array:
+        """An array of a saved state with this shape and dtype; raises as :meth:`array`."""
         saved = kept.get(name)
         if saved is None or (saved.shape, saved.dtype) != (shape, dtype):
             raise ValueError(

@@ -1,27 +1,15 @@
-"""Checks of the argument ``cluster`` of a fit: whether its tasks can be what the fit is."""
+"""Whether the tasks of a descent can be what it is in one process."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from mfrank.backends import choose
-from mfrank.cluster.connecting import check_cluster
 from mfrank.descent.optimizers import Optimizer
 from mfrank.losses import Loss, Sizes
-from mfrank.models.batch_memory import is_on_host
 
-__all__ = ["check_one_place", "check_rotates"]
+__all__ = ["check_rotates"]
 
 _ROWS = 3
-
-
-def check_one_place(cluster: Any, backend: str) -> None:
-    """Raise unless ``cluster`` is None, or names one and the backend is no GPU's."""
-    check_cluster(cluster)
-    if cluster is not None and not is_on_host(choose(backend)):
-        raise ValueError(f"cluster and backend={backend!r} do not go together; leave one out")
 
 
 def check_rotates(loss: Loss, optimizer: Optimizer) -> None:

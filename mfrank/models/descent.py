@@ -19,6 +19,7 @@ from mfrank.arrays.csr import CSR
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import Backend, Factors, choose
+from mfrank.backends.sharded import check_one_place
 from mfrank.cluster.connecting import Cluster, connected
 from mfrank.data.interactions import Interactions
 from mfrank.descent.engine import Batches, DescentPlan, descend
@@ -32,7 +33,7 @@ from mfrank.losses import Loss, Scores, Sizes
 from mfrank.losses.softmax import SampledSoftmax
 from mfrank.models.batch_memory import check_batch_memory, check_width
 from mfrank.models.checkpoint import Checkpoint
-from mfrank.models.clusters import check_one_place, check_rotates
+from mfrank.models.clusters import check_rotates
 from mfrank.models.descent_state import DescentState, blocks_fingerprint, positives_fingerprint
 from mfrank.models.durations import Pace
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
@@ -239,9 +240,10 @@ class Descent(FactorModel):
         cluster : int, dask.distributed.Client, str, Engine or None, default None
             Where lists are drawn and factors updated: in so many worker processes on this
             machine, or on a Dask cluster, given as a client or as the address of its scheduler
-            (``mfrank[dask]``), or on your own :class:`~mfrank.cluster.surface.Engine`. For
-            ``BPR``, ``BCE``, ``SampledSoftmax``, and losses of your own with ``decomposes`` that
-            workers can import.
+            (``mfrank[dask]``), or with ``"ray"`` on the Ray cluster that this process or this
+            machine is part of (``mfrank[ray]``), or on your own
+            :class:`~mfrank.cluster.surface.Engine`. For ``BPR``, ``BCE``, ``SampledSoftmax``, and
+            losses of your own with ``decomposes`` that workers can import.
 
             Users and items are divided into D blocks each. D is between 1 and 32 and depends only
             on the number of lists in an epoch and of items: the same data and options give the
@@ -267,8 +269,8 @@ class Descent(FactorModel):
             place, or the workers have other instruction sets or versions of mfrank than this
             process.
         ConnectionError, ModuleNotFoundError
-            No scheduler answers at the address ``cluster``, or Dask is not installed, or its
-            workers have no mfrank.
+            No scheduler answers at the address ``cluster``, or there is no Ray cluster; or Dask or
+            Ray is not installed, or its workers have no mfrank.
         RuntimeError
             One task ended several workers; the model has the last complete epoch.
         MemoryError

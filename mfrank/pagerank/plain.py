@@ -14,7 +14,10 @@ from mfrank.arrays.csr import CSR
 from mfrank.arrays.csr_checks import checked_rows
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import choose
+from mfrank.backends.sharded import check_one_place
 from mfrank.backends.walks import Moves
+from mfrank.cluster.connecting import Cluster
+from mfrank.pagerank.on_workers import settled_on_workers
 from mfrank.pagerank.stationary import Walker, settled
 
 __all__ = ["RandomWalk", "pagerank"]
@@ -69,6 +72,7 @@ class RandomWalk:
         tolerance: float = 1e-6,
         backend: str = "auto",
         n_threads: int = 0,
+        cluster: Cluster | None = None,
     ) -> Floats:
         """Stationary probabilities of the nodes, of the shape of ``restarts``.
 
@@ -85,20 +89,41 @@ class RandomWalk:
         backend : str, default "auto"
         n_threads : int, default 0
             0 takes every core this process may use.
+        cluster : int, dask.distributed.Client, str, Engine or None, default None
+            Where the k walks run, as in :meth:`mfrank.ALS.fit`, with the same bits as without. The
+            graph is sent to each worker once, and every task has some of the walks. ``n_threads``
+            is then that of a task; 0 divides each machine's cores among its workers.
 
         Raises
         ------
         ValueError, TypeError
             ``restarts`` has the wrong shape, is negative, or has a column of zeros; or an option
-            is invalid.
+            is invalid; or ``cluster`` is none, or its workers have other instruction sets or
+            versions of mfrank.
+        ConnectionError, ModuleNotFoundError
+            No scheduler answers at the address ``cluster``, or there is no Ray cluster; or Dask or
+            Ray is not installed.
         """
         share("alpha", alpha)
         check_above_zero(tolerance=tolerance)
         check_threads(n_threads)
+        check_one_place(cluster, backend)
         begin = self._restarts(restarts)
         starts = CSR.from_scipy(sp.csr_array(begin.reshape(self.n_nodes, -1).T), np.float64)
-        walker = Walker(alpha, choose(backend), n_threads)
-        return settled(self.moves, starts, tolerance, walker).T.reshape(begin.shape)
+        if cluster is None:
+            walker = Walker(alpha, choose(backend), n_threads)
+            values = settled(self.moves, starts, tolerance, walker)
+        else:
+            values = settled_on_workers(
+                self.moves,
+                starts,
+                tolerance,
+                alpha=alpha,
+                backend=backend,
+                n_threads=n_threads,
+                cluster=cluster,
+            )
+        return values.T.reshape(begin.shape)
 
     def _restarts(self, restarts: ArrayLike | None) -> Floats:
         if restarts is None:

@@ -6,17 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from mfrank.backends import choose
+from mfrank.backends.sharded import check_one_place
 from mfrank.backends.sharded.arithmetic import same_workers, threads_of_a_task
 from mfrank.cluster.connecting import Cluster, connected
-from mfrank.cluster.surface import Task
+from mfrank.cluster.flow import as_done
+from mfrank.cluster.worker import Call
 
 __all__ = ["Part", "written_on_workers"]
-
-_TASKS_OF_A_WORKER = 2
-"""Under way at a time, so that none waits for the next."""
 
 
 class Part(NamedTuple):
@@ -60,22 +56,15 @@ def written_on_workers(
     OSError
         A file cannot be written, or lies on another disk.
     """
-    if not isinstance(choose(backend).place(np.empty((1, 1))), np.ndarray):
-        raise ValueError(f"cluster and backend={backend!r} do not go together; leave one out")
+    check_one_place(cluster, backend)
     with connected(cluster) as engine:
         workers = same_workers(engine, backend)
         held = engine.submit(_itself, source(threads_of_a_task(workers, n_threads)))
-        left, running = list(reversed(parts)), dict[Task, Part]()
-        while left or running:
-            while left and len(running) < _TASKS_OF_A_WORKER * len(workers):
-                part = left.pop()
-                running[engine.submit(_written, held, write, part)] = part
-            for task in engine.wait(running):
-                part = running.pop(task)
-                engine.gather([task])
-                if not part.path.exists():
-                    raise OSError(_other_disk(part.path, "a worker wrote it, and it is not here"))
-                yield part
+        calls = ((part, Call(_written, (held, write, part))) for part in parts)
+        for part, _ in as_done(engine, len(workers), calls):
+            if not part.path.exists():
+                raise OSError(_other_disk(part.path, "a worker wrote it, and it is not here"))
+            yield part
 
 
 def _itself(source: Any) -> Any:

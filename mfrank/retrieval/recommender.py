@@ -221,9 +221,9 @@ class Recommender(Fitted):
             none, or its workers have other instruction sets or versions of mfrank.
         ModuleNotFoundError
             If parquet is to be written and pandas or pyarrow is not installed; or ``cluster`` is an
-            address and Dask is not.
+            address and Dask is not, or it is ``"ray"`` and Ray is not.
         ConnectionError
-            If no scheduler answers at the address ``cluster``.
+            If no scheduler answers at the address ``cluster``, or there is no Ray cluster.
         OSError
             If writing fails; the files that are there stay.
         """

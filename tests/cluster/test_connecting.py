@@ -29,7 +29,7 @@ DATA = mfrank.synthetic(30, 20, 200, random_state=0)
         (True, TypeError, "cluster must be a number of worker processes, a dask.* got True"),
         (2.0, TypeError, "cluster must be a number of worker processes, a dask.* got 2.0"),
         (Shuffled, TypeError, "cluster must be a number of worker processes"),
-        ("here", ValueError, "address of a Dask scheduler, such as 'tcp://127.*, got 'here'"),
+        ("here", ValueError, "Dask scheduler, such as 'tcp://127.*, or 'ray', got 'here'"),
         ("tcp://here", ValueError, "address of a Dask scheduler"),
     ],
 )
@@ -44,6 +44,12 @@ def test_an_address_without_dask_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ModuleNotFoundError, match=re.escape("pip install mfrank[dask]")):
         mfrank.ALS(factors=2).fit(DATA, cluster="tcp://127.0.0.1:8786")
+
+
+def test_ray_without_ray_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ModuleNotFoundError, match=re.escape("pip install mfrank[ray]")):
+        mfrank.ALS(factors=2).fit(DATA, cluster="ray")
 
 
 def test_workers_are_asked_for_and_must_have_the_same_arithmetic() -> None:

@@ -1,10 +1,13 @@
-"""A fit on the workers of a Dask cluster."""
+"""A fit on the workers of a Dask cluster; what all engines owe is in ``test_contract.py``."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 import os
-import signal
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +17,9 @@ import pytest
 from children import PATHS
 
 import mfrank
+from mfrank.als.engine import HalfSteps
 from mfrank.backends.sharded import blocks
 from mfrank.cluster import connecting
-from mfrank.descent.rotation import layout
-from mfrank.retrieval import all_lists
 
 distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 
@@ -74,44 +76,64 @@ def test_a_fit_by_an_address_does(cluster: Any) -> None:
     assert fitted(cluster=cluster.scheduler_address) == fitted()
 
 
-def test_a_fit_survives_the_death_of_a_worker(client: Any) -> None:
-    killed = []
+@pytest.fixture
+def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """One in a process of its own, with a worker, and its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    common = ["--no-dashboard", "--host", "127.0.0.1"]
+    programs = (
+        ["distributed.cli.dask_scheduler", *common, "--port", address.rpartition(":")[2]],
+        ["distributed.cli.dask_worker", *common, address, "--nthreads", "1", "--no-nanny"],
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", *program],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(PATHS)},
+            stderr=subprocess.DEVNULL,
+        )
+        for program in programs
+    ]
+    try:
+        with distributed.Client(address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+        yield address, processes[0]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
-    def kill(epoch: int, *_: object) -> None:
-        if epoch == 1:
-            killed.append(client.submit(os.getpid, pure=False).result())
-            os.kill(killed[0], signal.SIGKILL)
 
-    assert fitted(cluster=client, callback=kill) == fitted()
-    assert killed
-
-
-def test_lists_of_all_users_are_those_of_one_process(
-    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_fit_whose_scheduler_is_killed_goes_on_from_its_last_half_step(
+    scheduler: tuple[str, subprocess.Popen[bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(all_lists, "_PLACES_AT_ONCE", 500)
-    model = mfrank.ALS(factors=4, iterations=1, random_state=0).fit(DATA)
-    alone = model.recommend_all(tmp_path / "a", N=5, format="csv")
-    there = model.recommend_all(tmp_path / "b", N=5, format="csv", cluster=client)
-    assert sorted(path.name for path in there.iterdir()) == sorted(os.listdir(alone))
-    parts = sorted(alone.glob("part-*"))
-    assert len(parts) == 3
-    for path in parts:
-        assert (there / path.name).read_bytes() == path.read_bytes()
+    (address, process), begun = scheduler, list[str]()
 
+    def noted(name: str) -> Any:
+        step = getattr(HalfSteps, name)
 
-def test_a_descent_has_the_bits_of_worker_processes(
-    client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(layout, "_FEWEST_VISITS", 30)
-    monkeypatch.setattr(layout, "_FEWEST_ITEMS", 30)
+        def half_step(*args: Any, **options: Any) -> Any:
+            begun.append(name)
+            if len(begun) == 5:  # the users of the second epoch
+                process.kill()
+            return step(*args, **options)
 
-    def descended(where: Any) -> tuple[bytes, bytes]:
-        model = mfrank.Descent(mfrank.BPR(), factors=8, iterations=2, random_state=0)
-        model.fit(DATA, cluster=where)
-        return model.user_factors.tobytes(), model.item_factors.tobytes()
+        return half_step
 
-    assert descended(client) == descended(1) != descended(None)
+    for name in ("solve_users", "solve_items"):
+        monkeypatch.setattr(HalfSteps, name, noted(name))
+    caplog.set_level(logging.CRITICAL, "distributed.client")  # it prints that it was lost
+    with pytest.raises(concurrent.futures.CancelledError):
+        fitted(cluster=address, checkpoint=tmp_path / "state")
+    assert begun[-1] == "solve_users"
+    del begun[:]
+    gone_on = fitted(checkpoint=tmp_path / "state")
+    assert begun == ["solve_users", "solve_items", "solve_users"]
+    assert gone_on == fitted()
 
 
 def test_a_client_that_cannot_be_used_is_refused(client: Any) -> None:

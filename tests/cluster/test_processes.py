@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from children import run
 
@@ -65,32 +64,11 @@ def unreadable() -> None:
     raise Unreadable(1, 2)
 
 
-def ready(one: np.ndarray, mark: Path) -> float:
-    while not mark.exists():
-        time.sleep(0.01)
-    return float(one.sum())
-
-
-def test_results_come_in_the_order_of_the_tasks(two: Processes) -> None:
-    tasks = [two.submit(square, number) for number in range(20)]
-    assert two.gather(tasks) == [number**2 for number in range(20)]
-    assert two.gather([]) == []
-
-
 def test_an_argument_may_be_a_task_whose_result_is_made_where_it_is_taken(two: Processes) -> None:
     first = two.submit(here)
     for made_on, taken_on in two.gather([two.submit(beside, first) for _ in range(4)]):
         assert made_on == taken_on != os.getpid()
     assert two.gather([two.submit(square, two.submit(square, 3))]) == [81]
-
-
-def test_wait_returns_when_the_first_is_done(two: Processes, tmp_path: Path) -> None:
-    slow = two.submit(ready, np.ones(3), tmp_path / "mark")
-    quick = two.submit(square, 2)
-    assert two.wait([slow, quick]) == {quick}
-    (tmp_path / "mark").touch()
-    assert two.wait([slow]) == {slow}
-    assert two.gather([slow]) == [3.0]
 
 
 def test_an_error_is_raised_here_with_where_it_was(two: Processes) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from engines import Shuffled
 from problems import OBJECTIVES
 
 import mfrank
+from mfrank.als.engine import HalfSteps
 from mfrank.backends.sharded import blocks
 
 DATA = mfrank.synthetic(120, 60, 1500, names=True, random_state=0)
@@ -27,6 +29,33 @@ def no_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class Stopped(Exception):
     pass
+
+
+class Lost(Exception):
+    """As if the scheduler or the connection to it were gone."""
+
+
+@contextmanager
+def lost_in(half_step: int) -> Iterator[list[str]]:
+    """Fail at the beginning of a half-step, from 0; notes the half-steps that begin."""
+    begun = list[str]()
+
+    def failing(name: str, function: Any) -> Any:
+        def called(*args: Any, **options: Any) -> Any:
+            if len(begun) == half_step:
+                raise Lost
+            begun.append(name)
+            return function(*args, **options)
+
+        return called
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("solve_users", "solve_items"):
+            patch.setattr(HalfSteps, name, failing(name, getattr(HalfSteps, name)))
+        yield begun
+
+
+NEVER = 10**9
 
 
 def stop_after(epochs: int) -> Callable[..., None]:
@@ -208,6 +237,135 @@ def test_a_state_that_is_not_all_there_is_told(tmp_path: Path, name: str) -> Non
         als().fit(DATA, checkpoint=tmp_path)
 
 
+def lost(folder: Path, half_step: int, made: mfrank.ALS, data: Any = DATA, **how: Any) -> None:
+    with lost_in(half_step), pytest.raises(Lost):
+        made.fit(data, checkpoint=folder, cluster=Shuffled(2), **how)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["on a cluster", "in one process"])
+def test_a_fit_whose_cluster_is_lost_goes_on_from_the_last_half_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    monkeypatch.setattr(blocks, "_FEWEST_ENTRIES", 100)
+    with lost_in(NEVER) as every:
+        whole = bits(als().fit(DATA))
+    assert every == ["solve_users"] + 5 * ["solve_items", "solve_users"]
+    for half_step in range(1, len(every)):
+        folder, where = tmp_path / str(half_step), {"cluster": Shuffled(3)} if there else {}
+        lost(folder, half_step, als())
+        with lost_in(NEVER) as again:
+            assert bits(als().fit(DATA, checkpoint=folder, **where)) == whole
+        assert again == every[half_step:]
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_goes_on_from_every_half_step(tmp_path: Path, name: str) -> None:
+    whole = bits(als(OBJECTIVES[name], iterations=3).fit(DATA))
+    for half_step in range(1, 7):
+        folder = tmp_path / str(half_step)
+        lost(folder, half_step, als(OBJECTIVES[name], iterations=3))
+        again = als(OBJECTIVES[name], iterations=3).fit(DATA, checkpoint=folder)
+        assert bits(again) == whole
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": "cg"},
+        {"solver": "cholesky", "dtype": "float64"},
+        {"cg_tolerance": 1e-3, "n_threads": 2},
+        {"backend": "reference", "factors": 3, "track_objective": False},
+    ],
+)
+def test_every_solver_and_dtype_goes_on_from_every_half_step(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    few = {"iterations": 3, **options}
+    whole = bits(als(**few).fit(DATA))
+    for half_step in range(1, 7):
+        folder = tmp_path / str(half_step)
+        lost(folder, half_step, als(**few))
+        assert bits(als(**few).fit(DATA, checkpoint=folder)) == whole
+
+
+def test_a_half_step_of_an_epoch_whose_momentum_begins_anew_does(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"objective": mfrank.WRMF(), "iterations": 25}
+    with lost_in(NEVER) as every:
+        whole = bits(als(**options).fit(DATA))
+    anew = [at for at in range(len(every) - 1) if every[at] == every[at + 1]]
+    assert anew
+    for half_step in (anew[0], anew[0] + 1, anew[0] + 2):
+        folder = tmp_path / str(half_step)
+        lost(folder, half_step, als(**options))
+        assert bits(als(**options).fit(DATA, checkpoint=folder)) == whole
+
+
+def test_a_half_step_with_early_stopping_does(tmp_path: Path) -> None:
+    stopping = mfrank.EarlyStopping(SPLIT.valid, patience=2)
+    options: dict[str, Any] = {"factors": 20, "iterations": 30}
+    with lost_in(NEVER) as every:
+        whole = als(**options).fit(SPLIT.train, stopping=stopping)
+    for half_step in (1, 2, 3, len(every) - 2, len(every) - 1):
+        folder = tmp_path / str(half_step)
+        lost(folder, half_step, als(**options), SPLIT.train, stopping=stopping)
+        again = als(**options).fit(SPLIT.train, stopping=stopping, checkpoint=folder)
+        assert bits(again) == bits(whole)
+
+
+def test_a_warm_start_goes_on_from_a_half_step(tmp_path: Path) -> None:
+    start = als(random_state=3).fit(DATA)
+    for half_step in (1, 2, 4):
+        folder = tmp_path / str(half_step)
+        lost(folder, half_step, als(), start=start)
+        again = als().fit(DATA, start=start, checkpoint=folder)
+        assert bits(again) == bits(als().fit(DATA, start=start))
+
+
+def test_a_half_step_leaves_its_epoch_as_it_was(tmp_path: Path) -> None:
+    lost(tmp_path, 6, als())  # the third epoch's items are solved, its users are not
+    unfinished = als(iterations=2).fit(DATA, checkpoint=tmp_path)
+    assert bits(unfinished) == bits(als(iterations=2).fit(DATA))
+    assert bits(als().fit(DATA, checkpoint=tmp_path)) == bits(als().fit(DATA))
+
+
+def test_a_half_step_counts_only_until_its_epoch_is_saved(tmp_path: Path) -> None:
+    lost(tmp_path, 6, als())
+    stopped(tmp_path, 4, als())  # in one process, which saves no half-steps
+    whole = bits(als().fit(DATA))
+    with lost_in(NEVER) as again:
+        assert bits(als().fit(DATA, checkpoint=tmp_path)) == whole
+    assert again == ["solve_items", "solve_users"]
+
+
+def test_a_fit_that_was_lost_before_its_first_epoch_has_no_factors(tmp_path: Path) -> None:
+    lost(tmp_path, 1, als())
+    model = als()
+    with lost_in(0), pytest.raises(Lost):
+        model.fit(DATA, checkpoint=tmp_path)
+    with pytest.raises(mfrank.NotFittedError):
+        _ = model.store
+
+
+@pytest.mark.parametrize("name", ["numbers", "items", "displacements"])
+def test_a_half_step_that_is_not_all_there_is_told(tmp_path: Path, name: str) -> None:
+    from mfrank.models import checkpoint
+
+    lost(tmp_path, 4, als())
+    made = checkpoint.Checkpoint(tmp_path, {})
+    arrays = made.half_step() or {}
+    made.save_half_step({key: array for key, array in arrays.items() if key != name})
+    with pytest.raises(ValueError, match=f"checkpoint is damaged: its {name} .*or remove it"):
+        als().fit(DATA, checkpoint=tmp_path)
+
+
+def test_what_lies_in_the_place_of_a_half_step_is_told_before_any_work(tmp_path: Path) -> None:
+    als(iterations=1).fit(DATA, checkpoint=tmp_path)
+    (tmp_path / "half-step").mkdir()
+    (tmp_path / "half-step" / "notes").write_text("mine")
+    with lost_in(0), pytest.raises(ValueError, match="half-step: it holds other files"):
+        als().fit(DATA, checkpoint=tmp_path, cluster=Shuffled(2))
+
+
 KILLED_IN = """
 import os, signal
 from mfrank.als.engine import HalfSteps
@@ -233,7 +391,9 @@ def test_a_fit_that_was_killed_in_a_half_step_goes_on(
     where = {"step": step, "epoch": epoch, "folder": str(tmp_path / "state"), "cluster": cluster}
     killed = children.run(KILLED_IN.format(**where), OMP_NUM_THREADS="1")
     assert killed.returncode == -9, killed.stderr
-    assert (tmp_path / "state").exists() == (epoch > 0)
+    assert (tmp_path / "state").exists() == (epoch > 0 or cluster is not None)
     again = als().fit(DATA, checkpoint=tmp_path / "state")
     assert bits(again) == bits(als().fit(DATA))
-    assert len(os.listdir(tmp_path / "state")) == 3  # the lock, the manifest, one generation
+    left = {path.name for path in (tmp_path / "state").iterdir() if "data-" not in path.name}
+    assert left - {"half-step"} == {".lock", "manifest.json"}
+    assert len(list((tmp_path / "state").glob("data-*"))) == 1

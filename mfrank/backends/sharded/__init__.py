@@ -9,6 +9,7 @@ The blocks depend on the data alone, and every row is solved by the same kernel 
 numbers. So the bits are those of one process, whatever runs a task, when, and how often.
 """
 
+from mfrank.backends.sharded.one_place import check_one_place
 from mfrank.backends.sharded.opening import solving
 
-__all__ = ["solving"]
+__all__ = ["check_one_place", "solving"]
