@@ -30,6 +30,7 @@ PAGES = [
     "/",
     "/search?q=number",
     f"/user/{USER}",
+    f"/user/{USER}?diversity=0.4&at_most=2&boost=kinds:Tea",
     f"/user/{USER}/why/{ITEM}",
     f"/item/{ITEM}",
     f"/compare/{USER}",
@@ -190,3 +191,36 @@ def test_the_map_zooms_by_keys_and_opens_an_item(browser: Any, address: str) -> 
     action.move_to_element_with_offset(canvas, int(x - width / 2), int(y - height / 2))
     action.click().perform()
     WebDriverWait(browser, 10).until(lambda b: "/item/" in b.current_url)
+
+
+def test_levers_apply_at_once_and_the_address_keeps_them(browser: Any, address: str) -> None:
+    show(browser, f"{address}/user/{USER}?n=5")
+    browser.find_element(By.CSS_SELECTOR, ".levers summary").send_keys(Keys.ENTER)
+    slider = wait_for(browser, "#lever-popularity_penalty")
+    before = browser.find_element(By.CSS_SELECTOR, ".rows").text
+    slider.send_keys(Keys.ARROW_RIGHT)
+    WebDriverWait(browser, 10).until(lambda b: "popularity_penalty=0.05" in b.current_url)
+    assert browser.switch_to.active_element.get_attribute("name") == "popularity_penalty"
+    press(browser, Keys.END)
+    WebDriverWait(browser, 10).until(lambda b: "popularity_penalty=3" in b.current_url)
+    assert "n=5" in browser.current_url
+    after = browser.find_element(By.CSS_SELECTOR, ".rows").text
+    assert after != before
+    assert browser.find_element(By.CSS_SELECTOR, ".lever output").text == "3"
+    told = browser.find_element(By.ID, "told").get_property("textContent")
+    assert "of the first 5 stay" in told
+    browser.refresh()
+    assert browser.find_element(By.CSS_SELECTOR, ".rows").text == after
+
+
+def test_levers_work_without_scripts(browser: Any, address: str) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(browser, f"{address}/user/{USER}?diversity=0.5")
+        browser.find_element(By.NAME, "boost").send_keys("Pie")
+        browser.find_element(By.CSS_SELECTOR, ".levers button").click()
+        WebDriverWait(browser, 10).until(lambda b: "boost=kinds%3APie" in b.current_url)
+        assert "diversity=0.5" in browser.current_url
+        assert "was" in browser.find_element(By.CSS_SELECTOR, ".rows").text
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

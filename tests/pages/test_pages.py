@@ -26,6 +26,9 @@ PAGES = [
     "/search?q=user",
     f"/user/{USER}",
     f"/user/{USER}?model=1&n=3&page=2",
+    f"/user/{USER}?popularity_penalty=1&diversity=.3&at_most=2&of=kinds&n=20",
+    f"/user/{USER}?only=kinds:Tea&boost=kinds:Coffee&by=-1&page=2",
+    f"/user/{USER}?model=1&popularity_penalty=0.5&without=kinds:Pie&diversity=&at_most=",
     f"/user/{USER}/why/{ITEM}",
     f"/user/{USER}/why/{ITEM}?model=1",
     f"/item/{ITEM}",
@@ -35,6 +38,7 @@ PAGES = [
     "/sandbox",
     f"/sandbox?like={ITEM}&like={ITEMS[7]}&q=num",
     f"/sandbox?like={ITEM}&model=1",
+    f"/sandbox?like={ITEM}&diversity=0.5&only=kinds:Tea&q=num",
     "/model/0",
     "/model/1",
     "/map",
@@ -127,6 +131,18 @@ def test_every_page_is_json_too(site: Any, path: str) -> None:
         ("/static/nothing.js", 404, "Not Found"),
         (f"/user/{USER}?n=0", 422, "n must be a whole number from 1 to 100, got '0'"),
         (f"/user/{USER}?n=%C2%B2", 422, "n must be a whole number"),
+        (f"/user/{USER}?diversity=2", 422, "diversity must be a number from 0 to 1, got '2'"),
+        (f"/user/{USER}?diversity=nan", 422, "diversity must be a number"),
+        (f"/user/{USER}?popularity_penalty=x", 422, "popularity_penalty must be a number from 0"),
+        (f"/user/{USER}?popularity_penalty={'1' * 400}", 422, "popularity_penalty must be"),
+        (f"/user/{USER}?at_most=0", 422, "at_most must be a whole number from 1 to 100"),
+        (f"/user/{USER}?at_most=2&of=years", 422, "of must be a column that sorts items"),
+        (f"/user/{USER}?only=Tea", 422, "only must be a column of kinds and a value (such as 'k"),
+        (f"/user/{USER}?without=kinds:Soup", 422, "without must be a column of kinds"),
+        (f"/user/{USER}?boost=kinds:Tea&by=4", 422, "by must be a number from -3 to 3, got '4'"),
+        (f"/user/{USER}?boost={'k' * 401}", 422, "boost must have at most 400 characters"),
+        (f"/user/{USER}?model=1&diversity=0.5", 422, "ItemKNN has no item factors"),
+        (f"/sandbox?like={ITEM}&diversity=-1", 422, "diversity must be a number"),
         (f"/user/{USER}?model=2", 422, "model must be a whole number from 0 to 1"),
         (f"/user/{USER}?page=99", 422, "page must be a whole number from 1 to"),
         (f"/user/{USER}?history_page=99", 422, "history_page must be"),
@@ -277,6 +293,8 @@ def test_one_model_without_names_data_or_histories_is_enough(tmp_path: Path) -> 
         for path in PAGES:
             if "model=1" in path or path.startswith(("/compare", "/model/1")):
                 assert bare.get(path).status_code in (404, 422)
+            elif "kinds" in path:
+                assert bare.get(path).status_code == 422, path
             elif not path.startswith("/sandbox?like") or model is models()["als"]:
                 assert bare.get(path).status_code == 200, path
     assert "one model only" in bare.get(f"/compare/{USER}").text
