@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_site import data, items_file, models
+from small_site import data, items_file, pair
 
 pytest.importorskip("selenium", reason="needs selenium: pip install mfrank[test]")
 from selenium import webdriver
@@ -34,6 +34,7 @@ PAGES = [
     f"/user/{USER}/why/{ITEM}",
     f"/item/{ITEM}",
     f"/compare/{USER}",
+    f"/compare/{USER}?weight=0.5",
     f"/sandbox?like={ITEM}&q=num",
     "/model/0",
     "/map",
@@ -48,7 +49,7 @@ AUDIT = (Path(__file__).parents[1] / "support" / "audit.js").read_text()
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The site in a process of its own: ``mfrank explore``."""
     folder = tmp_path_factory.mktemp("site")
-    folders = [str(model.save(folder / name)) for name, model in models().items()]
+    folders = [str(model.save(folder / name)) for name, model in pair().items()]
     command = [sys.executable, "-m", "mfrank", "explore", *folders, "--port", "0"]
     command += ["--items", str(items_file(folder))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -164,7 +165,7 @@ def test_suggestions_show_a_hostile_name_as_text(browser: Any, address: str) -> 
 
 def test_two_models_and_the_sandbox_by_clicks(browser: Any, address: str) -> None:
     show(browser, f"{address}/user/{USER}")
-    browser.find_element(By.LINK_TEXT, "knn").click()
+    browser.find_element(By.LINK_TEXT, "wrmf").click()
     WebDriverWait(browser, 10).until(lambda b: "model=1" in b.current_url)
     browser.find_element(By.LINK_TEXT, "Side by side").click()
     wait_for(browser, ".lines")
@@ -224,3 +225,13 @@ def test_levers_work_without_scripts(browser: Any, address: str) -> None:
         assert "was" in browser.find_element(By.CSS_SELECTOR, ".rows").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_a_blend_follows_its_weight(browser: Any, address: str) -> None:
+    show(browser, f"{address}/compare/{USER}")
+    browser.execute_script("arguments[0].focus()", wait_for(browser, "#lever-weight"))
+    press(browser, Keys.ARROW_RIGHT)
+    WebDriverWait(browser, 10).until(lambda b: "weight=0.05" in b.current_url)
+    titles = [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".duel h2")]
+    assert [each.lower() for each in titles] == ["als", "als + 0.05 · wrmf", "wrmf"]
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".duel .lines")) == 2

@@ -244,7 +244,7 @@ def test_two_lists_overlap_and_move_alike_from_both_sides(site: Any) -> None:
     for label in ids[0].keys() & ids[1].keys():
         assert ids[0][label]["move"] == -ids[1][label]["move"]
         assert ids[0][label]["other"] == ids[1][label]["rank"]
-    assert len(page["lines"]) == page["overlap"]
+    assert len(page["lines"][0]) == page["overlap"]
 
 
 def test_neighbors_have_their_popularity(site: Any) -> None:

@@ -15,7 +15,7 @@ import mfrank
 
 pytest.importorskip("jinja2", reason="needs Jinja2: pip install mfrank[pages]")
 
-__all__ = ["MARKUP", "client", "data", "items_file", "models"]
+__all__ = ["MARKUP", "client", "data", "items_file", "models", "pair"]
 
 MARKUP = "<script>alert('x')</script> & \"Björk\""
 KINDS = ("Tea", "Coffee|Tea", "Pie")
@@ -39,6 +39,16 @@ def models() -> dict[str, Any]:
     train = mfrank.by_ratio(data(), train=0.7, valid=0.0, test=0.3, random_state=0).train
     als = mfrank.ALS(mfrank.IALS(), factors=6, iterations=3, random_state=0, track_objective=True)
     return {"als": als.fit(train), "knn": mfrank.ItemKNN().fit(train)}
+
+
+@cache
+def pair() -> dict[str, Any]:
+    """Two models with factors of the same users and items, which can be blended."""
+    als = models()["als"]
+    train = als.seen.matrix.astype(np.float64)
+    train = mfrank.Interactions(train, als.user_ids, als.item_ids)
+    other = mfrank.ALS(mfrank.WRMF(), factors=3, iterations=2, random_state=1)
+    return {"als": als, "wrmf": other.fit(train)}
 
 
 def items_file(folder: Path) -> Path:
