@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_site import data, items_file, pair
+from small_site import data, data_file, items_file, pair
 
 pytest.importorskip("selenium", reason="needs selenium: pip install mfrank[test]")
 from selenium import webdriver
@@ -37,6 +37,7 @@ PAGES = [
     f"/compare/{USER}?weight=0.5",
     f"/sandbox?like={ITEM}&q=num",
     "/model/0",
+    "/quality/0",
     "/map",
 ]
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
@@ -51,7 +52,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("site")
     folders = [str(model.save(folder / name)) for name, model in pair().items()]
     command = [sys.executable, "-m", "mfrank", "explore", *folders, "--port", "0"]
-    command += ["--items", str(items_file(folder))]
+    command += ["--items", str(items_file(folder)), "--data", str(data_file(folder))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         found = re.match(r"(http://\S+:\d+)/", process.stdout.readline())  # type: ignore[union-attr]

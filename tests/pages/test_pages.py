@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from small_site import MARKUP, client, data, items_file, models
+from small_site import MARKUP, client, data, data_file, items_file, models
 
 import mfrank
 from mfrank.cli.main import main
@@ -40,7 +40,9 @@ PAGES = [
     f"/sandbox?like={ITEM}&model=1",
     f"/sandbox?like={ITEM}&diversity=0.5&only=kinds:Tea&q=num",
     "/model/0",
+    "/quality/0",
     "/model/1",
+    "/quality/1",
     "/map",
 ]
 
@@ -126,6 +128,7 @@ def test_every_page_is_json_too(site: Any, path: str) -> None:
         ("/compare/nobody", 404, "nobody"),
         ("/sandbox?like=nothing", 404, "nothing"),
         ("/model/2", 404, "index must be from 0 to 1"),
+        ("/quality/2", 404, "index must be from 0 to 1"),
         ("/model/x", 404, "index must be from 0 to 1"),
         ("/nowhere", 404, "Not Found"),
         ("/static/nothing.js", 404, "Not Found"),
@@ -291,7 +294,7 @@ def test_one_model_without_names_data_or_histories_is_enough(tmp_path: Path) -> 
     for model in (models()["als"], mfrank.Recommender.of(store)):
         bare = client(tmp_path, models={"only": model}, data=None, items=None)
         for path in PAGES:
-            if "model=1" in path or path.startswith(("/compare", "/model/1")):
+            if "model=1" in path or path.startswith(("/compare", "/model/1", "/quality")):
                 assert bare.get(path).status_code in (404, 422)
             elif "kinds" in path:
                 assert bare.get(path).status_code == 422, path
@@ -383,11 +386,7 @@ def test_the_command_reads_files_and_serves_the_site(
 ) -> None:
     for name, model in models().items():
         model.save(tmp_path / name)
-    lines = ["user,item,rating"]
-    own = data().user_items.tocoo()
-    lines += [f"{USERS[u]},{ITEMS[i]},{v}" for u, i, v in zip(*own.coords, own.data, strict=True)]
-    ratings = tmp_path / "ratings.csv"
-    ratings.write_text("\n".join([*lines, "stranger,unknown,1"]))
+    ratings = data_file(tmp_path)
     served: dict[str, Any] = {}
     monkeypatch.setattr("mfrank.serving.run", lambda app, **where: served.update(app=app, **where))
     files = ["--data", str(ratings), "--items", str(items_file(tmp_path)), "--port", "0"]
