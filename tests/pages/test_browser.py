@@ -236,3 +236,13 @@ def test_a_blend_follows_its_weight(browser: Any, address: str) -> None:
     titles = [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".duel h2")]
     assert [each.lower() for each in titles] == ["als", "als + 0.05 · wrmf", "wrmf"]
     assert len(browser.find_elements(By.CSS_SELECTOR, ".duel .lines")) == 2
+
+
+def test_a_phone_has_every_form(browser: Any, address: str) -> None:
+    for path, selector in (
+        (f"/sandbox?like={ITEM}", "main form.search input[name=q]"),
+        (f"/user/{USER}?diversity=0.1", "#lever-diversity"),
+        (f"/compare/{USER}", "#lever-weight"),
+    ):
+        show(browser, address + path, width=360)
+        assert wait_for(browser, selector)
