@@ -10,9 +10,13 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from small_site import MARKUP, client, data, data_file, items_file, models
+from starlette.datastructures import QueryParams
 
 import mfrank
 from mfrank.cli.main import main
+from mfrank.pages.asked import Asked
+from mfrank.pages.views.map import ItemMap
+from mfrank.pages.world import World
 
 VOID = {"meta", "link", "input", "br"}
 ITEMS = data().item_ids.labels.tolist()
@@ -287,6 +291,28 @@ def test_the_map_has_each_item_once_within_its_frame(site: Any) -> None:
     assert all(0 <= each["x"] <= 1 and 0 <= each["y"] <= 1 for each in points)
     assert set(page["kinds"]) == {"Tea", "Coffee", "Pie"}
     assert site.get("/map?format=json").json() == page
+
+
+def test_few_maps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counted(_: Any, rows: Any) -> Any:
+        made.append(len(rows))
+        return np.zeros((len(rows), 2))
+
+    monkeypatch.setattr("mfrank.pages.views.map.places", counted)
+    world, view = World(models(), data(), None), ItemMap()
+
+    def shown(n: int) -> Any:
+        return view(world, Asked("/map", {}, QueryParams(f"n={n}&format=json")))
+
+    for n in range(4, 24):
+        assert len(shown(n)["points"]) == n
+    assert made == list(range(4, 24))
+    shown(23)
+    assert len(made) == 20
+    shown(4)
+    assert made[20:] == [4]
 
 
 def test_one_model_without_names_data_or_histories_is_enough(tmp_path: Path) -> None:
