@@ -84,6 +84,7 @@ def levers_of(world: World, index: int, asked: Asked) -> Levers:
         **{name: asked.text(name, _LONGEST_TEXT) for name in ("only", "without", "boost")},
         "by": by,
         "set": bool(options),
+        "adds": steer is not None and steer.adds,
         "can": world.able(index),
         "columns": [_shown(each) for each in world.catalog.columns.values()],
         "action": asked.path,

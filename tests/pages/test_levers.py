@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from small_site import KINDS, client, data, models
+from markupsafe import escape
+from small_site import KINDS, MARKUP, client, data, models
 
 import mfrank
 from mfrank.pages.columns import columns_of
@@ -130,6 +133,24 @@ def test_the_other_model_is_not_asked_for_levers_that_it_lacks(site: Any) -> Non
     assert page["switched"][0].endswith("?diversity=0.5&popularity_penalty=0.5")
     assert page["switched"][1].endswith("?popularity_penalty=0.5&model=1")
     assert shown(site, f"/user/{USER}", model=1)["levers"]["can"] == ["popularity_penalty"]
+
+
+def test_values_of_columns_are_text_wherever_they_stand(tmp_path: Path) -> None:
+    file, hostile = tmp_path / "kinds.csv", f'{MARKUP}:=&"'
+    with file.open("w", newline="", encoding="utf-8") as out:
+        rows = csv.writer(out)
+        rows.writerow(["item", "title", MARKUP])
+        rows.writerows([item, item, (hostile, "plain")[n % 2]] for n, item in enumerate(ITEMS))
+    site = client(tmp_path, items=file)
+    text = f"{MARKUP}:{hostile}"
+    page = shown(site, f"/user/{USER}", only=text, n=100)
+    assert ids(page) == [item for item in ids(page) if ITEMS.index(item) % 2 == 0] != []
+    assert page["effect"]["covered"] == {"column": MARKUP, "values": [2, 1], "of": 2}
+    for path in (f"/user/{USER}", "/sandbox"):
+        asked = {"like": ITEMS[1], "boost": text, "at_most": 3, "of": MARKUP}
+        html = site.get(path, params=asked).text
+        assert "<script>alert" not in html
+        assert f'value="{escape(text)}" selected' in html
 
 
 def test_columns_sort_items_if_many_share_few_values() -> None:

@@ -101,9 +101,9 @@ async function apply(form, name) {
   const turn = ++applied;
   const asked = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
   const url = form.getAttribute("action") + "?" + asked;
-  const answer = await fetch(url);
+  const answer = await fetch(url).catch(() => null);
   if (turn !== applied) return;
-  if (!answer.ok) return location.assign(url);
+  if (!answer?.ok) return location.assign(url); // the browser says why
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (turn !== applied) return;
   const unfolded = [...document.querySelectorAll("details")].map((each) => each.open);
