@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from markupsafe import escape
 from small_site import KINDS, MARKUP, client, data, models
 
@@ -151,6 +154,41 @@ def test_values_of_columns_are_text_wherever_they_stand(tmp_path: Path) -> None:
         html = site.get(path, params=asked).text
         assert "<script>alert" not in html
         assert f'value="{escape(text)}" selected' in html
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    path=st.sampled_from([f"/user/{USER}", f"/sandbox?like={ITEMS[4]}", f"/compare/{USER}"]),
+    asked=st.dictionaries(
+        st.sampled_from(
+            [
+                "popularity_penalty",
+                "diversity",
+                "at_most",
+                "of",
+                "only",
+                "without",
+                "boost",
+                "by",
+                "weight",
+                "n",
+                "model",
+            ]
+        ),
+        st.one_of(
+            st.sampled_from(["kinds", "kinds:Tea", "0", "1", "2", "-1", "nan", "1e999", "", "²"]),
+            st.floats(-4, 4).map(str),
+            st.text(max_size=8),
+        ),
+    ),
+)
+def test_whatever_is_asked_is_shown_or_refused(site: Any, path: str, asked: Any) -> None:
+    start, _, given_first = path.partition("?")
+    query = urlencode(asked, errors="replace")
+    answer = site.get(f"{start}?{given_first}&{query}")
+    assert answer.status_code in (200, 422), (path, asked, answer.text)
 
 
 def test_columns_sort_items_if_many_share_few_values() -> None:

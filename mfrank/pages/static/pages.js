@@ -99,7 +99,8 @@ let applied = 0;
 
 async function apply(form, name) {
   const turn = ++applied;
-  const asked = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+  const rests = (key, value) => value === "" || value === form.elements[key].dataset?.rest;
+  const asked = new URLSearchParams([...new FormData(form)].filter(([key, value]) => !rests(key, value)));
   const url = form.getAttribute("action") + "?" + asked;
   const answer = await fetch(url).catch(() => null);
   if (turn !== applied) return;
