@@ -5,6 +5,10 @@ stay open; ids of users are drawn. Services take turns; rates are medians over t
 of all requests. ``grown_mib`` is what a process grew by between its first round and its last.
 
     python bench/serving.py
+    python bench/serving.py --soak 10
+
+With --soak, mfrank serve and mfrank explore instead answer all sorts of requests for so many
+minutes each, while the model is saved anew; rows have what they hold every quarter of a minute.
 """
 
 from __future__ import annotations
@@ -14,15 +18,16 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from harness.http_load import Ask, load, memory, wait_for
 from harness.records import line, parser, save
+from harness.soak import soak
 from harness.subjects import interactions
 from implicit.cpu.als import AlternatingLeastSquares
 
@@ -30,8 +35,6 @@ import mfrank
 
 BATCH = 100
 PORTS = {"mfrank serve": 8741, "FastAPI and implicit": 8742}
-
-Ask = Callable[[np.random.Generator], bytes]
 
 
 def questions(n_users: int) -> dict[str, Ask]:
@@ -48,31 +51,6 @@ def questions(n_users: int) -> dict[str, Ask]:
     return {"a user": one, f"{BATCH} users": batch}
 
 
-async def ask_on(port: int, ask: Ask, seed: int, until: float, taken: list[float]) -> None:
-    """Ask on a connection until the time is over; add the seconds that each answer took."""
-    rng = np.random.default_rng(seed)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    while time.perf_counter() < until:
-        request, began = ask(rng), time.perf_counter()
-        writer.write(request)
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        if not head.startswith(b"http/1.1 200"):
-            raise RuntimeError(head.decode())
-        length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
-        await reader.readexactly(int(length))
-        taken.append(time.perf_counter() - began)
-    writer.close()
-
-
-async def load(port: int, ask: Ask, connections: int, seconds: float) -> tuple[float, list[float]]:
-    """Requests a second, and the seconds of each, of so many connections at once."""
-    taken: list[float] = []
-    began = time.perf_counter()
-    tasks = (ask_on(port, ask, seed, began + seconds, taken) for seed in range(connections))
-    await asyncio.gather(*tasks)
-    return len(taken) / (time.perf_counter() - began), taken
-
-
 @contextmanager
 def services(folder: Path, n_users: int) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """Both services, once they answer."""
@@ -87,23 +65,12 @@ def services(folder: Path, n_users: int) -> Iterator[dict[str, subprocess.Popen[
     }
     try:
         for name, process in running.items():
-            while process.poll() is None:
-                try:
-                    asyncio.run(load(PORTS[name], questions(n_users)["a user"], 1, 0.5))
-                    break
-                except OSError:
-                    time.sleep(0.2)
+            wait_for(process, PORTS[name], questions(n_users)["a user"])
         yield running
     finally:
         for process in running.values():
             process.terminate()
             process.wait()
-
-
-def memory(process: subprocess.Popen[bytes]) -> float:
-    """MiB that a process holds."""
-    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-    return pages * 4096 / 2**20
 
 
 def race(running: dict[str, subprocess.Popen[bytes]], n_users: int, args: Any) -> list[Any]:
@@ -143,9 +110,15 @@ def main() -> None:
     made.add_argument("--factors", type=int, default=64)
     made.add_argument("--connections", nargs="+", type=int, default=[1, 16])
     made.add_argument("--seconds", type=float, default=5.0, help="of each round")
+    made.add_argument("--soak", type=float, metavar="MINUTES", help="watch memory instead")
     args = made.parse_args()
 
     data = interactions(args.data)
+    if args.soak is not None:
+        with tempfile.TemporaryDirectory() as place:
+            rows = soak(Path(place), data, args.factors, args.soak)
+        save(args.folder, f"serving-soak-{args.data}", rows)
+        return
     options = {"factors": args.factors, "iterations": 3, "n_threads": args.threads}
     model = mfrank.ALS(mfrank.IALS(), **options, random_state=0).fit(data)
     peer = AlternatingLeastSquares(factors=args.factors, num_threads=1)

@@ -13,7 +13,13 @@ from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.counted import counted
 from mfrank.data.interactions import Interactions
 
-__all__ = ["Groups", "by_activity", "by_popularity", "groups_by_popularity"]
+__all__ = [
+    "Groups",
+    "by_activity",
+    "by_popularity",
+    "groups_by_activity",
+    "groups_by_popularity",
+]
 
 _MOST = 1000
 
@@ -121,7 +127,11 @@ def by_activity(interactions: Any, n: int = 4) -> Groups:
         ``n`` is not an int from 1 to 1,000.
     """
     check_count("n", n, 1, _MOST)
-    counts = Interactions.of(interactions).counts.users
+    return groups_by_activity(Interactions.of(interactions).counts.users, n)
+
+
+def groups_by_activity(counts: NDArray[np.int64], n: int) -> Groups:
+    """The groups of :func:`by_activity`, from the number of items of each user."""
     return _at_quantiles(counts, np.ones_like(counts), n, "item")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlencode
@@ -63,6 +64,17 @@ class Asked:
             raise ValueError(f"{name} must be a whole number from {low} to {high}, got {text!r}")
         return int(text)
 
+    def decimal(self, name: str, default: float, low: float, high: float) -> float:
+        """A number in the query; an empty text is the default."""
+        text = self.query.get(name, "").strip() or str(default)
+        try:
+            number = float(text) if len(text) < 20 else math.nan
+        except ValueError:
+            number = math.nan
+        if not low <= number <= high:
+            raise ValueError(f"{name} must be a number from {low:g} to {high:g}, got {text!r}")
+        return number + 0.0  # no -0
+
     def place(self, name: str, size: int) -> int:
         """A number in the path, below ``size``; UnknownIdError if it is not."""
         text = str(self.places[name])
@@ -78,13 +90,17 @@ class Asked:
         """Which page of a long list is asked, from 1."""
         return self.number(name, 1, 1, _LAST_PAGE)
 
-    def url(self, **changed: Any) -> str:
-        """The URL of this request with other parameters; None leaves one out."""
-        kept = [
+    def kept(self, but: Sequence[str]) -> list[tuple[str, str]]:
+        """Names and values of the query without some names, and without empty values."""
+        return [
             (name, value)
             for name, value in self.query.multi_items()
-            if name not in changed and name != "format"
+            if value and name not in but and name != "format"
         ]
+
+    def url(self, **changed: Any) -> str:
+        """The URL of this request with other parameters; None leaves one out."""
+        kept = self.kept(list(changed))
         for name, value in changed.items():
             values = value if isinstance(value, list) else [value]
             kept.extend((name, str(each)) for each in values if each is not None)

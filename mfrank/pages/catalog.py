@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from mfrank.data.fields import spelled_like
 from mfrank.data.ids import Ids
 from mfrank.data.labels import objects
+from mfrank.pages.columns import MANY, Column, columns_of
 
 __all__ = ["Catalog", "Entry", "folded"]
 
 _IDS = ("item", "item_id", "itemid", "id")
 _NAMES = ("title", "name", "label")
-_MANY = "|"
-"""Separates the values of a field that has several, such as genres."""
 _MOST_KINDS = 40
 """A field with more different values does not sort items into kinds."""
 
@@ -46,6 +45,13 @@ class Catalog:
         Number of users of each item.
     path : path, optional
         The file of names, see :func:`mfrank.pages.app`.
+
+    Attributes
+    ----------
+    columns : dict of str to Column
+        Those that sort items into kinds.
+    choices : dict of str to (Column, value)
+        Each value of each column, by the text that names both in a URL.
     """
 
     def __init__(
@@ -56,7 +62,15 @@ class Catalog:
         path: str | os.PathLike[str] | None = None,
     ) -> None:
         self.item_ids, self.user_ids, self.popularity = item_ids, user_ids, popularity
-        self._entries = {} if path is None else _read(Path(path), item_ids)
+        self._entries: dict[Any, Entry] = {}
+        self.columns: dict[str, Column] = {}
+        if path is not None:
+            self._entries, self.columns = _read(Path(path), item_ids)
+        self.choices = {
+            f"{column.name}:{value}": (column, value)
+            for column in self.columns.values()
+            for value in column.sizes
+        }
         self.labels: list[Any] = item_ids.labels.tolist()
         self._folded = [folded(self.entry(label).name) for label in self.labels]
         self._user_texts = [folded(str(user)) for user in user_ids.labels.tolist()]
@@ -106,7 +120,7 @@ def _match(sought: str, name: str, label: str) -> int | None:
     return 2 if not name[place - 1].isalnum() else 3
 
 
-def _read(path: Path, known: Ids) -> dict[Any, Entry]:
+def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, Column]]:
     if path.suffix not in (".csv", ".tsv"):
         raise ValueError(f"items must be a .csv or .tsv file, got {path}")
     try:
@@ -127,7 +141,7 @@ def _read(path: Path, known: Ids) -> dict[Any, Entry]:
         label: Entry(
             row[name_column].strip() or str(label),
             " · ".join(_facts(row, others, row[name_column])),
-            "" if kinds is None else row[kinds].partition(_MANY)[0],
+            "" if kinds is None else row[kinds].partition(MANY)[0],
         )
         for label, row in zip(ids, rows, strict=True)
     }
@@ -136,7 +150,8 @@ def _read(path: Path, known: Ids) -> dict[Any, Entry]:
             f"{path} names no item of the model; its ids are like {ids[:3]}, the model's like "
             f"{known.labels[:3].tolist()}"
         )
-    return entries
+    fields = [[row[at] for at in others] for row in rows]
+    return entries, columns_of([header[at].strip() for at in others], ids, fields)
 
 
 def _column(header: list[str], names: tuple[str, ...], default: int) -> int:
@@ -148,13 +163,13 @@ def _facts(row: list[str], columns: list[int], name: str) -> Iterator[str]:
     for column in columns:
         text = row[column].strip()
         if text and text not in name:
-            yield text.replace(_MANY, ", ")
+            yield text.replace(MANY, ", ")
 
 
 def _kind_column(rows: list[list[str]], columns: list[int]) -> int | None:
     """The last column whose first values are few, such as genres."""
     for column in reversed(columns):
-        values = {row[column].partition(_MANY)[0] for row in rows}
+        values = {row[column].partition(MANY)[0] for row in rows}
         if 1 < len(values) <= _MOST_KINDS and not all(value.isdigit() for value in values):
             return column
     return None

@@ -23,6 +23,7 @@ from mfrank.pages.views.compare import compare
 from mfrank.pages.views.item import item
 from mfrank.pages.views.map import ItemMap
 from mfrank.pages.views.model import model
+from mfrank.pages.views.quality import Quality
 from mfrank.pages.views.sandbox import sandbox
 from mfrank.pages.views.search import home, search
 from mfrank.pages.views.user import user, why
@@ -58,6 +59,7 @@ def build(
         ("/compare/{user}", "compare", compare),
         ("/sandbox", "sandbox", sandbox),
         ("/model/{index}", "model", model),
+        ("/quality/{index}", "quality", Quality()),
         ("/map", "map", ItemMap()),
     )
     for path, name, view in views:
@@ -87,7 +89,12 @@ class _Site:
         )
         self._templates.filters.update(number=_number, short=_short)
         self._templates.globals.update(
-            names=world.names, path_of=path_of, version=__version__, q="", here=""
+            names=world.names,
+            path_of=path_of,
+            version=__version__,
+            q="",
+            here="",
+            has_data=world.data is not None,
         )
 
     def route(self, name: str, view: View) -> Callable[[Request], Any]:

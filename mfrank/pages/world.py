@@ -17,6 +17,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.pages.catalog import Catalog
 from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.row_scorer import RowScorer
 from mfrank.serving.answers import Items, recommendations
 
 __all__ = ["Has", "World", "path_of"]
@@ -75,11 +76,21 @@ class World:
         """Several items."""
         return [self.item(label) for label in labels]
 
-    def best(self, index: int, user: Any, n: int) -> Items:
-        """The user's list of a model: what they have is left out, if the model knows it."""
+    def best(self, index: int, user: Any, n: int, **options: Any) -> Items:
+        """The user's list of a model: what they have is left out, if the model knows it.
+
+        Options are those of ``recommend``, such as ``steer``.
+        """
         model = self.models[index]
-        listed: Items = recommendations(model, [user], n, include_seen=model.seen is None)[0]
+        include_seen = model.seen is None
+        listed: Items = recommendations(model, [user], n, include_seen=include_seen, **options)[0]
         return listed
+
+    def able(self, index: int) -> list[str]:
+        """The levers that a model has beside those that every model has."""
+        model = self.models[index]
+        able = [] if model.store.counts is None else ["popularity_penalty"]
+        return able if isinstance(model, RowScorer) else [*able, "diversity"]
 
     def knows(self, index: int, user: Any) -> bool:
         """Whether a model knows a user."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_site import data, items_file, models
+from small_site import data, data_file, items_file, pair
 
 pytest.importorskip("selenium", reason="needs selenium: pip install mfrank[test]")
 from selenium import webdriver
@@ -30,11 +30,14 @@ PAGES = [
     "/",
     "/search?q=number",
     f"/user/{USER}",
+    f"/user/{USER}?diversity=0.4&at_most=2&boost=kinds:Tea",
     f"/user/{USER}/why/{ITEM}",
     f"/item/{ITEM}",
     f"/compare/{USER}",
+    f"/compare/{USER}?weight=0.5",
     f"/sandbox?like={ITEM}&q=num",
     "/model/0",
+    "/quality/0",
     "/map",
 ]
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
@@ -47,9 +50,9 @@ AUDIT = (Path(__file__).parents[1] / "support" / "audit.js").read_text()
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The site in a process of its own: ``mfrank explore``."""
     folder = tmp_path_factory.mktemp("site")
-    folders = [str(model.save(folder / name)) for name, model in models().items()]
+    folders = [str(model.save(folder / name)) for name, model in pair().items()]
     command = [sys.executable, "-m", "mfrank", "explore", *folders, "--port", "0"]
-    command += ["--items", str(items_file(folder))]
+    command += ["--items", str(items_file(folder)), "--data", str(data_file(folder))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         found = re.match(r"(http://\S+:\d+)/", process.stdout.readline())  # type: ignore[union-attr]
@@ -163,7 +166,7 @@ def test_suggestions_show_a_hostile_name_as_text(browser: Any, address: str) -> 
 
 def test_two_models_and_the_sandbox_by_clicks(browser: Any, address: str) -> None:
     show(browser, f"{address}/user/{USER}")
-    browser.find_element(By.LINK_TEXT, "knn").click()
+    browser.find_element(By.LINK_TEXT, "wrmf").click()
     WebDriverWait(browser, 10).until(lambda b: "model=1" in b.current_url)
     browser.find_element(By.LINK_TEXT, "Side by side").click()
     wait_for(browser, ".lines")
@@ -190,3 +193,56 @@ def test_the_map_zooms_by_keys_and_opens_an_item(browser: Any, address: str) -> 
     action.move_to_element_with_offset(canvas, int(x - width / 2), int(y - height / 2))
     action.click().perform()
     WebDriverWait(browser, 10).until(lambda b: "/item/" in b.current_url)
+
+
+def test_levers_apply_at_once_and_the_address_keeps_them(browser: Any, address: str) -> None:
+    show(browser, f"{address}/user/{USER}?n=5")
+    browser.find_element(By.CSS_SELECTOR, ".levers summary").send_keys(Keys.ENTER)
+    slider = wait_for(browser, "#lever-popularity_penalty")
+    before = browser.find_element(By.CSS_SELECTOR, ".rows").text
+    slider.send_keys(Keys.ARROW_RIGHT)
+    WebDriverWait(browser, 10).until(lambda b: "popularity_penalty=0.05" in b.current_url)
+    assert browser.switch_to.active_element.get_attribute("name") == "popularity_penalty"
+    press(browser, Keys.END)
+    WebDriverWait(browser, 10).until(lambda b: "popularity_penalty=3" in b.current_url)
+    assert browser.current_url.endswith("?n=5&popularity_penalty=3")
+    after = browser.find_element(By.CSS_SELECTOR, ".rows").text
+    assert after != before
+    assert browser.find_element(By.CSS_SELECTOR, ".lever output").text == "3"
+    told = browser.find_element(By.ID, "told").get_property("textContent")
+    assert "of the first 5 stay" in told
+    browser.refresh()
+    assert browser.find_element(By.CSS_SELECTOR, ".rows").text == after
+
+
+def test_levers_work_without_scripts(browser: Any, address: str) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(browser, f"{address}/user/{USER}?diversity=0.5")
+        browser.find_element(By.NAME, "boost").send_keys("Pie")
+        browser.find_element(By.CSS_SELECTOR, ".levers button").click()
+        WebDriverWait(browser, 10).until(lambda b: "boost=kinds%3APie" in b.current_url)
+        assert "diversity=0.5" in browser.current_url
+        assert "was" in browser.find_element(By.CSS_SELECTOR, ".rows").text
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_a_blend_follows_its_weight(browser: Any, address: str) -> None:
+    show(browser, f"{address}/compare/{USER}")
+    browser.execute_script("arguments[0].focus()", wait_for(browser, "#lever-weight"))
+    press(browser, Keys.ARROW_RIGHT)
+    WebDriverWait(browser, 10).until(lambda b: "weight=0.05" in b.current_url)
+    titles = [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".duel h2")]
+    assert [each.lower() for each in titles] == ["als", "als + 0.05 · wrmf", "wrmf"]
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".duel .lines")) == 2
+
+
+def test_a_phone_has_every_form(browser: Any, address: str) -> None:
+    for path, selector in (
+        (f"/sandbox?like={ITEM}", "main form.search input[name=q]"),
+        (f"/user/{USER}?diversity=0.1", "#lever-diversity"),
+        (f"/compare/{USER}", "#lever-weight"),
+    ):
+        show(browser, address + path, width=360)
+        assert wait_for(browser, selector)

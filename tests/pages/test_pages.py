@@ -9,10 +9,14 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from small_site import MARKUP, client, data, items_file, models
+from small_site import MARKUP, client, data, data_file, items_file, models
+from starlette.datastructures import QueryParams
 
 import mfrank
 from mfrank.cli.main import main
+from mfrank.pages.asked import Asked
+from mfrank.pages.views.map import ItemMap
+from mfrank.pages.world import World
 
 VOID = {"meta", "link", "input", "br"}
 ITEMS = data().item_ids.labels.tolist()
@@ -26,6 +30,9 @@ PAGES = [
     "/search?q=user",
     f"/user/{USER}",
     f"/user/{USER}?model=1&n=3&page=2",
+    f"/user/{USER}?popularity_penalty=1&diversity=.3&at_most=2&of=kinds&n=20",
+    f"/user/{USER}?only=kinds:Tea&boost=kinds:Coffee&by=-1&page=2",
+    f"/user/{USER}?model=1&popularity_penalty=0.5&without=kinds:Pie&diversity=&at_most=",
     f"/user/{USER}/why/{ITEM}",
     f"/user/{USER}/why/{ITEM}?model=1",
     f"/item/{ITEM}",
@@ -35,8 +42,11 @@ PAGES = [
     "/sandbox",
     f"/sandbox?like={ITEM}&like={ITEMS[7]}&q=num",
     f"/sandbox?like={ITEM}&model=1",
+    f"/sandbox?like={ITEM}&diversity=0.5&only=kinds:Tea&q=num",
     "/model/0",
+    "/quality/0",
     "/model/1",
+    "/quality/1",
     "/map",
 ]
 
@@ -122,11 +132,24 @@ def test_every_page_is_json_too(site: Any, path: str) -> None:
         ("/compare/nobody", 404, "nobody"),
         ("/sandbox?like=nothing", 404, "nothing"),
         ("/model/2", 404, "index must be from 0 to 1"),
+        ("/quality/2", 404, "index must be from 0 to 1"),
         ("/model/x", 404, "index must be from 0 to 1"),
         ("/nowhere", 404, "Not Found"),
         ("/static/nothing.js", 404, "Not Found"),
         (f"/user/{USER}?n=0", 422, "n must be a whole number from 1 to 100, got '0'"),
         (f"/user/{USER}?n=%C2%B2", 422, "n must be a whole number"),
+        (f"/user/{USER}?diversity=2", 422, "diversity must be a number from 0 to 1, got '2'"),
+        (f"/user/{USER}?diversity=nan", 422, "diversity must be a number"),
+        (f"/user/{USER}?popularity_penalty=x", 422, "popularity_penalty must be a number from 0"),
+        (f"/user/{USER}?popularity_penalty={'1' * 400}", 422, "popularity_penalty must be"),
+        (f"/user/{USER}?at_most=0", 422, "at_most must be a whole number from 1 to 100"),
+        (f"/user/{USER}?at_most=2&of=years", 422, "of must be a column that sorts items"),
+        (f"/user/{USER}?only=Tea", 422, "only must be a column of kinds and a value (such as 'k"),
+        (f"/user/{USER}?without=kinds:Soup", 422, "without must be a column of kinds"),
+        (f"/user/{USER}?boost=kinds:Tea&by=4", 422, "by must be a number from -3 to 3, got '4'"),
+        (f"/user/{USER}?boost={'k' * 401}", 422, "boost must have at most 400 characters"),
+        (f"/user/{USER}?model=1&diversity=0.5", 422, "ItemKNN has no item factors"),
+        (f"/sandbox?like={ITEM}&diversity=-1", 422, "diversity must be a number"),
         (f"/user/{USER}?model=2", 422, "model must be a whole number from 0 to 1"),
         (f"/user/{USER}?page=99", 422, "page must be a whole number from 1 to"),
         (f"/user/{USER}?history_page=99", 422, "history_page must be"),
@@ -228,7 +251,7 @@ def test_two_lists_overlap_and_move_alike_from_both_sides(site: Any) -> None:
     for label in ids[0].keys() & ids[1].keys():
         assert ids[0][label]["move"] == -ids[1][label]["move"]
         assert ids[0][label]["other"] == ids[1][label]["rank"]
-    assert len(page["lines"]) == page["overlap"]
+    assert len(page["lines"][0]) == page["overlap"]
 
 
 def test_neighbors_have_their_popularity(site: Any) -> None:
@@ -270,13 +293,37 @@ def test_the_map_has_each_item_once_within_its_frame(site: Any) -> None:
     assert site.get("/map?format=json").json() == page
 
 
+def test_few_maps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counted(_: Any, rows: Any) -> Any:
+        made.append(len(rows))
+        return np.zeros((len(rows), 2))
+
+    monkeypatch.setattr("mfrank.pages.views.map.places", counted)
+    world, view = World(models(), data(), None), ItemMap()
+
+    def shown(n: int) -> Any:
+        return view(world, Asked("/map", {}, QueryParams(f"n={n}&format=json")))
+
+    for n in range(4, 24):
+        assert len(shown(n)["points"]) == n
+    assert made == list(range(4, 24))
+    shown(23)
+    assert len(made) == 20
+    shown(4)
+    assert made[20:] == [4]
+
+
 def test_one_model_without_names_data_or_histories_is_enough(tmp_path: Path) -> None:
     store = models()["als"].store
     for model in (models()["als"], mfrank.Recommender.of(store)):
         bare = client(tmp_path, models={"only": model}, data=None, items=None)
         for path in PAGES:
-            if "model=1" in path or path.startswith(("/compare", "/model/1")):
+            if "model=1" in path or path.startswith(("/compare", "/model/1", "/quality")):
                 assert bare.get(path).status_code in (404, 422)
+            elif "kinds" in path:
+                assert bare.get(path).status_code == 422, path
             elif not path.startswith("/sandbox?like") or model is models()["als"]:
                 assert bare.get(path).status_code == 200, path
     assert "one model only" in bare.get(f"/compare/{USER}").text
@@ -365,11 +412,7 @@ def test_the_command_reads_files_and_serves_the_site(
 ) -> None:
     for name, model in models().items():
         model.save(tmp_path / name)
-    lines = ["user,item,rating"]
-    own = data().user_items.tocoo()
-    lines += [f"{USERS[u]},{ITEMS[i]},{v}" for u, i, v in zip(*own.coords, own.data, strict=True)]
-    ratings = tmp_path / "ratings.csv"
-    ratings.write_text("\n".join([*lines, "stranger,unknown,1"]))
+    ratings = data_file(tmp_path)
     served: dict[str, Any] = {}
     monkeypatch.setattr("mfrank.serving.run", lambda app, **where: served.update(app=app, **where))
     files = ["--data", str(ratings), "--items", str(items_file(tmp_path)), "--port", "0"]

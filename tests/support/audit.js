@@ -19,9 +19,10 @@ for (const node of document.querySelectorAll("body *")) {
   const contrast = (pair[0] + 0.05) / (pair[1] + 0.05);
   if (contrast < 4.5) faint.push(`${node.className || node.tagName}: ${contrast.toFixed(2)}`);
 }
-const nameless = [...document.querySelectorAll("a, button, input:not([type=hidden]), canvas, svg[role=img]")]
-  .filter((node) => !(node.textContent.trim() || node.getAttribute("aria-label")
-    || node.querySelector("[aria-label]")))
+const nameless = [...document.querySelectorAll("a, button, input:not([type=hidden]), select, summary, canvas, svg[role=img]")]
+  .filter((node) => !((node.tagName !== "SELECT" && node.textContent.trim())
+    || node.getAttribute("aria-label") || node.querySelector("[aria-label]")
+    || [...(node.labels ?? [])].some((label) => label.textContent.trim())))
   .map((node) => node.outerHTML.slice(0, 80));
 return {
   faint, nameless,

@@ -15,7 +15,7 @@ import mfrank
 
 pytest.importorskip("jinja2", reason="needs Jinja2: pip install mfrank[pages]")
 
-__all__ = ["MARKUP", "client", "data", "items_file", "models"]
+__all__ = ["MARKUP", "client", "data", "data_file", "items_file", "models", "pair"]
 
 MARKUP = "<script>alert('x')</script> & \"Björk\""
 KINDS = ("Tea", "Coffee|Tea", "Pie")
@@ -41,6 +41,16 @@ def models() -> dict[str, Any]:
     return {"als": als.fit(train), "knn": mfrank.ItemKNN().fit(train)}
 
 
+@cache
+def pair() -> dict[str, Any]:
+    """Two models with factors of the same users and items, which can be blended."""
+    als = models()["als"]
+    train = als.seen.matrix.astype(np.float64)
+    train = mfrank.Interactions(train, als.user_ids, als.item_ids)
+    other = mfrank.ALS(mfrank.WRMF(), factors=3, iterations=2, random_state=1)
+    return {"als": als, "wrmf": other.fit(train)}
+
+
 def items_file(folder: Path) -> Path:
     """Names of the items; the first is hostile, the last is missing."""
     path = folder / "items.csv"
@@ -50,6 +60,17 @@ def items_file(folder: Path) -> Path:
         for row, item in enumerate(data().item_ids.labels[:-1].tolist()):
             name = MARKUP if row == 0 else f"Number {row} ({1950 + row})"
             lines.writerow([item, name, 1950 + row, KINDS[row % 3]])
+    return path
+
+
+def data_file(folder: Path) -> Path:
+    """The interactions, which also have what is held out, and a user whom no model knows."""
+    users, items = data().user_ids.labels, data().item_ids.labels
+    own = data().user_items.tocoo()
+    lines = ["user,item,rating"]
+    lines += [f"{users[u]},{items[i]},{v}" for u, i, v in zip(*own.coords, own.data, strict=True)]
+    path = folder / "ratings.csv"
+    path.write_text("\n".join([*lines, "stranger,unknown,1"]))
     return path
 
 

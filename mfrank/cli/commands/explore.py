@@ -1,4 +1,4 @@
-"""Look at one model, or compare two, in a browser: lists and why, neighbors, a map, somebody new.
+"""Look at one model, or compare two, in a browser: lists and why, levers, whom it serves, a map.
 
 Every page is a URL, and answers in JSON with ?format=json. Nothing is loaded from another computer.
 """

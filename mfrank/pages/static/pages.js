@@ -79,7 +79,7 @@ function go(step) {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.matches("input, textarea")) return;
+  if (event.target.matches("input, select, textarea")) return;
   const follow = (rel) => document.querySelector(`a[rel=${rel}]`)?.click();
   const actions = {
     "/": () => { field.focus(); field.select(); },
@@ -92,4 +92,36 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     actions[event.key]();
   }
+});
+
+// ---- forms that apply at once: the main part of the page is that of the form's address
+let applied = 0;
+
+async function apply(form, name) {
+  const turn = ++applied;
+  const rests = (key, value) => value === "" || value === form.elements[key].dataset?.rest;
+  const asked = new URLSearchParams([...new FormData(form)].filter(([key, value]) => !rests(key, value)));
+  const url = form.getAttribute("action") + "?" + asked;
+  const answer = await fetch(url).catch(() => null);
+  if (turn !== applied) return;
+  if (!answer?.ok) return location.assign(url); // the browser says why
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (turn !== applied) return;
+  const unfolded = [...document.querySelectorAll("details")].map((each) => each.open);
+  document.getElementById("main").replaceWith(document.adoptNode(page.getElementById("main")));
+  document.querySelectorAll("details").forEach((each, place) => { each.open = unfolded[place]; });
+  document.getElementById("json").href = page.getElementById("json").getAttribute("href");
+  document.getElementById("told").textContent = document.getElementById("effect")?.textContent ?? "";
+  document.querySelector(`form[data-live] [name="${name}"]`)?.focus({ preventScroll: true });
+  history.replaceState(null, "", url);
+  at = -1;
+}
+
+document.addEventListener("input", (event) => {
+  const shown = event.target.closest("[data-live]") && document.querySelector(`output[for="${event.target.id}"]`);
+  if (shown) shown.value = event.target.value;
+});
+document.addEventListener("change", (event) => {
+  const form = event.target.closest("[data-live]");
+  if (form) apply(form, event.target.name);
 });

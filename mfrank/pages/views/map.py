@@ -12,10 +12,12 @@ __all__ = ["ItemMap"]
 
 _KINDS = 7
 """Kinds of items that get a color of their own; all others share one."""
+_KEPT = 6
+"""Maps that are kept: those made last."""
 
 
 class ItemMap:
-    """The page, with the maps that were made before."""
+    """The page, with the maps that were made last."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, int], Any] = {}
@@ -32,9 +34,11 @@ class ItemMap:
         }
         if asked.query.get("format") != "json":  # the page asks for the points when it is there
             return {**about, "popular": world.items(self._labels(world, 20))}
-        if key not in self._made:
-            self._made[key] = self._make(world, *key)
-        return {**about, **self._made[key]}
+        found = self._made.get(key) or self._make(world, *key)
+        for old in list(self._made)[: max(0, len(self._made) - _KEPT + 1)]:
+            self._made.pop(old, None)  # another thread may have been here
+        self._made[key] = found
+        return {**about, **found}
 
     def _labels(self, world: World, n: int) -> list[Any]:
         return [world.catalog.labels[row] for row in world.catalog.by_popularity[:n].tolist()]

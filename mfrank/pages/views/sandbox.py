@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mfrank.pages.asked import Asked
+from mfrank.pages.levers import effect, levers_of, switched
 from mfrank.pages.reasons import because
+from mfrank.pages.views.user import RANKED, ranks_in
 from mfrank.pages.world import World
 from mfrank.serving.answers import CannotAnswer, from_items
 
@@ -21,18 +23,22 @@ def sandbox(world: World, asked: Asked) -> dict[str, Any]:
     picked = asked.ids("like", model.item_ids)
     if len(picked) > _MOST_PICKED:
         raise ValueError(f"like must name at most {_MOST_PICKED} items, got {len(picked)}")
-    listed, note = [], ""
+    levers = levers_of(world, index, asked)
+    plain, listed, note = [], [], ""
     if picked:
         try:
-            listed = from_items(model, picked, n)
+            listed = from_items(model, picked, n, **levers.options)
+            plain = from_items(model, picked, RANKED) if levers.options else listed
         except CannotAnswer as error:
             note = str(error)
+    before = ranks_in(plain)
     offered = world.catalog.items_like(text)[: 12 + len(picked)]
     offered = [each for each in offered if each not in picked and each in model.item_ids][:12]
     reasons = because(model, None, picked, [each["id"] for each in listed], is_new=True)
     return {
         "model": index,
         "names": world.names,
+        "n": n,
         "q": text,
         "picked": [
             world.item(each, without=asked.url(like=[other for other in picked if other != each]))
@@ -45,12 +51,18 @@ def sandbox(world: World, asked: Asked) -> dict[str, Any]:
             world.item(
                 each["id"],
                 rank=rank,
+                before=before.get(each["id"]),
                 score=each["score"],
                 because=world.items(reasons[rank - 1]),
                 add=asked.url(like=[*picked, each["id"]], q=None),
             )
             for rank, each in enumerate(listed, 1)
         ],
+        "levers": levers.form,
+        "switched": switched(world, asked),
+        "effect": effect(world, levers.column, plain[:n], listed)
+        if levers.options and listed
+        else None,
         "note": note,
         "empty": asked.url(like=None, q=None),
     }

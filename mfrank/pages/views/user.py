@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from mfrank.pages.asked import Asked
+from mfrank.pages.levers import effect, levers_of, switched
 from mfrank.pages.reasons import because
 from mfrank.pages.world import World, path_of
-from mfrank.serving.answers import CannotAnswer, explanation
+from mfrank.serving.answers import CannotAnswer, Items, explanation
 
-__all__ = ["ranks_of", "user", "why"]
+__all__ = ["RANKED", "ranks_in", "ranks_of", "user", "why"]
 
-_RANKED = 1000
+RANKED = 1000
 """Ranks are told up to this one."""
 
 
@@ -20,8 +21,11 @@ def user(world: World, asked: Asked) -> dict[str, Any]:
     index = asked.model(world)
     model, n = world.models[index], asked.number("n", 10, 1, 100)
     who = asked.id("user", model.user_ids)
-    has = world.has(index, who)
-    listed = world.best(index, who, max(_RANKED, asked.page() * n))
+    has, levers = world.has(index, who), levers_of(world, index, asked)
+    longest = max(RANKED, asked.page() * n)
+    plain = listed = world.best(index, who, longest)
+    if levers.options:
+        listed = world.best(index, who, n if levers.whole else longest, **levers.options)
     pages, held_out = asked.pages(len(listed), n), dict(has.held_out)
     begin = (pages["page"] - 1) * n
     shown = listed[begin : begin + n]
@@ -32,7 +36,7 @@ def user(world: World, asked: Asked) -> dict[str, Any]:
         [each["id"] for each in shown],
         world.row(index, who),
     )
-    ranks = {each["id"]: rank for rank, each in enumerate(listed[:_RANKED], 1)}
+    ranks, before = ranks_in(listed), ranks_in(plain)
     return {
         "user": who,
         "model": index,
@@ -42,6 +46,7 @@ def user(world: World, asked: Asked) -> dict[str, Any]:
             world.item(
                 each["id"],
                 rank=begin + place,
+                before=before.get(each["id"]),
                 score=each["score"],
                 width=_width(each["score"], shown),
                 held_out=each["id"] in held_out,
@@ -51,15 +56,20 @@ def user(world: World, asked: Asked) -> dict[str, Any]:
             for place, each in enumerate(shown, 1)
         ],
         "pages": pages,
+        "levers": levers.form,
+        "switched": switched(world, asked),
+        "effect": effect(world, levers.column, plain[:n], listed[:n]) if levers.options else None,
         **_history(world, asked, has.seen),
         "held_out": [
             world.item(item, value=value if world.has_values else None, rank=ranks.get(item))
             for item, value in sorted(
-                has.held_out, key=lambda each: ranks.get(each[0], _RANKED + 1)
+                has.held_out, key=lambda each: ranks.get(each[0], RANKED + 1)
             )[:20]
         ],
         "n_held_out": len(held_out),
-        "hits": sum(rank <= n for item, rank in ranks.items() if item in held_out),
+        "ranked": n if levers.whole else RANKED,
+        "hits": _hits(ranks, held_out, n),
+        "hits_before": _hits(before, held_out, n),
         "compare": path_of("compare", who) if len(world.models) > 1 else None,
     }
 
@@ -100,10 +110,14 @@ def why(world: World, asked: Asked) -> dict[str, Any]:
     return {**answer, **told, "contributions": parts}
 
 
+def ranks_in(listed: Items) -> dict[Any, int]:
+    """The rank of each item in a list, up to 1000."""
+    return {each["id"]: rank for rank, each in enumerate(listed[:RANKED], 1)}
+
+
 def ranks_of(world: World, index: int, who: Any) -> dict[Any, int]:
     """The rank of each item in a user's list, up to 1000."""
-    best = world.best(index, who, _RANKED)
-    return {each["id"]: rank for rank, each in enumerate(best, 1)}
+    return ranks_in(world.best(index, who, RANKED))
 
 
 def _history(
@@ -120,7 +134,12 @@ def _history(
     }
 
 
-def _width(score: float, shown: list[dict[str, Any]]) -> float:
+def _hits(ranks: dict[Any, int], held_out: dict[Any, Any], n: int) -> int:
+    return sum(rank <= n for item, rank in ranks.items() if item in held_out)
+
+
+def _width(score: float, shown: Items) -> float:
     """Length of a bar in percent: scores from 0, or from the least of the page if it is below."""
-    least, greatest = min(0.0, shown[-1]["score"]), shown[0]["score"]
+    scores = [each["score"] for each in shown]  # diverse lists are not in their order
+    least, greatest = min(0.0, *scores), max(scores)
     return 100 * (score - least) / (greatest - least) if greatest > least else 100.0

@@ -1,0 +1,157 @@
+"""How well a model serves users, judged on what was held out: a sample of them, in bounded time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.arrays.csr import CSR
+from mfrank.data.groups import Groups, groups_by_activity, groups_by_popularity
+from mfrank.data.ids import Ids
+from mfrank.data.interactions import Interactions
+from mfrank.evaluation.evaluate import evaluate
+from mfrank.evaluation.metrics import NDCG, HitRate, Recall
+from mfrank.evaluation.relevant import relevant_of
+from mfrank.evaluation.report import Evaluation
+from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.seen import Seen
+
+__all__ = ["LENGTH", "METRICS", "Judgement", "judge"]
+
+LENGTH = 10
+"""Of the lists that are judged."""
+METRICS = NDCG @ LENGTH, Recall @ LENGTH, HitRate @ LENGTH
+
+_MOST_USERS, _MOST_SECONDS, _FIRST_USERS = 5_000, 15.0, 100
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judgement:
+    """An evaluation of some users.
+
+    Attributes
+    ----------
+    evaluation : Evaluation
+        Its users are those of ``users``, numbered from 0.
+    users : int64, shape (n_judged,)
+        Rows of the model.
+    held_out : int64, shape (n_judged,)
+        Number of items held out of each.
+    n_drawn, n_in_data : int
+        Number of users drawn, and of those in the data. The drawn who have nothing held out are
+        not judged.
+    activity : Groups
+        Of ``users``, by their number of items in the fit.
+    popularity : Groups
+        Of items, by their number of users in the fit.
+    counts : int64, shape (n_items,)
+        That number.
+    """
+
+    evaluation: Evaluation
+    users: Rows
+    held_out: Rows
+    n_drawn: int
+    n_in_data: int
+    activity: Groups
+    popularity: Groups
+    counts: Rows
+
+
+def judge(
+    model: Recommender,
+    seen: Seen,
+    data: Interactions,
+    most_users: int = _MOST_USERS,
+    most_seconds: float = _MOST_SECONDS,
+) -> Judgement:
+    """Judge lists of at most so many users, drawn with the same seed always.
+
+    The first hundred are timed, and no more are judged than the time then allows.
+
+    Parameters
+    ----------
+    model : Recommender
+    seen : Seen
+        What it was fitted to: ``model.seen``.
+    data : Interactions
+        What has a value above 0 here and is not in ``seen`` is held out. Users and items that the
+        model does not know are left out.
+    most_users : int, default 5000
+    most_seconds : float, default 15
+    """
+    known, counts = seen.checked, np.bincount(seen.checked.indices, minlength=seen.matrix.shape[1])
+    popularity = groups_by_popularity(counts, 3)
+    rows, columns = _rows(data.user_ids, model.user_ids), _rows(data.item_ids, model.item_ids)
+    there = np.flatnonzero((rows >= 0) & (np.diff(data.user_items.indptr) > 0))
+    drawn = np.random.default_rng(0).permutation(there)
+
+    def judged(size: int) -> tuple[Evaluation, Rows, Rows]:
+        some = drawn[:size]
+        test = _in_columns(data.user_items[some], columns, len(counts))
+        return _judged(model, rows[some], test, known, popularity)
+
+    began = time.perf_counter()
+    found = judged(_FIRST_USERS)
+    pace = _FIRST_USERS / max(time.perf_counter() - began, 1e-9)
+    size = min(most_users, int(pace * most_seconds))
+    if size > _FIRST_USERS < len(drawn):
+        found = judged(size)
+    evaluation, users, held_out = found
+    activity = groups_by_activity(np.diff(known.indptr).astype(np.int64), 4)
+    return Judgement(
+        evaluation,
+        users,
+        held_out,
+        min(max(size, _FIRST_USERS), len(drawn)),
+        len(there),
+        Groups(activity.names, activity.of_rows[users]),
+        popularity,
+        counts,
+    )
+
+
+def _judged(
+    model: Recommender, users: Rows, test: sp.csr_array, seen: sp.csr_array, popularity: Groups
+) -> tuple[Evaluation, Rows, Rows]:
+    """The evaluation of those users with something held out, their rows, and how much it is.
+
+    Parameters
+    ----------
+    test : shape (len(users), n_items)
+    seen : shape (n_users, n_items)
+    """
+    own = sp.csr_array(seen[users])
+    found = relevant_of(test, CSR.from_scipy(own, None), np.arange(len(users)))
+    parts = [(part.users, np.diff(part.items.indptr)) for part in found]
+    places = np.concatenate([place for place, _ in parts])
+    held_out = np.concatenate([count for _, count in parts])
+
+    def recommend(some: Rows, _: Any, N: int) -> Any:
+        return model.recommend(users[places][some], N=N, by_row=True)
+
+    evaluation = evaluate(
+        recommend, test[places], train=own[places], metrics=METRICS, item_groups=popularity
+    )
+    return evaluation, users[places], held_out.astype(np.int64)
+
+
+def _rows(ids: Ids, known: Ids) -> Rows:
+    """The row that the model has for each id, -1 if none."""
+    return np.arange(len(ids)) if ids == known else known.rows(ids.labels, missing=-1)
+
+
+def _in_columns(matrix: sp.csr_array, columns: Rows, n_columns: int) -> sp.csr_array:
+    """The same with its columns moved; those moved to -1 are left out."""
+    cells = sp.coo_array(matrix)
+    rows, moved = cells.coords[0], columns[cells.coords[1]]
+    kept = moved >= 0
+    entries = cells.data[kept], (rows[kept], moved[kept])
+    return sp.csr_array(sp.coo_array(entries, (matrix.shape[0], n_columns)))

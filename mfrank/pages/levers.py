@@ -1,0 +1,159 @@
+"""The levers that a URL sets on a list: what is asked, what a form shows, and what has moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mfrank.pages.asked import Asked
+from mfrank.pages.columns import Column
+from mfrank.pages.world import World
+from mfrank.serving.answers import steered
+
+__all__ = ["Levers", "effect", "levers_of", "switched"]
+
+_NAMES = ("popularity_penalty", "diversity", "at_most", "of", "only", "without", "boost", "by")
+_STRONGEST = 3.0
+"""Of penalty and boost, in standard deviations of scores."""
+_LONGEST, _LONGEST_TEXT = 100, 400
+
+
+@dataclass(frozen=True, slots=True)
+class Levers:
+    """What a URL asks of a list beside the highest scores.
+
+    Attributes
+    ----------
+    options : mapping of str to Any
+        Options of ``recommend``: ``steer``, ``items``, ``filter_items``; empty if no lever is set.
+    whole : bool
+        Whether the list is chosen as a whole, so that its length has a say in what is in it.
+    column : Column, or None
+        Whose values are counted, and capped.
+    form : mapping of str to Any
+        What the form shows.
+    """
+
+    options: Mapping[str, Any]
+    whole: bool
+    column: Column | None
+    form: Mapping[str, Any]
+
+
+def levers_of(world: World, index: int, asked: Asked) -> Levers:
+    """Read the levers for a model.
+
+    Raises
+    ------
+    ValueError
+        One has a value that it cannot have; the sentence names it.
+    """
+    known = world.models[index].item_ids
+    penalty = asked.decimal("popularity_penalty", 0, 0, _STRONGEST)
+    diversity = asked.decimal("diversity", 0, 0, 1)
+    by = asked.decimal("by", 0.5, -_STRONGEST, _STRONGEST)
+    column = _column(world, asked)
+    cap = asked.number("at_most", 0, 1, _LONGEST) if asked.text("at_most") else None
+    if cap is not None and column is None:
+        raise ValueError("at_most needs a file of items with a column of kinds, such as genres")
+    only, without, boost = (_choice(world, asked, name) for name in ("only", "without", "boost"))
+    boosted = boost[0].items(boost[1]) if boost and by else []
+    steer = steered(
+        popularity_penalty=penalty,
+        diversity=diversity,
+        boosts={item: by for item in boosted if item in known},
+        categories=column.labels if column and cap is not None else None,
+        at_most=cap,
+    )
+    asked_for: dict[str, Any] = {
+        "steer": steer,
+        "items": [item for item in only[0].items(only[1]) if item in known] if only else None,
+        "filter_items": [item for item in without[0].items(without[1]) if item in known]
+        if without
+        else None,
+    }
+    options = {name: value for name, value in asked_for.items() if value is not None}
+    form = {
+        "popularity_penalty": penalty,
+        "diversity": diversity,
+        "at_most": cap,
+        "of": column.name if column else None,
+        **{name: asked.text(name, _LONGEST_TEXT) for name in ("only", "without", "boost")},
+        "by": by,
+        "set": bool(options),
+        "adds": steer is not None and steer.adds,
+        "can": world.able(index),
+        "columns": [_shown(each) for each in world.catalog.columns.values()],
+        "action": asked.path,
+        "kept": asked.kept((*_NAMES, "page", "history_page")),
+        "reset": asked.url(**dict.fromkeys((*_NAMES, "page"))),
+    }
+    return Levers(options, bool(diversity or cap is not None), column, form)
+
+
+def effect(
+    world: World, column: Column | None, plain: Sequence[Any], listed: Sequence[Any]
+) -> dict[str, Any]:
+    """What levers do to a list: pairs of numbers, without them and with them, and what fell out.
+
+    Parameters
+    ----------
+    plain, listed : sequence of dict with "id"
+        The list without levers and with them.
+    """
+    lists = [[each["id"] for each in one] for one in (plain, listed)]
+    fallen = [(rank, each) for rank, each in enumerate(lists[0], 1) if each not in set(lists[1])]
+    users = [[world.catalog.users_of(item) for item in one] for one in lists]
+    covered = None
+    if column is not None:
+        covered = {
+            "column": column.name,
+            "values": [column.covered(one) for one in lists],
+            "of": len(column.sizes),
+        }
+    return {
+        "mean_users": [float(np.mean(one)) if one else None for one in users],
+        "covered": covered,
+        "in_both": len(lists[0]) - len(fallen),
+        "fallen": [world.item(item, before=rank) for rank, item in fallen],
+    }
+
+
+def switched(world: World, asked: Asked) -> list[str]:
+    """The same page of each model, without the levers that it does not have."""
+    urls = []
+    for index in range(len(world.models)):
+        dropped = {"popularity_penalty", "diversity"} - set(world.able(index))
+        urls.append(asked.url(model=index or None, **dict.fromkeys({*dropped, "page"})))
+    return urls
+
+
+def _column(world: World, asked: Asked) -> Column | None:
+    columns, name = world.catalog.columns, asked.text("of")
+    if not name:
+        return next(iter(columns.values()), None)
+    if name not in columns:
+        there = ", ".join(map(repr, columns)) or "there is none"
+        raise ValueError(f"of must be a column that sorts items into kinds ({there}), got {name!r}")
+    return columns[name]
+
+
+def _choice(world: World, asked: Asked, name: str) -> tuple[Column, str] | None:
+    text, choices = asked.text(name, _LONGEST_TEXT), world.catalog.choices
+    if not text:
+        return None
+    if text not in choices:
+        such = next((f"such as {each!r}" for each in choices), "there is none")
+        raise ValueError(f"{name} must be a column of kinds and a value ({such}), got {text!r}")
+    return choices[text]
+
+
+def _shown(column: Column) -> dict[str, Any]:
+    values = [
+        {"value": value, "text": f"{column.name}:{value}", "items": size}
+        for value, size in column.sizes.items()
+    ]
+    return {"name": column.name, "values": values}

@@ -1,0 +1,80 @@
+"""A blend of two models on the page that compares them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_site import client, data, models, pair
+
+import mfrank
+
+USER = data().user_ids.labels.tolist()[3]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return client(tmp_path_factory.mktemp("site"), models=pair())
+
+
+def compared(site: Any, weight: float | None, n: int = 20) -> dict[str, Any]:
+    asked = {"n": n, "format": "json"} | ({} if weight is None else {"weight": weight})
+    return dict(site.get(f"/compare/{USER}", params=asked).json())
+
+
+def ids(listed: list[dict[str, Any]]) -> list[Any]:
+    return [each["id"] for each in listed]
+
+
+@pytest.mark.parametrize("weight", [0.35, 1])
+def test_the_list_between_is_that_of_a_blend(site: Any, weight: float) -> None:
+    one, other = pair().values()
+    both = mfrank.Recommender.of(mfrank.blend(one.store, other.store, weight))
+    seen = one.seen.matrix[one.user_ids.rows([USER])]
+    expected = both.recommend([USER], seen, N=20).to_dicts()[0]
+    page = compared(site, weight)
+    assert ids(page["lists"][1]) == ids(expected)
+    assert page["titles"] == ["als", f"als + {weight:g} · wrmf", "wrmf"]
+
+
+def test_without_weight_in_it_a_blend_is_the_first_model(site: Any) -> None:
+    page, plain = compared(site, 0), compared(site, None)
+    assert ids(page["lists"][1]) == ids(page["lists"][0]) == ids(plain["lists"][0])
+    assert all(each["move"] == 0 for each in page["lists"][1])
+    assert page["overlap"] == plain["overlap"]
+    assert plain["lines"] == page["lines"][1:]
+
+
+def test_moves_and_lines_are_between_lists_side_by_side(site: Any) -> None:
+    page = compared(site, 0.5)
+    ranks = [{each["id"]: each["rank"] for each in listed} for listed in page["lists"]]
+    for left, right, lines in zip(ranks, ranks[1:], page["lines"], strict=False):
+        assert lines == [{"from": left[i], "to": right[i]} for i in left if i in right]
+    for place, beside in enumerate((1, 0, 1)):
+        for each in page["lists"][place]:
+            assert ranks[beside].get(each["id"], each["other"]) == each["other"]
+    held_out = {each["id"] for listed in page["lists"] for each in listed if each["held_out"]}
+    assert page["hits"] == [len(held_out & own.keys()) for own in ranks]
+
+
+def test_a_page_with_a_blend_has_sound_links(site: Any) -> None:
+    text = site.get(f"/compare/{USER}?weight=0.5&n=10").text
+    assert 'value="0.5"' in text
+    assert "als + 0.5 · wrmf" in text
+    assert f'href="/compare/{USER}?n=10"' in text
+
+
+def test_what_cannot_be_blended_is_said(tmp_path: Any, site: Any) -> None:
+    path = f"/compare/{USER}?format=json&weight="
+    assert site.get(path + "2").status_code == 422
+    assert "weight must be a number from 0 to 1" in site.get(path + "2").json()["error"]
+    knn = client(tmp_path)
+    assert knn.get(path + "0.5").status_code == 422
+    assert "knn has no factors" in knn.get(path + "0.5").json()["error"]
+    assert 'name="weight"' not in knn.get(f"/compare/{USER}").text
+    ids_of_few = data().item_ids.take(np.arange(9))
+    fewer = mfrank.Interactions(data().user_items[:, :9], data().user_ids, ids_of_few)
+    als = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(fewer)
+    other = client(tmp_path, models={"als": models()["als"], "small": als})
+    assert "different users or items" in other.get(path + "0.5").json()["error"]

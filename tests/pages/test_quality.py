@@ -1,0 +1,150 @@
+"""Whom a model serves: what the page says is what ``evaluate`` finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_site import client, data, models
+
+import mfrank
+from mfrank.pages.judging import judge
+
+
+def held_out(all_data: mfrank.Interactions) -> tuple[mfrank.Interactions, mfrank.Interactions]:
+    split = mfrank.by_ratio(all_data, train=0.7, valid=0.0, test=0.3, random_state=0)
+    return split.train, split.test
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return client(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="module")
+def page(site: Any) -> dict[str, Any]:
+    return dict(site.get("/quality/0?format=json").json())
+
+
+@pytest.fixture(scope="module")
+def expected() -> mfrank.evaluation.report.Evaluation:
+    train, test = held_out(data())
+    groups = mfrank.by_popularity(train)
+    return mfrank.evaluate(models()["als"], test, metrics=["ndcg@10"], item_groups=groups)
+
+
+def first(told: dict[str, Any]) -> tuple[int, float]:
+    return told["n_users"], told["metrics"][0]["value"]
+
+
+def test_means_are_those_of_evaluate(page: dict[str, Any], expected: Any) -> None:
+    assert [each["name"] for each in page["metrics"]] == ["NDCG@10", "Recall@10", "HitRate@10"]
+    assert first(page) == (expected.n_users, pytest.approx(expected["ndcg@10"].value))
+    assert (page["n_drawn"], page["n_in_data"]) == (40, 40)
+    told = page["metrics"][0]
+    assert told["low"] < told["value"] < told["high"]
+    t = 2.0227  # of 39 degrees of freedom
+    assert told["reach"] == pytest.approx(t * expected["ndcg@10"].standard_error, rel=1e-3)
+
+
+def test_groups_are_those_of_the_library(page: dict[str, Any], expected: Any) -> None:
+    found = {each["name"]: first(each) for each in page["by_activity"]}
+    groups = expected.by_group(mfrank.by_activity(held_out(data())[0]))
+    assert found == {
+        name: (one.n_users, pytest.approx(one["ndcg@10"].value)) for name, one in groups.items()
+    }
+    found = {each["name"]: first(each) for each in page["by_popularity"]}
+    assert found == {
+        name: (one.n_users, pytest.approx(one["ndcg@10"].value))
+        for name, one in expected.by_item_group.items()
+        if one.n_users
+    }
+
+
+def test_the_worst_served_come_first_and_are_linked(
+    site: Any, page: dict[str, Any], expected: Any
+) -> None:
+    values = sorted(expected["ndcg@10"].per_user.tolist())[:20]
+    assert [each["ndcg"] for each in page["worst"]] == pytest.approx(values)
+    pairs = [(each["ndcg"], -each["held_out"]) for each in page["worst"]]
+    assert pairs == sorted(pairs)
+    worst = page["worst"][0]
+    shown = site.get(worst["url"] + "?format=json").json()
+    assert shown["user"] == worst["id"]
+    assert shown["n_held_out"] == worst["held_out"]
+    assert shown["history_pages"]["total"] == worst["has"]
+    assert "model=1" in site.get("/quality/1?format=json").json()["worst"][0]["url"]
+
+
+def test_places_of_lists_are_shared_out(page: dict[str, Any], expected: Any) -> None:
+    never = np.flatnonzero(expected.exposure == 0)
+    assert page["n_never"] == len(never) == sum(each["n_never"] for each in page["exposure"])
+    ids = models()["als"].item_ids.raw(never).tolist()
+    assert {each["id"] for each in page["never"]} <= set(ids)
+    users = [each["users"] for each in page["never"]]
+    assert users == sorted(users, reverse=True)
+    for part in ("of_items", "had", "shown"):
+        assert sum(each[part] for each in page["exposure"]) == pytest.approx(1)
+    for shares in page["shares"].values():
+        assert (shares[0], shares[-1]) == (0, 1)
+        assert shares == sorted(shares)
+
+
+def test_a_model_is_judged_once(
+    tmp_path: Path, page: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+
+    def counted(*given: Any) -> Any:
+        calls.append(given)
+        return judge(*given)
+
+    monkeypatch.setattr("mfrank.pages.views.quality.judge", counted)
+    one = client(tmp_path)
+    assert not calls
+    assert one.get("/quality/0?format=json").json() == page
+    assert one.get("/quality/0").status_code == one.get("/quality/0").status_code == 200
+    assert len(calls) == 1
+    one.get("/quality/1")
+    assert len(calls) == 2
+
+
+def test_users_are_a_sample_within_the_time() -> None:
+    train, _ = held_out(everybody := mfrank.synthetic(300, 40, 3000, random_state=0))
+    model = mfrank.Popularity().fit(train)
+    assert model.seen is not None
+    for limits, drawn in (({"most_users": 150}, 150), ({"most_seconds": 0.0}, 100), ({}, 300)):
+        judged = judge(model, model.seen, everybody, **limits)
+        assert judged.n_drawn == drawn
+        assert judged.n_in_data == 300
+        assert judged.evaluation.n_users == len(judged.users) == len(judged.held_out) <= drawn
+        assert len(np.unique(judged.users)) == len(judged.users)
+
+
+def test_data_in_another_order_and_with_strangers_are_matched_by_id() -> None:
+    train, test = held_out(data())
+    model = mfrank.ItemKNN().fit(train)
+    assert model.seen is not None
+    own = data().user_items.tocoo()
+    users = [*data().user_ids.labels[own.coords[0]][::-1], "stranger", data().user_ids.labels[0]]
+    items = [*data().item_ids.labels[own.coords[1]][::-1], data().item_ids.labels[0], "unknown"]
+    judged = judge(model, model.seen, mfrank.Interactions.from_arrays(users, items))
+    expected = mfrank.evaluate(model, test, metrics="ndcg@10")
+    assert judged.n_in_data == 40
+    assert judged.evaluation["ndcg@10"].value == pytest.approx(expected["ndcg@10"].value)
+    assert np.array_equal(judged.evaluation.exposure, expected.exposure)
+
+
+def test_who_cannot_be_judged_is_said(tmp_path: Path) -> None:
+    train = mfrank.Popularity().fit(data())
+    all_seen = client(tmp_path, models={"all": train})
+    assert "nothing is held out" in all_seen.get("/quality/0").text
+    train.save(tmp_path / "bare", with_seen=False)
+    bare = client(tmp_path, models={"bare": mfrank.load(tmp_path / "bare")})
+    assert "what is held out is unknown" in bare.get("/quality/0?format=json").json()["note"]
+    none = client(tmp_path, data=None)
+    assert none.get("/quality/0").status_code == 422
+    assert "--data FILE" in none.get("/quality/0?format=json").json()["error"]
+    assert "/quality/" not in none.get("/model/0").text
