@@ -32,6 +32,7 @@ from mfrank.arrays.lazy import lazy
 from mfrank.arrays.placement import beside
 from mfrank.arrays.read_only import read_only
 from mfrank.arrays.recycled import Recycled
+from mfrank.arrays.time_limit import check_time
 from mfrank.backends import Backend, Factors
 from mfrank.backends.row_problem import Gram, RowProblem, Vector
 from mfrank.backends.solve_options import SolveOptions
@@ -274,9 +275,11 @@ def als(
     if not done:
         priors.regress_items(item_factors)
     for epoch in range(done + 1, iterations + 1):
+        check_time()
         user_factors, solved, basis = half_steps.solve_items(
             items, user_factors, item_factors, memory, priors
         )
+        check_time()
         item_factors = momentum.next(solved, item_factors, basis)
         priors.regress_users(user_factors)
         while True:

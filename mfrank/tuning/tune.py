@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from mfrank.arrays.checks import check_above_zero, check_count, shown
 from mfrank.arrays.counted import counted
 from mfrank.arrays.memory import memory_free_now
 from mfrank.arrays.threads import check_threads
+from mfrank.arrays.time_limit import OutOfTimeError
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, Metric
 from mfrank.evaluation.metrics import NDCG
@@ -20,8 +21,9 @@ from mfrank.evaluation.report import Score
 from mfrank.models.factor_model import refuse_no_likes
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import pack
-from mfrank.tuning.budget import Budget
+from mfrank.tuning.budget import Budget, refit_seconds
 from mfrank.tuning.facts import Facts
+from mfrank.tuning.families import BASELINES
 from mfrank.tuning.family import Model, Setting
 from mfrank.tuning.journal import Journal, fingerprint
 from mfrank.tuning.judge import Judge
@@ -91,11 +93,13 @@ def tune(
     users, and keeps its best epoch. All begin narrow; the best go on to more factors. The best
     model or, if that ranks higher, a blend of up to four of several kinds is fitted to all data.
 
-    The time is kept by predictions from the fits that were measured: a fit begins if it and all
-    that comes after it are expected to be in time, and ends early if it is slower. It is exceeded
-    where much too short, because a narrow ALS is fitted in any case, or where the machine becomes
-    much slower before the last fits: parts of a blend for which no time is left are then taken as
-    they were fitted to the rest.
+    A fit begins if it and all that comes after it are expected to be in time, by the fits that were
+    measured. One that is slower ends early or is given up: an item-to-item model within a block of
+    items, a descent within a batch, an ALS within a half-step. Models for which no time is left to
+    fit them to all data are taken as they were fitted to the rest. The time is exceeded by no more
+    than what a block of the slowest of these takes, or where there is not even time to read the
+    data, to divide them and to count popularity, which is the model if no other could be fitted.
+    The leaderboard says what was given up or left out.
 
     Parameters
     ----------
@@ -120,7 +124,8 @@ def tune(
         each kind are kept beside it.
     storage : path or None, default None
         SQLite file that gets every result at once. A search that was stopped or killed goes on
-        from there by the same call: time and trials spent before count.
+        from there by the same call: time and trials spent before count. Its best model is fitted
+        even if no time is left.
     show_progress : bool, default False
         Show each result on stderr.
 
@@ -155,7 +160,8 @@ def tune(
         check_count(name, value, least)
     check_threads(n_threads)
     chosen = _checked(metric)
-    clock = Budget(None if minutes is None else _PLANNED * 60 * minutes)
+    seconds = None if minutes is None else 60 * minutes
+    clock = Budget(seconds and _PLANNED * seconds, spare=(1 - _PLANNED) * (seconds or 0.0))
     interactions = _likes(data)
     of = fingerprint(
         interactions, metric=str(chosen), factors=int(factors), random_state=int(random_state)
@@ -170,14 +176,16 @@ def tune(
     def run(trial: Trial, reserve: float) -> None:
         outcome = runner.run(trial, reserve)
         journal.add(outcome)
-        runner.keep(finalists(journal.outcomes))
+        runner.keep(_candidates(journal.outcomes))
         if show_progress:
             _tell(outcome, journal.outcomes, clock, chosen)
 
-    Search(setting, clock, trials).run(journal.outcomes, run)
+    search = Search(setting, clock, trials)
+    search.run(journal.outcomes, run)
     parts, score = _chosen(runner, journal.outcomes)
     model = _fitted(runner, parts, interactions)
-    return Tuned(model, _leaderboard(runner, journal.outcomes, parts, score), judge.kind)
+    board = _leaderboard(runner, journal.outcomes, search.left_out(journal.outcomes), parts, score)
+    return Tuned(model, board, judge.kind)
 
 
 def _checked(metric: Metric | str) -> Metric:
@@ -201,14 +209,26 @@ def _likes(data: Any) -> Interactions:
     return interactions
 
 
+def _candidates(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """What may be the final model or a part of it."""
+    leader = best(outcomes)
+    return [*finalists(outcomes), *([] if leader is None else [leader])]
+
+
 def _chosen(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Score | None]:
     """The parts of the final model, and the score of their blend if they are several."""
     leader = best(outcomes)
     if leader is None:
-        raise MemoryError(f"no fit succeeded: {outcomes[-1].error}")
+        if any((one.error or "").startswith(MemoryError.__name__) for one in outcomes):
+            raise MemoryError(f"no fit succeeded: {outcomes[-1].error}")
+        return [Part(Outcome(Trial(BASELINES[0].name, (), 0), None, epochs=1))], None
     parts, score = [Part(leader)], None
     if candidates := finalists(outcomes):
-        mixture, mixed_score = mixed(runner, candidates)
+        try:
+            with runner.budget.keeping(refit_seconds(leader)):
+                mixture, mixed_score = mixed(runner, candidates)
+        except OutOfTimeError:
+            return parts, score
         value = mixture[0].outcome.value if mixed_score is None else mixed_score.value
         if (value or 0.0) >= (leader.value or 0.0):
             parts, score = mixture, mixed_score
@@ -216,43 +236,42 @@ def _chosen(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Sc
 
 
 def _fitted(runner: Runner, parts: Sequence[Part], data: Interactions) -> Recommender:
-    models = [_whole(runner, part, data, is_first=part is parts[0]) for part in parts]
+    models = [_whole(runner, part, data) for part in parts]
     if len(models) == 1:
         return models[0]
     store = blended(models, [part.weight for part in parts])
     return recommender(pack(store, data.user_items))
 
 
-def _whole(runner: Runner, part: Part, data: Interactions, *, is_first: bool) -> Model:
-    """A part fitted to all data or, if the time is over and it is not the first, to most of it."""
-    if is_first or runner.budget.left() > part.outcome.fit_seconds:
+def _whole(runner: Runner, part: Part, data: Interactions) -> Model:
+    """A part fitted to all data or, if there is no time, to most of it, if it was."""
+    kept = runner.kept.get(part.outcome.trial)
+    if kept is None:
         return runner.refitted(part.outcome, data)
-    return runner.fitted(part.outcome)
+    if runner.budget.left() > part.outcome.fit_seconds:
+        try:
+            with runner.budget.to_the_end():
+                return runner.refitted(part.outcome, data)
+        except OutOfTimeError:
+            pass
+    return type(kept)._from_store(pack(kept.store, data.user_items))  # all data are seen
 
 
 def _leaderboard(
-    runner: Runner, outcomes: Sequence[Outcome], parts: Sequence[Part], score: Score | None
+    runner: Runner,
+    outcomes: Sequence[Outcome],
+    left_out: Mapping[str, str],
+    parts: Sequence[Part],
+    score: Score | None,
 ) -> Leaderboard:
     weights = {part.outcome.trial: part.weight for part in parts}
     metric = str(runner.judge.metric)
     rows = [_row(runner, outcome, weights.get(outcome.trial), metric) for outcome in outcomes]
     if score is not None:
-        rows.append(
-            {
-                "family": "blend",
-                "model": " + ".join(
-                    f"{part.weight:g} {part.outcome.trial.family}" for part in parts
-                ),
-                "factors": None,
-                "epochs": 0,
-                "rung": None,
-                "metric": metric,
-                **_interval(score.value, score.standard_error),
-                "seconds": 0.0,
-                "weight": 1.0,
-                "error": None,
-            }
-        )
+        together = " + ".join(f"{part.weight:g} {part.outcome.trial.family}" for part in parts)
+        of_blend = _interval(score.value, score.standard_error)
+        rows.append(_unfitted("blend", together, metric) | of_blend | {"weight": 1.0})
+    rows += [_unfitted(name, name, metric) | {"error": reason} for name, reason in left_out.items()]
     rows.sort(key=lambda row: -1.0 if row["value"] is None else row["value"], reverse=True)
     return Leaderboard(tuple({"rank": rank, **row} for rank, row in enumerate(rows, 1)))
 
@@ -270,6 +289,22 @@ def _row(runner: Runner, outcome: Outcome, weight: float | None, metric: str) ->
         "seconds": outcome.seconds,
         "weight": weight,
         "error": outcome.error,
+    }
+
+
+def _unfitted(family: str, model: str, metric: str) -> Row:
+    """The row of what was no trial."""
+    return {
+        "family": family,
+        "model": model,
+        "factors": None,
+        "epochs": 0,
+        "rung": None,
+        "metric": metric,
+        **_interval(None, None),
+        "seconds": 0.0,
+        "weight": None,
+        "error": None,
     }
 
 
