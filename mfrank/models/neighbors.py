@@ -52,7 +52,8 @@ def links_of(user_items: sp.csr_array) -> NDArray[np.float64]:
     """Pairs of entries through which each item is linked to others, shape (n_items,)."""
     of_users = np.diff(user_items.indptr)
     weights = np.repeat(of_users, of_users).astype(np.float64)
-    return np.bincount(user_items.indices, weights, minlength=user_items.shape[1])
+    found = np.bincount(user_items.indices, weights, minlength=user_items.shape[1])
+    return found.astype(np.float64, copy=False)
 
 
 def strongest(
