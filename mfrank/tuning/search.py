@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from mfrank.arrays.time_limit import OutOfTimeError
+from mfrank.models.popularity import Popularity
 from mfrank.tuning.budget import Budget, predicted_seconds, refit_seconds
-from mfrank.tuning.families import BASELINES, FAMILIES, named
+from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Family, Setting
 from mfrank.tuning.ladder import Ladder, best
 from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.space import Space
 
 __all__ = ["Search", "finalists"]
 
@@ -50,12 +52,15 @@ class Search:
     still be fitted on, if none of its ladder was there.
     """
 
-    def __init__(self, setting: Setting, budget: Budget, trials: int | None) -> None:
+    def __init__(
+        self, setting: Setting, budget: Budget, trials: int | None, space: Space = SPACE
+    ) -> None:
         self._setting, self._budget, self._trials = setting, budget, trials
+        self._space = space
         self._seconds = budget.left()
         self._ladders = {
             name: Ladder(possible, setting.seed)
-            for name, of in FAMILIES.items()
+            for name, of in space.ladders.items()
             if (possible := tuple(family for family in of if self._is_possible(family)))
         }
         self._works: dict[tuple[str, int], float] = {}
@@ -74,7 +79,7 @@ class Search:
         if trial := self._baseline(done):
             return trial
         searched = [one for ladder in self._ladders.values() for one in ladder.of(done)]
-        if self._budget.left() <= 0:
+        if not self._ladders or self._budget.left() <= 0:
             return None
         if not searched:  # if it can be done, however long it is expected to take
             return next(iter(self._ladders.values())).proposed([], 0)
@@ -99,7 +104,7 @@ class Search:
     def _baseline(self, done: Sequence[Outcome]) -> Trial | None:
         """A baseline that was not fitted yet."""
         known = {outcome.trial.family for outcome in done}
-        for family in BASELINES:
+        for family in self._space.baselines:
             if family.name not in known and self._is_quick(family):
                 return Trial(family.name, (), 0)
         return None
@@ -107,7 +112,7 @@ class Search:
     def left_out(self, done: Sequence[Outcome]) -> dict[str, str]:
         """Families that were not tried although they might have been, and why."""
         known = {outcome.trial.family for outcome in done}
-        families = [*BASELINES, *(family for of in FAMILIES.values() for family in of)]
+        families = (*self._space.baselines, *self._space.families())
         reasons = {family.name: self._reason(family) for family in families}
         return {name: told for name, told in reasons.items() if told and name not in known}
 
@@ -130,9 +135,9 @@ class Search:
 
     def _quick_share(self, family: Family) -> float:
         """The most of the time that the first fit of a family may take, by what is foreseen."""
-        if family.rungs > 1 or family is BASELINES[0]:
+        if family.rungs > 1 or family.name == Popularity.__name__:
             return math.inf
-        return _BASELINES_SHARE if family in BASELINES else _ITEMS_SHARE
+        return _BASELINES_SHARE if family in self._space.baselines else _ITEMS_SHARE
 
     def _turns(self, done: Sequence[Outcome]) -> list[str]:
         """The ladders, the one that had least first."""
@@ -207,14 +212,13 @@ class Search:
 
     def _work(self, family: str, rung: int) -> float:
         if (family, rung) not in self._works:
-            self._works[family, rung] = named(family).work(rung, self._setting)
+            self._works[family, rung] = self._space.named(family).work(rung, self._setting)
         return self._works[family, rung]
 
 
-def finalists(done: Sequence[Outcome]) -> list[Outcome]:
+def finalists(done: Sequence[Outcome], space: Space = SPACE) -> list[Outcome]:
     """The best outcome of each family that can take part in a blend."""
-    families = [family for ladder in FAMILIES.values() for family in ladder]
-    found = (best([one for one in done if one.trial.family == f.name]) for f in families)
+    found = (best([one for one in done if one.trial.family == f.name]) for f in space.families())
     return [outcome for outcome in found if outcome is not None]
 
 

@@ -9,10 +9,11 @@ from mfrank.arrays.time_limit import OutOfTimeError
 from mfrank.data.interactions import Interactions
 from mfrank.models.baseline import Baseline
 from mfrank.tuning.budget import CAUTION, Budget
-from mfrank.tuning.families import named
+from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Model, Setting
 from mfrank.tuning.judge import Judge, Watch
 from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.space import Space
 
 __all__ = ["Runner"]
 
@@ -31,16 +32,19 @@ class Runner:
     budget : Budget
     kept : dict of Trial to Model
         Those of the best trials, fitted to the training part.
+    space : Space
+        Of the trials' families.
     """
 
     setting: Setting
     judge: Judge
     budget: Budget
     kept: dict[Trial, Model]
+    space: Space = SPACE
 
     def model(self, trial: Trial) -> Model:
         """The unfitted model of a trial."""
-        return named(trial.family).model(trial.point, trial.rung, self.setting)
+        return self.space.named(trial.family).model(trial.point, trial.rung, self.setting)
 
     def run(self, trial: Trial, reserve: float) -> Outcome:
         """Fit and judge, in what is left of the time but ``reserve`` seconds.

@@ -19,6 +19,7 @@ from mfrank.tuning.budget import Budget
 from mfrank.tuning.facts import Facts
 from mfrank.tuning.families import FAMILIES, Counted
 from mfrank.tuning.family import Setting
+from mfrank.tuning.found import Found
 from mfrank.tuning.item_families import Filter, Regression
 from mfrank.tuning.judge import Judge, Watch
 from mfrank.tuning.mixture import Part, blended, spread
@@ -250,12 +251,12 @@ def test_parts_for_which_no_time_is_left_are_taken_as_they_are() -> None:
     kept = {trial: model.fit(judge.train) for trial, model in zip(trials, models, strict=True)}
     made = Runner(Setting(Facts.of(judge.train), 4, 0, 1), judge, late, kept)
     parts = [Part(Outcome(trial, 0.1, 0.01, 1, 90.0, 90.0, 1.0)) for trial in trials]
-    whole = _fitted(made, parts, DATA)
+    whole = _fitted(Found(made, [], {}, parts, None), DATA)
     values = whole.store.extras["values_indptr"]
     assert values[-1] == judge.train.nnz
     assert whole.seen is not None
     assert whole.seen.matrix.nnz == DATA.nnz
-    alone = _fitted(made, parts[:1], DATA)
+    alone = _fitted(Found(made, [], {}, parts[:1], None), DATA)
     assert isinstance(alone, mfrank.ALS)
     assert alone.seen is not None
     assert alone.seen.matrix.nnz == DATA.nnz

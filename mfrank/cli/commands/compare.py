@@ -18,11 +18,11 @@ from mfrank.cli.flags import OBJECTIVES, objective
 from mfrank.cli.folders import check_writable
 from mfrank.cli.inputs import add_table_flags, read_like, read_table
 from mfrank.cli.progress import somebody_watches
+from mfrank.comparison.compare import DEFAULT_METRICS, compare
+from mfrank.comparison.contenders import DEFAULT_OBJECTIVES, default_models
 from mfrank.data import splits
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
-from mfrank.evaluation.comparison.compare import DEFAULT_METRICS, compare
-from mfrank.evaluation.comparison.contenders import DEFAULT_OBJECTIVES, default_models
 from mfrank.models.page_rank.estimator import SupervisedPageRank
 
 EXAMPLES = """\

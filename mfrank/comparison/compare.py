@@ -17,17 +17,17 @@ from mfrank.arrays.checks import check_count
 from mfrank.arrays.counted import counted
 from mfrank.arrays.random import Seed
 from mfrank.arrays.threads import check_threads
-from mfrank.data.alignment import aligned
-from mfrank.data.interactions import Interactions
-from mfrank.data.splits import Split
-from mfrank.evaluation.comparison.contenders import (
+from mfrank.comparison.contenders import (
     Fit,
     default_models,
     has_implicit,
     is_implicit_als,
 )
-from mfrank.evaluation.comparison.protocol import Course
-from mfrank.evaluation.comparison.scoreboard import Comparison, Row
+from mfrank.comparison.protocol import Course
+from mfrank.comparison.scoreboard import Comparison, Row
+from mfrank.data.alignment import aligned
+from mfrank.data.interactions import Interactions
+from mfrank.data.splits import Split
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.metrics import MAP, MRR, NDCG, Recall
 
