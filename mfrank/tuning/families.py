@@ -34,6 +34,7 @@ from mfrank.tuning.space import Space
 
 __all__ = [
     "BASELINES",
+    "EPOCHS",
     "FAMILIES",
     "SPACE",
     "Closed",
@@ -42,7 +43,7 @@ __all__ = [
     "named",
 ]
 
-_EPOCHS = 15
+EPOCHS = 15
 """Most epochs of ALS: its ranking is best after anything from 1 to 15."""
 _TYPICAL_EPOCHS = 8.0
 """Epochs until a fit stops, with those that its start costs."""
@@ -79,7 +80,7 @@ class Closed(Family):
         return ALS(
             self.scaled(self.values(point), setting.facts),
             factors=self._width(rung, setting),
-            iterations=_EPOCHS,
+            iterations=EPOCHS,
             random_state=setting.seed,
             n_threads=setting.n_threads,
         )

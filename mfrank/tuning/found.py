@@ -122,14 +122,14 @@ def metric_of(metric: Metric | str) -> Metric:
     return chosen
 
 
-def likes_of(data: Any) -> Interactions:
+def likes_of(data: Any, name: str = "data") -> Interactions:
     """The data as interactions, of which some must be likes and none dislikes."""
     interactions = Interactions.of(data)
     refuse_no_likes(interactions)
     if negative := int((interactions.user_items.data < 0).sum()):
         raise ValueError(
-            f"data has {counted(negative, 'negative value')} (dislikes), which most of the models "
-            "searched cannot use; drop them with Interactions.at_least(0)"
+            f"{name} has {counted(negative, 'negative value')} (dislikes), which most of the "
+            "models searched cannot use; drop them with Interactions.at_least(0)"
         )
     return interactions
 
