@@ -22,7 +22,7 @@ Run = Callable[[Trial, float], object]
 _BASELINES_SHARE = 0.05
 """A baseline is left out if it would take more of the time than this; popularity never is."""
 _ITEMS_SHARE = 0.1
-"""So is a family without rungs."""
+"""So is a family without rungs, if it is not searched alone."""
 _MOST_TRIALS = 100
 """Of a ladder: more would be chosen among by chance, as the users to judge by are the same."""
 _MOST_QUICK_TRIALS = 8
@@ -56,7 +56,7 @@ class Search:
         self, setting: Setting, budget: Budget, trials: int | None, space: Space = SPACE
     ) -> None:
         self._setting, self._budget, self._trials = setting, budget, trials
-        self._space = space
+        self._space, self._is_alone = space, len(space.ladders) == 1
         self._seconds = budget.left()
         self._ladders = {
             name: Ladder(possible, setting.seed)
@@ -137,6 +137,8 @@ class Search:
         """The most of the time that the first fit of a family may take, by what is foreseen."""
         if family.rungs > 1 or family.name == Popularity.__name__:
             return math.inf
+        if self._is_alone:
+            return 1.0
         return _BASELINES_SHARE if family in self._space.baselines else _ITEMS_SHARE
 
     def _turns(self, done: Sequence[Outcome]) -> list[str]:
@@ -182,7 +184,8 @@ class Search:
         if ladder.top:
             return len(own) >= _MOST_TRIALS
         took = sum(outcome.seconds for outcome in own)
-        had_time = len(own) >= 2 and took >= _QUICK_SHARE * self._seconds
+        share = 1.0 if self._is_alone else _QUICK_SHARE
+        had_time = len(own) >= 2 and took >= share * self._seconds
         return len(own) >= _MOST_QUICK_TRIALS or had_time
 
     def _highest_that_fits(self, ladder: Ladder) -> int:

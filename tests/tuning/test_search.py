@@ -17,6 +17,7 @@ from mfrank.tuning.family import Setting
 from mfrank.tuning.ladder import Ladder, best
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.search import Search, finalists
+from mfrank.tuning.space import Space
 
 DATA = mfrank.synthetic(300, 200, 4000, random_state=0)
 SETTING = Setting(Facts.of(DATA), 64, 0, 1)
@@ -201,6 +202,14 @@ def test_a_model_without_rungs_that_would_take_the_time_of_all_others_is_left_ou
     for share, tried in ((0.5, False), (0.01, True)):
         done = outcomes_of(searched(None, regression_seconds() / share / 60, slowness=0.01))
         assert any(one.trial.family == "EASE" for one in done) == tried
+
+
+def test_a_model_without_rungs_that_is_searched_alone_may_take_more_of_the_time() -> None:
+    ease = named("EASE")
+    budget = Budget(4 * ease.work(0, SETTING), Clock())
+    assert Search(SETTING, budget, None).left_out([])["EASE"].startswith("left out: a fit would")
+    alone = Search(SETTING, budget, None, Space.of_one(ease))
+    assert alone.next([]) == Trial("EASE", ease.first, 0, is_new=True)
 
 
 def test_what_was_left_out_says_why() -> None:
