@@ -1,4 +1,4 @@
-"""Do two processes of one thread each try more models in a minute than one of two threads?
+"""Whether two processes of one thread each try more models in a minute than one of two.
 
 Trials of ``mfrank.tune`` (first points, narrow and wide), each way in turns. If so, the search
 should run trials side by side.

@@ -102,9 +102,10 @@ def test_what_is_chosen_does_not_depend_on_the_test_part(split: Split) -> None:
 @pytest.mark.usefixtures("searched")
 def test_implicit_gets_the_same_search_and_keeps_its_other_options(split: Split) -> None:
     als = pytest.importorskip("implicit.cpu.als", reason="implicit is the extra compare")
-    given = als.AlternatingLeastSquares(
-        factors=8, use_cg=False, num_threads=1, random_state=5, iterations=99
-    )
+    threads = pytest.importorskip("threadpoolctl", reason="a dependency of implicit")
+    fixed = {"use_cg": False, "num_threads": 1, "random_state": 5}
+    with threads.threadpool_limits(1, "blas"):  # it warns about more
+        given = als.AlternatingLeastSquares(factors=8, iterations=99, **fixed)
     comparison = quick(split, models={"theirs": given, "ours": mfrank.EASE()}, tune=1.0)
     assert comparison.baseline == "theirs"
     board = comparison.leaderboards["theirs"]
@@ -113,15 +114,13 @@ def test_implicit_gets_the_same_search_and_keeps_its_other_options(split: Split)
     best = board[0]
     assert best["model"].startswith("implicit AlternatingLeastSquares(factors=")
     options = dict(item.split("=") for item in best["model"][:-1].split("(")[1].split(", "))
-    alone = als.AlternatingLeastSquares(
-        **{name: float(value) for name, value in options.items() if name != "factors"},
-        factors=int(options["factors"]),
-        iterations=best["epochs"],
-        use_cg=False,
-        num_threads=1,
-        random_state=5,
-    )
-    alone.fit(split.train.to_scipy(), show_progress=False)
+    factors = int(options.pop("factors"))
+    found = {name: float(value) for name, value in options.items()}
+    with threads.threadpool_limits(1, "blas"):
+        alone = als.AlternatingLeastSquares(
+            factors=factors, iterations=best["epochs"], **found, **fixed
+        )
+        alone.fit(split.train.to_scipy(), show_progress=False)
     expected = mfrank.evaluate(alone, split.test, train=split.train, metrics=METRICS)
     value = comparison["theirs"].evaluation["ndcg@10"].value
     assert value == pytest.approx(expected["ndcg@10"].value, abs=1e-3)
