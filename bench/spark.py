@@ -31,9 +31,9 @@ from harness.subjects import interactions
 import mfrank
 from mfrank.arrays.csr import CSR
 from mfrank.backends.row_problem import RowProblem
+from mfrank.comparison.contenders import objective_value
 from mfrank.data.counts import Counts
 from mfrank.data.interactions import Interactions
-from mfrank.evaluation.comparison.contenders import objective_value
 
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 

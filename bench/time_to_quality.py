@@ -25,8 +25,8 @@ from harness.subjects import load
 from harness.tuning import judge
 
 import mfrank
+from mfrank.comparison.contenders import objective_name
 from mfrank.data.splits import Split
-from mfrank.evaluation.comparison.contenders import objective_name
 from mfrank.evaluation.metrics import NDCG
 
 OBJECTIVES = "IALS", "RG2", "RGX", "WRMF"

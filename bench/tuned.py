@@ -1,12 +1,11 @@
 """How well ``mfrank.tune`` ranks, by one call that is the same for every data set.
 
 The test part is the published one where there is one, else the latest fifth of the interactions
-where there are times, else a random fifth of each user's. ``tune`` gets the training part and the
-minutes. Beside it: implicit's ALS, searched for the same minutes on the same validation part, in
-the units in which ``tune`` searches WRMF, any width and up to 15 epochs; EASE of the most popular
-items that fit (``--ease-items``), its ridge chosen on that part; item-kNN and popularity. Every
-model is fitted once more to the whole training part and judged once on the test part; differences
-to ``tune`` are paired by users.
+where there are times, else a random fifth of each user's. ``mfrank.compare`` gets it, and gives the
+minutes to ``tune`` and, by the same search on the same validation part, to implicit's ALS and EASE
+(where its matrix fits; else of the most popular items, ``--ease-items``, with a ridge chosen on
+that part). Beside them: item-kNN and popularity. What was found is fitted once more to the whole
+training part and judged once on the test part; differences to ``tune`` are paired by users.
 
 With ``--develop`` no test part is read: ``tune`` alone gets the rest of the training part, after a
 part is held out of it as ``tune`` does, and is judged on that. Changes of the search are judged so.
@@ -19,9 +18,7 @@ part is held out of it as ``tune`` does, and is judged on that. Changes of the s
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,27 +28,23 @@ import scipy.sparse as sp
 from harness.records import line, parser, save
 from harness.subjects import data_folder
 from numpy.typing import NDArray
-from scipy.stats import qmc
 from threadpoolctl import threadpool_limits
 
 import mfrank
+from mfrank.arrays.threads import usable_cores
 from mfrank.data.datasets import from_npz, published_split
 from mfrank.data.splits import Split
-from mfrank.evaluation.report import Evaluation
-from mfrank.tuning.facts import Facts
-from mfrank.tuning.families import Closed, named
 from mfrank.tuning.judge import Judge
 
 SUBJECTS = ("ml-1m", "gowalla", "lastfm-2k", "citeulike-a", "globo", "retail")
 CHOSEN_BY = mfrank.NDCG @ 20
 METRICS = (
-    *(mfrank.NDCG @ 10, CHOSEN_BY, mfrank.Recall @ 20, mfrank.MRR @ 20),
+    *(CHOSEN_BY, mfrank.NDCG @ 10, mfrank.Recall @ 20, mfrank.MRR @ 20),
     mfrank.Coverage @ 20,
 )
-WIDTHS, EPOCHS, PATIENCE = (32, 512), 15, 2
+TUNE = "mfrank.tune"
+MOST_FACTORS = 512
 RIDGES = (30.0, 100.0, 300.0, 1000.0)
-
-Recommend = Callable[..., tuple[NDArray[Any], NDArray[Any]]]
 
 
 def subject(name: str) -> Split:
@@ -73,90 +66,36 @@ def developed(split: Split, args: argparse.Namespace) -> Split:
     return replace(split, train=judge.train, test=judge.valid)
 
 
-class Look:
-    """Judges implicit after every epoch, and ends its fit past the best epoch or out of time."""
-
-    def __init__(self, model: Any, judge: Judge, ends: float) -> None:
-        self.model, self.judge, self.ends = model, judge, ends
-        self.values: list[float] = []
-        self.seconds: list[float] = []
-
-    def __call__(self, epoch: int, seconds: float, *_: Any) -> None:
-        """After an epoch."""
-        self.seconds.append(seconds)
-        self.values.append(self.judge.score(self.model).value)
-        past_best = len(self.values) - self.best > PATIENCE
-        if past_best or time.perf_counter() + seconds > self.ends:
-            raise StopIteration
-
-    @property
-    def best(self) -> int:
-        """Epochs until the best."""
-        return self.values.index(max(self.values)) + 1
-
-
-def implicit_als(judge: Judge, train: sp.csr_matrix, args: argparse.Namespace) -> Any:
-    """The best of implicit's ALS that is found in the minutes, those of its refit kept."""
-    from implicit.cpu.als import AlternatingLeastSquares
-
-    ends = time.perf_counter() + 60 * args.minutes
-    facts, wrmf, fitted = Facts.of(judge.train), named("WRMF"), judge.train.to_scipy()
-    assert isinstance(wrmf, Closed)
-    value, epochs, options, refit = -1.0, 0, dict[str, Any](), 0.0
-    for *places, width in points(3, args.seed):
-        if time.perf_counter() + refit > ends:
-            break
-        values = {axis.name: axis.at(at) for axis, at in zip(wrmf.axes, places, strict=False)}
-        objective = wrmf.scaled(values | {"nu": 0.0}, facts)
-        assert isinstance(objective, mfrank.WRMF)
-        tried = {
-            "factors": int(WIDTHS[0] * (WIDTHS[1] / WIDTHS[0]) ** width),
-            "alpha": objective.alpha,
-            "regularization": objective.regularization,
-            "num_threads": args.threads,
-            "random_state": args.seed,
-        }
-        model = AlternatingLeastSquares(iterations=EPOCHS, **tried)
-        look = Look(model, judge, ends - refit)
-        with suppress(StopIteration):
-            model.fit(fitted, show_progress=False, callback=look)
-        if max(look.values) > value:
-            value, epochs, options = max(look.values), look.best, tried
-            refit = 1.25 * sum(look.seconds[:epochs])
-    model = AlternatingLeastSquares(iterations=epochs, **options)
-    model.fit(train, show_progress=False)
-    return model
-
-
-def points(n_axes: int, seed: int) -> Iterator[tuple[float, ...]]:
-    """The middle of the cube, then points of a scrambled Sobol sequence."""
-    yield (0.5,) * n_axes
-    sampler = qmc.Sobol(n_axes, rng=np.random.default_rng(seed))
-    while True:
-        for point in sampler.random_base2(6):
-            yield tuple(point)
-
-
-def ease(judge: Judge, train: sp.csr_matrix, args: argparse.Namespace) -> Recommend:
+class PopularEASE:
     """EASE (Steck 2019) of the most popular items; all others score 0."""
-    valid_train = judge.train.to_scipy()
-    scores = [judge.score(ease_of(valid_train, ridge, args)).value for ridge in RIDGES]
-    return ease_of(train, RIDGES[int(np.argmax(scores))], args)
 
+    def __init__(self, n_items: int, seed: int, n_threads: int) -> None:
+        self.n_items, self.seed, self.n_threads = n_items, seed, n_threads
 
-def ease_of(matrix: sp.csr_matrix, ridge: float, args: argparse.Namespace) -> Recommend:
-    """Lists by B = I - P / diag(P), where P is the inverse of X'X + ridge."""
-    likes = sp.csr_array(matrix > 0).astype(np.float32)
-    popularity = np.asarray(likes.sum(axis=0)).ravel()
-    kept = np.sort(np.argsort(-popularity, kind="stable")[: args.ease_items])
-    of_kept = likes[:, kept]
-    inverse = np.linalg.inv((of_kept.T @ of_kept).toarray() + ridge * np.eye(len(kept), dtype="f4"))
-    weights = -inverse / np.diag(inverse)
-    np.fill_diagonal(weights, 0.0)
+    def fit(self, user_items: sp.csr_matrix, **_: Any) -> None:
+        """Choose the ridge on a part that is held out, and fit to all."""
+        judge = Judge.of(mfrank.Interactions.of(user_items), CHOSEN_BY, self.seed, self.n_threads)
+        scores = []
+        for ridge in RIDGES:
+            self._fit(judge.train.user_items, ridge)
+            scores.append(judge.score(self.recommend).value)
+        self._fit(user_items, RIDGES[int(np.argmax(scores))])
 
-    def recommend(users: NDArray[Any], user_items: Any, N: int = 10) -> Any:
-        scores = np.zeros((len(users), likes.shape[1]), np.float32)
-        scores[:, kept] = of_kept[users] @ weights
+    def _fit(self, matrix: Any, ridge: float) -> None:
+        """B = I - P / diag(P), where P is the inverse of X'X + ridge."""
+        self.likes = likes_of(matrix)
+        popularity = np.asarray(self.likes.sum(axis=0)).ravel()
+        self.kept = np.sort(np.argsort(-popularity, kind="stable")[: self.n_items])
+        self.of_kept = self.likes[:, self.kept]
+        gram = (self.of_kept.T @ self.of_kept).toarray()
+        inverse = np.linalg.inv(gram + ridge * np.eye(len(self.kept), dtype="f4"))
+        self.weights = -inverse / np.diag(inverse)
+        np.fill_diagonal(self.weights, 0.0)
+
+    def recommend(self, users: NDArray[Any], user_items: Any, N: int = 10) -> Any:
+        """Lists of users, by row."""
+        scores = np.zeros((len(users), self.likes.shape[1]), np.float32)
+        scores[:, self.kept] = self.of_kept[users] @ self.weights
         rows = sp.csr_array(user_items)
         scores[np.repeat(np.arange(len(users)), np.diff(rows.indptr)), rows.indices] = -np.inf
         top = np.argpartition(-scores, N - 1, axis=1)[:, :N]
@@ -164,79 +103,80 @@ def ease_of(matrix: sp.csr_matrix, ridge: float, args: argparse.Namespace) -> Re
         ids = np.take_along_axis(top, order, 1)
         return ids, np.take_along_axis(scores, ids, 1)
 
-    return recommend
+
+class LikesKNN(mfrank.ItemKNN):
+    """Item-kNN of which items users have, whatever their values."""
+
+    def fit(self, user_items: Any, **options: Any) -> Any:
+        """Fit to ones."""
+        return super().fit(likes_of(user_items), **options)
 
 
-def likes_of(train: mfrank.Interactions) -> sp.csr_matrix:
+def likes_of(matrix: Any) -> sp.csr_array:
     """Which items each user has, without values."""
-    return sp.csr_matrix((train.user_items > 0).astype(np.float32))
+    return sp.csr_array((sp.csr_array(matrix) > 0).astype(np.float32))
 
 
-def contenders(split: Split, args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any], Any]]:
-    """Name, what is told of it, and the fitted model."""
-    began = time.perf_counter()
-    tuned = mfrank.tune(
-        split.train,
-        minutes=args.minutes,
-        random_state=args.seed,
-        n_threads=args.threads,
-        show_progress=args.show_progress,
-    )
-    told = {
-        "seconds": time.perf_counter() - began,
-        "trials": len(tuned.leaderboard),
-        "chosen": tuned.leaderboard[0]["model"],
-        "valid": tuned.leaderboard[0]["value"],
-        "held_out": tuned.validation,
-    }
-    yield "mfrank.tune", told, tuned.model
+def contenders(split: Split, args: argparse.Namespace) -> dict[str, Any]:
+    """Models by name."""
     if args.develop:
-        return
-    judge = Judge.of(split.train, CHOSEN_BY, args.seed, args.threads)
-    train = split.train.to_scipy()
-    fits: dict[str, Callable[[], Any]] = {
-        "implicit ALS": lambda: implicit_als(judge, train, args),
-        f"EASE, {min(args.ease_items, split.train.n_items):,} items": lambda: ease(
-            judge, train, args
+        return {TUNE: mfrank.tune}
+    from implicit.cpu.als import AlternatingLeastSquares
+
+    train = split.train
+    ease: dict[str, Any] = {"EASE": mfrank.EASE()}
+    if min(train.n_users, train.n_items) > args.ease_items:
+        name = f"EASE, {args.ease_items:,} items"
+        ease = {name: PopularEASE(args.ease_items, args.seed, args.threads)}
+    return {
+        TUNE: mfrank.tune,
+        "implicit ALS": AlternatingLeastSquares(
+            factors=MOST_FACTORS,
+            num_threads=args.threads or usable_cores(),
+            random_state=args.seed,
         ),
-        "item-kNN": lambda: mfrank.ItemKNN().fit(likes_of(split.train)),
-        "popularity": lambda: mfrank.Popularity().fit(split.train),
+        **ease,
+        "item-kNN": LikesKNN(),
+        "popularity": mfrank.Popularity(),
     }
-    for name, fit in fits.items():
-        began = time.perf_counter()
-        model = fit()
-        yield name, {"seconds": time.perf_counter() - began}, model
 
 
 def rows_of(split: Split, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """A row for each model, with its paired difference to the first."""
-    first: Evaluation | None = None
-    for name, told, model in contenders(split, args):
-        result = mfrank.evaluate(
-            model,
-            split.test.user_items,
-            train=split.train.user_items,
-            metrics=METRICS,
-            n_threads=args.threads,
-        )
-        row = {"model": name, **{str(m).lower(): result[m].value for m in METRICS}}
-        if first is None:
-            first = result
-        else:
-            behind = first.compare(result, CHOSEN_BY)
+    comparison = mfrank.compare(
+        split,
+        models=contenders(split, args),
+        tune=args.minutes,
+        factors=MOST_FACTORS,
+        n_threads=args.threads,
+        repeats=1,
+        metrics=METRICS,
+        random_state=args.seed,
+        peak_memory=False,
+        show_progress=args.show_progress,
+    )
+    first = comparison[TUNE].evaluation
+    for found in comparison.rows:
+        row = {"model": found.model}
+        row |= {str(m).lower(): found.evaluation[m].value for m in METRICS}
+        if found.model != TUNE:
+            behind = first.compare(found.evaluation, CHOSEN_BY)
             row |= {
                 "ndcg@20_below": behind.mean,
                 "interval": f"{behind.low:+.4f} to {behind.high:+.4f}",
                 "p": behind.p_value,
             }
-        yield row | told
+        if board := comparison.leaderboards.get(found.model):
+            best = board[0]
+            row |= {"trials": len(board), "chosen": best["model"], "valid": best["value"]}
+        yield row | {"fit_seconds": found.total_seconds}
 
 
 def main() -> None:
     """Tune, judge, print and save, data set by data set."""
     made = parser(__doc__)
     made.add_argument("data", nargs="+", choices=SUBJECTS)
-    made.add_argument("--minutes", type=float, default=10.0, help="of tune, and of implicit")
+    made.add_argument("--minutes", type=float, default=10.0, help="of each search")
     made.add_argument("--ease-items", type=int, default=20_000, help="most items of EASE")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--develop", action="store_true", help="leave the test parts alone")

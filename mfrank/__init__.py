@@ -15,6 +15,7 @@ from mfrank._version import __version__
 
 if TYPE_CHECKING:
     from mfrank.als.objectives import EALS, IALS, RG2, RGX, WRMF, RG2Sampled, RGXPrinted
+    from mfrank.comparison.compare import compare
     from mfrank.data.datasets import movielens
     from mfrank.data.groups import Groups, by_activity, by_popularity
     from mfrank.data.interactions import Interactions
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
         Novelty,
         Serendipity,
     )
-    from mfrank.evaluation.comparison.compare import compare
     from mfrank.evaluation.evaluate import evaluate
     from mfrank.evaluation.metrics import (
         AUC,
@@ -247,7 +247,7 @@ _HOMES = {
         "Novelty",
         "Serendipity",
     ),
-    "evaluation.comparison.compare": ("compare",),
+    "comparison.compare": ("compare",),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.metrics": (
         "AUC",

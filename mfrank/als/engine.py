@@ -32,6 +32,7 @@ from mfrank.arrays.lazy import lazy
 from mfrank.arrays.placement import beside
 from mfrank.arrays.read_only import read_only
 from mfrank.arrays.recycled import Recycled
+from mfrank.arrays.time_limit import check_time
 from mfrank.backends import Backend, Factors
 from mfrank.backends.row_problem import Gram, RowProblem, Vector
 from mfrank.backends.solve_options import SolveOptions
@@ -293,10 +294,12 @@ def als(
         priors.regress_items(item_factors)
         began += _watched(watch, 0, user_factors, item_factors)
     for epoch in range((done or 0) + 1, iterations + 1):
+        check_time()
         if halfway is None:
             user_factors, solved, basis = half_steps.solve_items(
                 items, user_factors, item_factors, memory, priors
             )
+            check_time()
             item_factors = momentum.next(solved, item_factors, basis)
             began += _watched(watch, epoch, user_factors, item_factors)
         else:

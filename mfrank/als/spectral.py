@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 from mfrank.als.eigenbasis import Eigenbasis
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.placement import beside, empty_aligned, empty_beside, on_host
+from mfrank.arrays.time_limit import check_time
 from mfrank.backends import Backend, Factors
 from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared, Vector
 from mfrank.backends.solve_options import SolveOptions
@@ -78,6 +79,7 @@ def spectral_item_factors(
             _scale_directions(factors, factors, 0.5, backend, n_threads)
         images = pattern.to_users(factors)
         del factors  # before the next are allocated
+        check_time()
         factors = pattern.to_items(images)
     # In the principal directions of the images A V, whose norms are s, factors are A'A V = s^2 V.
     _scale_directions(factors, images, 0.75, backend, n_threads)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.random import key_of
+from mfrank.arrays.time_limit import check_time
 from mfrank.descent.factor_tables import Tables
 from mfrank.descent.optimizers import Optimizer
 from mfrank.descent.sample import Drawn
@@ -184,6 +185,7 @@ def visit(
         loss = _batch(plan, rule, tables, memory, drawn, end - begin)
         if not np.isfinite(loss):
             raise FloatingPointError(_diverged(plan, epoch))
+        check_time()
         yield own.stop, loss, rule
 
 

@@ -12,6 +12,7 @@ from mfrank.arrays.checks import check_count, check_instance, shown
 from mfrank.arrays.distinct import distinct
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
+from mfrank.arrays.time_limit import check_time
 from mfrank.backends import choose
 from mfrank.data.groups import Groups
 from mfrank.data.user_splits import HeldOut
@@ -187,6 +188,7 @@ def evaluate(
     for block, rows in blocks(found(), size):
         tally.add(ranker, lists, block, rows)
         evaluated.append(block)
+        check_time()
     tally.finish()
     of_users = np.concatenate(evaluated)
     return Evaluation(

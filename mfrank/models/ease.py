@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +11,15 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.memory import check_memory
+from mfrank.arrays.time_limit import Work
+from mfrank.models.inverse import BLOCK, inverse
 from mfrank.models.item_weights import ItemWeights
 from mfrank.models.neighbors import rows_at_once, strongest, strongest_of_dense
 
 __all__ = ["EASE"]
 
-_TABLES = 3
-"""Dense matrices, as wide as the inverse, that are there at once."""
+_STRIPS = 4
+"""Blocks of rows of the inverse that are there beside it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -45,8 +48,8 @@ class EASE(ItemWeights):
 
     Notes
     -----
-    A fit needs 24 bytes for each cell of the matrix that is inverted, and time that grows with the
-    cube of its width: 10,000 items take seconds on a few cores, 30,000 take minutes and 20 GiB. It
+    A fit needs 8 bytes for each cell of the matrix that is inverted, and time that grows with the
+    cube of its width: 10,000 items take seconds on a few cores, 30,000 take minutes and 7 GiB. It
     raises MemoryError before any work where the memory is too small; :class:`mfrank.ItemFilter`
     serves there.
 
@@ -68,7 +71,8 @@ class EASE(ItemWeights):
     @staticmethod
     def bytes_needed(n_users: int, n_items: int) -> int:
         """Bytes of the matrices of a fit."""
-        return 8 * _TABLES * min(n_users, n_items) ** 2
+        width = min(n_users, n_items)
+        return 8 * width * (width + _STRIPS * BLOCK)
 
     def _weights(self, likes: sp.csr_array) -> sp.csr_array:
         n_users, n_items = likes.shape
@@ -81,24 +85,27 @@ class EASE(ItemWeights):
 
     def _by_items(self, likes: sp.csr_array) -> sp.csr_array:
         """B = -P / diag(P), with the inverse P of X'X + ridge."""
-        inverse = _inverse(sp.csr_array(likes.T @ likes), self.regularization)
-        inverse /= -np.diag(inverse).copy()
-        n_items = len(inverse)
+        columns, n_items = likes.T.tocsr(), likes.shape[1]
+        weights = self._inverse(lambda part: (columns[part] @ likes).toarray(), n_items)
+        weights /= -np.diag(weights).copy()
         return strongest(
-            lambda part: strongest_of_dense(inverse[part], self.neighbors + 1),  # one is itself
+            lambda part: strongest_of_dense(weights[part], self.neighbors + 1),  # one is itself
             n_items,
             self.neighbors,
         )
 
     def _by_users(self, likes: sp.csr_array) -> sp.csr_array:
         """The same by the inverse K of XX' + ridge: ridge P = I - X'KX (Woodbury)."""
-        kernel = _inverse(sp.csr_array(likes @ likes.T), self.regularization)
-        n_items, columns = likes.shape[1], likes.T.tocsr()
+        columns = likes.T.tocsr()
+        kernel = self._inverse(lambda part: (likes[part] @ columns).toarray(), likes.shape[0])
+        n_items = likes.shape[1]
         diagonal = np.ones(n_items)
         size = rows_at_once(n_items)
+        work = Work(n_items)
         for begin in range(0, n_items, size):
             part = slice(begin, begin + size)
             diagonal[part] -= columns[part].multiply(columns[part] @ kernel).sum(axis=1)
+            work.advance(size)
 
         def weights_of(part: slice) -> sp.csr_array:
             dense = np.asarray((columns[part] @ kernel) @ likes)
@@ -106,17 +113,10 @@ class EASE(ItemWeights):
 
         return strongest(weights_of, n_items, self.neighbors)
 
-
-def _inverse(gram: sp.csr_array, ridge: float) -> NDArray[np.float64]:
-    from scipy.linalg.lapack import dpotrf, dpotri
-
-    dense = gram.toarray(order="F")
-    dense[np.diag_indices_from(dense)] += ridge
-    factor, failed = dpotrf(dense, lower=1, clean=0, overwrite_a=1)
-    if not failed:
-        factor, failed = dpotri(factor, lower=1, overwrite_c=1)
-    if failed:
-        raise FloatingPointError(f"EASE cannot invert with regularization={ridge:g}; raise it")
-    lower = np.tril(factor)
-    inverse: NDArray[np.float64] = lower + np.tril(lower, -1).T
-    return inverse
+    def _inverse(self, rows: Callable[[slice], NDArray[np.float64]], n: int) -> NDArray[np.float64]:
+        try:
+            return inverse(rows, n, self.regularization)
+        except FloatingPointError as error:
+            raise FloatingPointError(
+                f"EASE cannot invert with regularization={self.regularization:g}; raise it"
+            ) from error

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from mfrank.arrays.checks import check_count, is_number, shown
 from mfrank.models.item_weights import ItemWeights
-from mfrank.models.neighbors import strongest
+from mfrank.models.neighbors import links_of, strongest
 
 __all__ = ["ItemFilter"]
 
@@ -77,5 +77,8 @@ class ItemFilter(ItemWeights):
             @ sp.diags_array(of_items ** (self.item_power - 1))
         )
         return strongest(
-            lambda part: sp.csr_array(left[part] @ right), likes.shape[1], self.neighbors
+            lambda part: sp.csr_array(left[part] @ right),
+            likes.shape[1],
+            self.neighbors,
+            links_of(likes),
         )

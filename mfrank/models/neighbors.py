@@ -8,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.arrays.time_limit import Work
 from mfrank.data import cells
 from mfrank.data.row_portions import rank_in_rows
 
-__all__ = ["nearest_items", "rows_at_once", "strongest", "strongest_of_dense"]
+__all__ = ["links_of", "nearest_items", "rows_at_once", "strongest", "strongest_of_dense"]
 
 _CELLS_AT_ONCE = 1 << 22
 
@@ -44,11 +45,22 @@ def nearest_items(user_items: sp.csr_array, n_neighbors: int) -> sp.csr_array:
         found = sp.csr_array(columns[part] @ units)
         return cells.select(found, np.flatnonzero(found.data > 0))
 
-    return strongest(cosines, n_items, n_neighbors)
+    return strongest(cosines, n_items, n_neighbors, links_of(user_items))
+
+
+def links_of(user_items: sp.csr_array) -> NDArray[np.float64]:
+    """Pairs of entries through which each item is linked to others, shape (n_items,)."""
+    of_users = np.diff(user_items.indptr)
+    weights = np.repeat(of_users, of_users).astype(np.float64)
+    found = np.bincount(user_items.indices, weights, minlength=user_items.shape[1])
+    return found.astype(np.float64, copy=False)
 
 
 def strongest(
-    weights_of: Callable[[slice], sp.csr_array], n_items: int, n_neighbors: int
+    weights_of: Callable[[slice], sp.csr_array],
+    n_items: int,
+    n_neighbors: int,
+    work_of: NDArray[np.float64] | None = None,
 ) -> sp.csr_array:
     """The weights between items that are farthest from 0, without those of an item with itself.
 
@@ -58,13 +70,22 @@ def strongest(
         Called with slices of items; returns their weights, sparse, shape (slice, n_items).
     n_items, n_neighbors : int
         Most weights of a row; ties by lower column.
+    work_of : shape (n_items,), optional
+        What the weights of each item take, in any unit; default the same for all.
 
     Returns
     -------
     csr_array, float64, shape (n_items, n_items)
+
+    Raises
+    ------
+    OutOfTimeError
+        See :mod:`mfrank.arrays.time_limit`.
     """
     size = rows_at_once(n_items)
     parts = [sp.csr_array((0, n_items))]
+    each = np.ones(n_items) if work_of is None else work_of
+    work = Work(float(each.sum()))
     for begin in range(0, n_items, size):
         weights = weights_of(slice(begin, min(begin + size, n_items)))
         rows = cells.entry_rows(weights)
@@ -77,6 +98,7 @@ def strongest(
             near = rank_in_rows(weights.indptr, -np.abs(weights.data)) < n_neighbors
             weights = cells.select(weights, np.flatnonzero(near))
         parts.append(weights)
+        work.advance(float(each[begin : begin + size].sum()))
     return sp.csr_array(sp.vstack(parts, format="csr"))
 
 

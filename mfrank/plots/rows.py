@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mfrank.evaluation.comparison.scoreboard import Comparison
+from mfrank.comparison.scoreboard import Comparison
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.report import Evaluation

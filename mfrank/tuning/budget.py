@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
+from mfrank.arrays.time_limit import time_limit
 from mfrank.tuning.outcomes import Outcome
 
 __all__ = ["CAUTION", "Budget", "predicted_seconds", "refit_seconds"]
@@ -20,10 +22,15 @@ the machine may be busier by then."""
 
 
 class Budget:
-    """Seconds left, by a clock; without a limit, infinitely many."""
+    """Seconds left, by a clock; without a limit, infinitely many.
 
-    def __init__(self, seconds: float | None, clock: Clock = time.perf_counter) -> None:
-        self._clock = clock
+    ``spare`` are further seconds, which nothing is planned to take.
+    """
+
+    def __init__(
+        self, seconds: float | None, clock: Clock = time.perf_counter, spare: float = 0.0
+    ) -> None:
+        self._clock, self._spare = clock, spare
         self._ends = math.inf if seconds is None else clock() + seconds
         self.is_limited = seconds is not None
 
@@ -38,6 +45,21 @@ class Budget:
     def left(self) -> float:
         """Seconds left."""
         return self._ends - self._clock()
+
+    @contextmanager
+    def keeping(self, reserve: float, share: float = 1.0) -> Iterator[None]:
+        """Raise ``OutOfTimeError`` within what takes more than a share of what is left.
+
+        ``reserve`` are seconds that must be left after it.
+        """
+        with time_limit(share * (self.left() - reserve), self._clock):
+            yield
+
+    @contextmanager
+    def to_the_end(self) -> Iterator[None]:
+        """Raise ``OutOfTimeError`` within what takes more than all that is left, spare or not."""
+        with self.keeping(-self._spare):
+            yield
 
 
 def predicted_seconds(work: float, done: Sequence[tuple[float, Outcome]]) -> float:

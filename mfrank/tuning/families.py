@@ -1,7 +1,7 @@
 """The models that are searched, each with its axes in units that the data give.
 
-A family is a kind of model: :data:`FAMILIES` has all of them, by ladder. Families of a ladder climb
-the same rungs, from narrow and quick to wide, and compete for them.
+A family is a kind of model: :data:`FAMILIES` has all of them, by ladder
+(:class:`mfrank.tuning.space.Space`).
 
 To add one, write a subclass of :class:`mfrank.tuning.family.Family` and its line in
 :data:`FAMILIES`. No range may be made for a data set: what depends on the data is scaled by
@@ -30,18 +30,20 @@ from mfrank.tuning.axes import Axis, Point
 from mfrank.tuning.facts import Facts
 from mfrank.tuning.family import Family, Setting, short
 from mfrank.tuning.item_families import Filter, Regression
+from mfrank.tuning.space import Space
 
 __all__ = [
     "BASELINES",
+    "EPOCHS",
     "FAMILIES",
+    "SPACE",
     "Closed",
     "Counted",
     "Sampled",
-    "ladder_of",
     "named",
 ]
 
-_EPOCHS = 15
+EPOCHS = 15
 """Most epochs of ALS: its ranking is best after anything from 1 to 15."""
 _TYPICAL_EPOCHS = 8.0
 """Epochs until a fit stops, with those that its start costs."""
@@ -78,7 +80,7 @@ class Closed(Family):
         return ALS(
             self.scaled(self.values(point), setting.facts),
             factors=self._width(rung, setting),
-            iterations=_EPOCHS,
+            iterations=EPOCHS,
             random_state=setting.seed,
             n_threads=setting.n_threads,
         )
@@ -231,13 +233,7 @@ BASELINES: tuple[Family, ...] = (
 )
 """Fitted once, before the search."""
 
+SPACE = Space(FAMILIES, BASELINES)
+"""All that is searched by :func:`mfrank.tune`."""
 
-def named(name: str) -> Family:
-    """The family of this name."""
-    ladders = (*FAMILIES.values(), BASELINES)
-    return next(family for ladder in ladders for family in ladder if family.name == name)
-
-
-def ladder_of(family: str) -> str | None:
-    """The name of the ladder of a family; None for a baseline."""
-    return next((name for name, of in FAMILIES.items() if named(family) in of), None)
+named = SPACE.named

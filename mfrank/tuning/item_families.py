@@ -8,6 +8,7 @@ from mfrank.models.ease import EASE
 from mfrank.models.item_filter import ItemFilter
 from mfrank.tuning.axes import Axis, Point
 from mfrank.tuning.family import Family, Setting, short
+from mfrank.tuning.rates import multiply_add_seconds
 
 __all__ = ["Filter", "Regression"]
 
@@ -34,7 +35,8 @@ class Regression(Family):
         data = setting.facts.data
         fewer, more = sorted((data.n_users, data.n_items))
         products = 1e-9 * more * data.nnz * (fewer == data.n_users)
-        return 6e-11 * fewer**3 + products + 2.5e-8 * data.n_items**2
+        inverse = 0.6 * fewer**3 * multiply_add_seconds()
+        return inverse + products + 2.5e-8 * data.n_items**2
 
     def bytes_needed(self, rung: int, setting: Setting) -> int:
         """See :meth:`Family.bytes_needed`."""

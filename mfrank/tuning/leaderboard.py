@@ -28,7 +28,9 @@ class Leaderboard(Sequence[Row]):
     Each has ``rank`` from 1, ``family``, ``model`` (the call that makes it), ``factors``,
     ``epochs`` (the best number of them), ``rung``, ``metric``, ``value``, ``standard_error``,
     ``low`` and ``high`` (a 95 % interval over the users judged), ``seconds`` (of the trial),
-    ``weight`` (in the final model, None if it has no part in it) and ``error`` (why it failed).
+    ``weight`` (in the final model, None if it has no part in it) and ``error`` (why it failed or
+    was given up). Kinds of models that there was no memory or time to try have a line too, without
+    a value, whose ``error`` says so.
 
     Values are of the validation part, on which the models were also chosen: those of the best are
     somewhat too high.

@@ -14,7 +14,6 @@ from mfrank.retrieval.recommender import Recommender
 from mfrank.store.blend import blend
 from mfrank.store.factors import FactorStore
 from mfrank.tuning.budget import refit_seconds
-from mfrank.tuning.families import ladder_of
 from mfrank.tuning.outcomes import Outcome
 from mfrank.tuning.shortlists import Shortlists
 from mfrank.tuning.trials import Runner
@@ -136,7 +135,7 @@ def _affordable(runner: Runner, outcomes: Sequence[Outcome]) -> list[Outcome]:
 
     What is left of the time must do for listing all of them, and for fitting the most parts again.
     """
-    leaders, others = list[Outcome](), list[Outcome]()
+    ladder_of, leaders, others = runner.space.ladder_of, list[Outcome](), list[Outcome]()
     for outcome in sorted(outcomes, key=lambda outcome: -(outcome.value or 0.0)):
         known = {ladder_of(leader.trial.family) for leader in leaders}
         (others if ladder_of(outcome.trial.family) in known else leaders).append(outcome)

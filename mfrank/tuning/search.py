@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
+from mfrank.arrays.time_limit import OutOfTimeError
+from mfrank.models.popularity import Popularity
 from mfrank.tuning.budget import Budget, predicted_seconds, refit_seconds
-from mfrank.tuning.families import BASELINES, FAMILIES, named
+from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Family, Setting
 from mfrank.tuning.ladder import Ladder, best
 from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.space import Space
 
 __all__ = ["Search", "finalists"]
 
@@ -16,9 +20,9 @@ Run = Callable[[Trial, float], object]
 """Runs a trial, given the seconds that must be left after it."""
 
 _BASELINES_SHARE = 0.05
-"""A baseline is left out if it would take more of the time than this."""
+"""A baseline is left out if it would take more of the time than this; popularity never is."""
 _ITEMS_SHARE = 0.1
-"""So is a family without rungs."""
+"""So is a family without rungs, if it is not searched alone."""
 _MOST_TRIALS = 100
 """Of a ladder: more would be chosen among by chance, as the users to judge by are the same."""
 _MOST_QUICK_TRIALS = 8
@@ -48,20 +52,22 @@ class Search:
     still be fitted on, if none of its ladder was there.
     """
 
-    def __init__(self, setting: Setting, budget: Budget, trials: int | None) -> None:
+    def __init__(
+        self, setting: Setting, budget: Budget, trials: int | None, space: Space = SPACE
+    ) -> None:
         self._setting, self._budget, self._trials = setting, budget, trials
+        self._space, self._is_alone = space, len(space.ladders) == 1
         self._seconds = budget.left()
         self._ladders = {
             name: Ladder(possible, setting.seed)
-            for name, of in FAMILIES.items()
+            for name, of in space.ladders.items()
             if (possible := tuple(family for family in of if self._is_possible(family)))
         }
         self._works: dict[tuple[str, int], float] = {}
 
     def _is_possible(self, family: Family) -> bool:
         """Whether the narrowest fit has the memory it needs and, if it has one rung, the time."""
-        quick = family.rungs > 1 or family.work(0, self._setting) <= _ITEMS_SHARE * self._seconds
-        return quick and (family.rungs > 1 or family.fits(0, self._setting))
+        return self._is_quick(family) and (family.rungs > 1 or family.fits(0, self._setting))
 
     def run(self, done: Sequence[Outcome], run: Run) -> None:
         """Run trials until there is no time or none is left; ``run`` appends to ``done``."""
@@ -73,7 +79,9 @@ class Search:
         if trial := self._baseline(done):
             return trial
         searched = [one for ladder in self._ladders.values() for one in ladder.of(done)]
-        if not searched:  # something must be fitted, whatever the time
+        if not self._ladders or self._budget.left() <= 0:
+            return None
+        if not searched:  # if it can be done, however long it is expected to take
             return next(iter(self._ladders.values())).proposed([], 0)
         if self._trials is not None and len(searched) >= self._trials:
             return None
@@ -96,11 +104,42 @@ class Search:
     def _baseline(self, done: Sequence[Outcome]) -> Trial | None:
         """A baseline that was not fitted yet."""
         known = {outcome.trial.family for outcome in done}
-        for family in BASELINES:
-            affordable = family.work(0, self._setting) <= _BASELINES_SHARE * self._seconds
-            if family.name not in known and affordable:
+        for family in self._space.baselines:
+            if family.name not in known and self._is_quick(family):
                 return Trial(family.name, (), 0)
         return None
+
+    def left_out(self, done: Sequence[Outcome]) -> dict[str, str]:
+        """Families that were not tried although they might have been, and why."""
+        known = {outcome.trial.family for outcome in done}
+        families = (*self._space.baselines, *self._space.families())
+        reasons = {family.name: self._reason(family) for family in families}
+        return {name: told for name, told in reasons.items() if told and name not in known}
+
+    def _reason(self, family: Family) -> str | None:
+        """Why a family was not tried; None if there were no trials left."""
+        setting, rung = self._setting, 0
+        if not family.fits(rung, setting) and family.rungs == 1:
+            needed, may = family.bytes_needed(rung, setting) / 2**30, setting.memory / 2**30
+            return f"left out: a fit would take about {needed:.3g} GiB, and may take {may:.3g}"
+        if not self._is_quick(family):
+            seconds, share = family.work(rung, setting), self._quick_share(family)
+            return (
+                f"left out: a fit would take about {seconds:.3g} s, and may take "
+                f"{share * self._seconds:.3g}"
+            )
+        return "left out: there was no time for it" if self._budget.is_limited else None
+
+    def _is_quick(self, family: Family) -> bool:
+        return family.work(0, self._setting) <= self._quick_share(family) * self._seconds
+
+    def _quick_share(self, family: Family) -> float:
+        """The most of the time that the first fit of a family may take, by what is foreseen."""
+        if family.rungs > 1 or family.name == Popularity.__name__:
+            return math.inf
+        if self._is_alone:
+            return 1.0
+        return _BASELINES_SHARE if family in self._space.baselines else _ITEMS_SHARE
 
     def _turns(self, done: Sequence[Outcome]) -> list[str]:
         """The ladders, the one that had least first."""
@@ -125,7 +164,7 @@ class Search:
         share = available / max(1, sum(not self._is_over(each, each.of(done)) for each in ladders))
         cost = {rung: _WITH_REFIT * seconds for rung, seconds in self._costs(ladder, own).items()}
         top = max((rung for rung in cost if cost[rung] <= share), default=0)
-        top = min(top, _highest_in_memory(own, ladder.top), self._highest_that_fits(ladder))
+        top = min(top, _highest_possible(own, ladder.top), self._highest_that_fits(ladder))
         base = 0
         if self._budget.is_limited:
             every = self._seconds / len(self._ladders) / _ENOUGH_TRIALS
@@ -137,13 +176,16 @@ class Search:
         return trial if _WITH_REFIT * seconds <= available else None
 
     def _is_over(self, ladder: Ladder, own: Sequence[Outcome]) -> bool:
-        """Whether a ladder had all that it may have, or only fails."""
+        """Whether a ladder had all that it may have, only fails, or is too slow."""
         if len(own) >= _HOPELESS and best(own) is None:
+            return True
+        if any(one.trial.rung == 0 and _too_slow(one) for one in own):
             return True
         if ladder.top:
             return len(own) >= _MOST_TRIALS
         took = sum(outcome.seconds for outcome in own)
-        had_time = len(own) >= 2 and took >= _QUICK_SHARE * self._seconds
+        share = 1.0 if self._is_alone else _QUICK_SHARE
+        had_time = len(own) >= 2 and took >= share * self._seconds
         return len(own) >= _MOST_QUICK_TRIALS or had_time
 
     def _highest_that_fits(self, ladder: Ladder) -> int:
@@ -173,18 +215,25 @@ class Search:
 
     def _work(self, family: str, rung: int) -> float:
         if (family, rung) not in self._works:
-            self._works[family, rung] = named(family).work(rung, self._setting)
+            self._works[family, rung] = self._space.named(family).work(rung, self._setting)
         return self._works[family, rung]
 
 
-def finalists(done: Sequence[Outcome]) -> list[Outcome]:
+def finalists(done: Sequence[Outcome], space: Space = SPACE) -> list[Outcome]:
     """The best outcome of each family that can take part in a blend."""
-    families = [family for ladder in FAMILIES.values() for family in ladder]
-    found = (best([one for one in done if one.trial.family == f.name]) for f in families)
+    found = (best([one for one in done if one.trial.family == f.name]) for f in space.families())
     return [outcome for outcome in found if outcome is not None]
 
 
-def _highest_in_memory(own: Sequence[Outcome], top: int) -> int:
-    """The highest rung below any on which memory was too small."""
-    failed = [one.trial.rung for one in own if (one.error or "").startswith("MemoryError")]
+def _highest_possible(own: Sequence[Outcome], top: int) -> int:
+    """The highest rung below any on which memory or time was too short."""
+    failed = [one.trial.rung for one in own if _too_slow(one) or _too_large(one)]
     return max(0, min([top, *(rung - 1 for rung in failed)]))
+
+
+def _too_slow(outcome: Outcome) -> bool:
+    return (outcome.error or "").startswith(OutOfTimeError.__name__)
+
+
+def _too_large(outcome: Outcome) -> bool:
+    return (outcome.error or "").startswith(MemoryError.__name__)

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays.csr import CSR
+from mfrank.arrays.time_limit import check_time
 from mfrank.evaluation.judgements import judge as judged
 from mfrank.evaluation.kinds import ListMetric, Metric
 from mfrank.evaluation.metrics import NDCG
@@ -25,6 +26,8 @@ __all__ = ["Shortlists"]
 
 _TIMES_THE_DEPTH = 5
 _DEEPEST = 100
+_USERS_AT_ONCE = 512
+_PAIRS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,10 +57,7 @@ class Shortlists:
         depth = metric.depth(judge.train.n_items) * _TIMES_THE_DEPTH
         users, relevant = _held_out(judge)
         seen = judge.train.user_items[users]
-        lists = [
-            model.recommend(users, seen, N=depth, by_row=True, n_threads=judge.n_threads).ids
-            for model in models
-        ]
+        lists = [_lists(model, users, seen, depth, judge.n_threads) for model in models]
         items = np.sort(np.hstack(lists).astype(np.int32), axis=1)
         items[:, 1:][items[:, 1:] == items[:, :-1]] = -1
         items = -np.sort(-items, axis=1)
@@ -66,12 +66,17 @@ class Shortlists:
         scores = []
         for model in models:
             table = np.full(items.shape, -np.inf, np.float32)
-            table[row, place] = model.score(users[row], items[row, place], by_row=True)
+            for begin in range(0, len(row), _PAIRS_AT_ONCE):
+                part = slice(begin, begin + _PAIRS_AT_ONCE)
+                at = row[part], place[part]
+                table[at] = model.score(users[row[part]], items[at], by_row=True)
+                check_time()
             scores.append(table)
         return cls(items, scores, CSR.from_scipy(relevant, np.float64), metric)
 
     def value(self, weights: Sequence[float]) -> float:
         """The metric of the lists by the weighted sum of scores."""
+        check_time()
         total = np.where(self.items >= 0, np.float32(0), np.float32(-np.inf))
         for weight, scores in zip(weights, self.scores, strict=True):
             if weight:
@@ -83,6 +88,19 @@ class Shortlists:
         lists = judged(ids, self.relevant, self.metric.depth(self.relevant.n_columns))
         shares = self.metric.weights(lists)
         return float(np.average(self.metric.per_user(lists), weights=shares))
+
+
+def _lists(
+    model: Recommender, users: NDArray[np.int64], seen: sp.csr_array, n: int, n_threads: int
+) -> NDArray[np.int32]:
+    """The best items of each user, -1 behind them."""
+    found = []
+    for begin in range(0, len(users), _USERS_AT_ONCE):
+        part = slice(begin, begin + _USERS_AT_ONCE)
+        answer = model.recommend(users[part], seen[part], N=n, by_row=True, n_threads=n_threads)
+        found.append(answer.ids)
+        check_time()
+    return np.vstack(found)
 
 
 def _by_lists(metric: Metric) -> ListMetric:

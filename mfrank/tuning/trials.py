@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mfrank.arrays.time_limit import OutOfTimeError
 from mfrank.data.interactions import Interactions
 from mfrank.models.baseline import Baseline
-from mfrank.tuning.budget import Budget
-from mfrank.tuning.families import named
+from mfrank.tuning.budget import CAUTION, Budget
+from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Model, Setting
 from mfrank.tuning.judge import Judge, Watch
 from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.space import Space
 
 __all__ = ["Runner"]
+
+_WITH_REFIT = 1 / (1 + CAUTION)
+"""Share of the time for a fit and its refit that the fit may take."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,42 +32,55 @@ class Runner:
     budget : Budget
     kept : dict of Trial to Model
         Those of the best trials, fitted to the training part.
+    space : Space
+        Of the trials' families.
     """
 
     setting: Setting
     judge: Judge
     budget: Budget
     kept: dict[Trial, Model]
+    space: Space = SPACE
 
     def model(self, trial: Trial) -> Model:
         """The unfitted model of a trial."""
-        return named(trial.family).model(trial.point, trial.rung, self.setting)
+        return self.space.named(trial.family).model(trial.point, trial.rung, self.setting)
 
     def run(self, trial: Trial, reserve: float) -> Outcome:
-        """Fit and judge; a fit that diverges or needs too much memory is a failure, no error."""
+        """Fit and judge, in what is left of the time but ``reserve`` seconds.
+
+        A fit that diverges, needs too much memory or has no time for an epoch is a failure, no
+        error.
+        """
         watch = Watch(self.judge, self.budget, reserve)
+        model, last = self.model(trial), None
+        # What is fitted in one go cannot end early so that there is time to fit it again.
+        share = _WITH_REFIT if isinstance(model, Baseline) else 1.0
         try:
-            model = self.model(trial)
-            if isinstance(model, Baseline):
-                watch.value(model.fit(self.judge.train), self.judge.train, "auto", 0)
-            else:
-                model.fit(self.judge.train, stopping=watch)
-        except (FloatingPointError, MemoryError) as error:
-            return Outcome(
-                trial,
-                None,
-                seconds=self.budget.now() - watch.began,
-                error=f"{type(error).__name__}: {error}",
-            )
+            with self.budget.keeping(reserve, share):
+                if isinstance(model, Baseline):
+                    watch.value(model.fit(self.judge.train), self.judge.train, "auto", 0)
+                else:
+                    model.fit(self.judge.train, stopping=watch)
+        except (FloatingPointError, MemoryError, OutOfTimeError) as error:
+            if not (isinstance(error, OutOfTimeError) and watch.scores):
+                return Outcome(
+                    trial,
+                    None,
+                    seconds=self.budget.now() - watch.began,
+                    error=f"{type(error).__name__}: {error}",
+                )
+            last = len(watch.scores) - 1  # the model has this epoch, whichever is the best
         self.kept[trial] = model
-        score = watch.scores[watch.best]
+        chosen = watch.best if last is None else last
+        score = watch.scores[chosen]
         return Outcome(
             trial,
             score.value,
             score.standard_error,
-            watch.best + 1,
+            chosen + 1,
             self.budget.now() - watch.began,
-            watch.fit_seconds[watch.best],
+            watch.fit_seconds[chosen],
             watch.judging / len(watch.scores),
         )
 

@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mfrank.arrays.checks import check_above_zero, check_count, shown
-from mfrank.arrays.counted import counted
-from mfrank.arrays.memory import memory_free_now
+from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.threads import check_threads
+from mfrank.arrays.time_limit import OutOfTimeError
 from mfrank.data.interactions import Interactions
-from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, Metric
+from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.metrics import NDCG
-from mfrank.evaluation.names import metric as read_metric
-from mfrank.evaluation.report import Score
-from mfrank.models.factor_model import refuse_no_likes
+from mfrank.models.popularity import Popularity
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import pack
-from mfrank.tuning.budget import Budget
-from mfrank.tuning.facts import Facts
-from mfrank.tuning.family import Model, Setting
-from mfrank.tuning.journal import Journal, fingerprint
-from mfrank.tuning.judge import Judge
-from mfrank.tuning.ladder import best
-from mfrank.tuning.leaderboard import Leaderboard, Row
-from mfrank.tuning.mixture import Part, blended, mixed, recommender
-from mfrank.tuning.outcomes import Outcome, Trial
-from mfrank.tuning.search import Search, finalists
+from mfrank.tuning.family import Model
+from mfrank.tuning.found import Found, budget_of, likes_of, metric_of, search
+from mfrank.tuning.leaderboard import Leaderboard
+from mfrank.tuning.mixture import Part, blended, recommender
 from mfrank.tuning.trials import Runner
 
 __all__ = ["Tuned", "tune"]
 
 _DEFAULT_MINUTES = 10.0
-_PLANNED = 0.97
-"""Share of the time that is planned; the rest is for what no prediction sees."""
-_FIT_SHARE = 0.25
-"""Most of the memory that one fit may take: the best of each kind are kept beside it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -91,11 +76,13 @@ def tune(
     users, and keeps its best epoch. All begin narrow; the best go on to more factors. The best
     model or, if that ranks higher, a blend of up to four of several kinds is fitted to all data.
 
-    The time is kept by predictions from the fits that were measured: a fit begins if it and all
-    that comes after it are expected to be in time, and ends early if it is slower. It is exceeded
-    where much too short, because a narrow ALS is fitted in any case, or where the machine becomes
-    much slower before the last fits: parts of a blend for which no time is left are then taken as
-    they were fitted to the rest.
+    A fit begins if it and all that comes after it are expected to be in time, by the fits that were
+    measured. One that is slower ends early or is given up: an item-to-item model within a block of
+    items, a descent within a batch, an ALS within a half-step. Models for which no time is left to
+    fit them to all data are taken as they were fitted to the rest. The time is exceeded by no more
+    than what a block of the slowest of these takes, or where there is not even time to read the
+    data, to divide them and to count popularity, which is the model if no other could be fitted.
+    The leaderboard says what was given up or left out.
 
     Parameters
     ----------
@@ -120,7 +107,8 @@ def tune(
         each kind are kept beside it.
     storage : path or None, default None
         SQLite file that gets every result at once. A search that was stopped or killed goes on
-        from there by the same call: time and trials spent before count.
+        from there by the same call: time and trials spent before count. Its best model is fitted
+        even if no time is left.
     show_progress : bool, default False
         Show each result on stderr.
 
@@ -154,141 +142,46 @@ def tune(
     for name, value, least in (("factors", factors, 1), ("random_state", random_state, 0)):
         check_count(name, value, least)
     check_threads(n_threads)
-    chosen = _checked(metric)
-    clock = Budget(None if minutes is None else _PLANNED * 60 * minutes)
-    interactions = _likes(data)
-    of = fingerprint(
-        interactions, metric=str(chosen), factors=int(factors), random_state=int(random_state)
+    chosen, clock = metric_of(metric), budget_of(minutes)
+    interactions = likes_of(data)
+    found = search(
+        interactions,
+        chosen,
+        clock,
+        trials=trials,
+        factors=int(factors),
+        seed=int(random_state),
+        n_threads=n_threads,
+        memory=memory,
+        storage=storage,
+        show_progress=show_progress,
     )
-    judge = Judge.of(interactions, chosen, int(random_state), n_threads)
-    journal = Journal(storage, of)
-    clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
-    most = _FIT_SHARE * (memory_free_now() if memory is None else memory * 2**30)
-    setting = Setting(Facts.of(judge.train), int(factors), int(random_state), n_threads, most)
-    runner = Runner(setting, judge, clock, {})
-
-    def run(trial: Trial, reserve: float) -> None:
-        outcome = runner.run(trial, reserve)
-        journal.add(outcome)
-        runner.keep(finalists(journal.outcomes))
-        if show_progress:
-            _tell(outcome, journal.outcomes, clock, chosen)
-
-    Search(setting, clock, trials).run(journal.outcomes, run)
-    parts, score = _chosen(runner, journal.outcomes)
-    model = _fitted(runner, parts, interactions)
-    return Tuned(model, _leaderboard(runner, journal.outcomes, parts, score), judge.kind)
+    model = _fitted(found, interactions)
+    return Tuned(model, found.leaderboard, found.runner.judge.kind)
 
 
-def _checked(metric: Metric | str) -> Metric:
-    chosen = read_metric(metric) if isinstance(metric, str) else metric
-    if not isinstance(chosen, Metric) or isinstance(chosen, CatalogMetric | KnownMetric):
-        raise ValueError(
-            f"metric must have per-user values of relevance, such as NDCG @ 20; got {shown(metric)}"
-        )
-    chosen.depth(1)  # raises if it lacks its cutoff
-    return chosen
-
-
-def _likes(data: Any) -> Interactions:
-    interactions = Interactions.of(data)
-    refuse_no_likes(interactions)
-    if negative := int((interactions.user_items.data < 0).sum()):
-        raise ValueError(
-            f"data has {counted(negative, 'negative value')} (dislikes), which most of the models "
-            "searched cannot use; drop them with Interactions.at_least(0)"
-        )
-    return interactions
-
-
-def _chosen(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Score | None]:
-    """The parts of the final model, and the score of their blend if they are several."""
-    leader = best(outcomes)
-    if leader is None:
-        raise MemoryError(f"no fit succeeded: {outcomes[-1].error}")
-    parts, score = [Part(leader)], None
-    if candidates := finalists(outcomes):
-        mixture, mixed_score = mixed(runner, candidates)
-        value = mixture[0].outcome.value if mixed_score is None else mixed_score.value
-        if (value or 0.0) >= (leader.value or 0.0):
-            parts, score = mixture, mixed_score
-    return parts, score
-
-
-def _fitted(runner: Runner, parts: Sequence[Part], data: Interactions) -> Recommender:
-    models = [_whole(runner, part, data, is_first=part is parts[0]) for part in parts]
+def _fitted(found: Found, data: Interactions) -> Recommender:
+    if not found.parts:
+        errors = [outcome.error or "" for outcome in found.outcomes]
+        if any(error.startswith(MemoryError.__name__) for error in errors):
+            raise MemoryError(f"no fit succeeded: {errors[-1]}")
+        return Popularity().fit(data)  # there was no time for anything else
+    models = [_whole(found.runner, part, data) for part in found.parts]
     if len(models) == 1:
         return models[0]
-    store = blended(models, [part.weight for part in parts])
+    store = blended(models, [part.weight for part in found.parts])
     return recommender(pack(store, data.user_items))
 
 
-def _whole(runner: Runner, part: Part, data: Interactions, *, is_first: bool) -> Model:
-    """A part fitted to all data or, if the time is over and it is not the first, to most of it."""
-    if is_first or runner.budget.left() > part.outcome.fit_seconds:
+def _whole(runner: Runner, part: Part, data: Interactions) -> Model:
+    """A part fitted to all data or, if there is no time, to most of it, if it was."""
+    kept = runner.kept.get(part.outcome.trial)
+    if kept is None:
         return runner.refitted(part.outcome, data)
-    return runner.fitted(part.outcome)
-
-
-def _leaderboard(
-    runner: Runner, outcomes: Sequence[Outcome], parts: Sequence[Part], score: Score | None
-) -> Leaderboard:
-    weights = {part.outcome.trial: part.weight for part in parts}
-    metric = str(runner.judge.metric)
-    rows = [_row(runner, outcome, weights.get(outcome.trial), metric) for outcome in outcomes]
-    if score is not None:
-        rows.append(
-            {
-                "family": "blend",
-                "model": " + ".join(
-                    f"{part.weight:g} {part.outcome.trial.family}" for part in parts
-                ),
-                "factors": None,
-                "epochs": 0,
-                "rung": None,
-                "metric": metric,
-                **_interval(score.value, score.standard_error),
-                "seconds": 0.0,
-                "weight": 1.0,
-                "error": None,
-            }
-        )
-    rows.sort(key=lambda row: -1.0 if row["value"] is None else row["value"], reverse=True)
-    return Leaderboard(tuple({"rank": rank, **row} for rank, row in enumerate(rows, 1)))
-
-
-def _row(runner: Runner, outcome: Outcome, weight: float | None, metric: str) -> Row:
-    model = runner.model(outcome.trial)
-    return {
-        "family": outcome.trial.family,
-        "model": repr(model).replace(", not fitted)", ")").replace("(not fitted)", "()"),
-        "factors": getattr(model, "factors", None),
-        "epochs": outcome.epochs,
-        "rung": outcome.trial.rung,
-        "metric": metric,
-        **_interval(outcome.value, outcome.standard_error),
-        "seconds": outcome.seconds,
-        "weight": weight,
-        "error": outcome.error,
-    }
-
-
-def _interval(value: float | None, error: float | None) -> dict[str, float | None]:
-    """The value with its 95 % interval by the normal distribution."""
-    if value is None or error is None or not error >= 0:
-        return {"value": value, "standard_error": None, "low": None, "high": None}
-    reach = 1.96 * error
-    return {"value": value, "standard_error": error, "low": value - reach, "high": value + reach}
-
-
-def _tell(outcome: Outcome, outcomes: Sequence[Outcome], clock: Budget, metric: Metric) -> None:
-    leader, trial = best(outcomes), outcome.trial
-    value = "failed" if outcome.value is None else f"{metric} {outcome.value:.4f}"
-    left = f", {clock.left() / 60:.1f} min left" if clock.is_limited else ""
-    so_far = "" if leader is None else f"; best {leader.value:.4f}, {leader.trial.family}"
-    print(
-        f"mfrank: trial {len(outcomes)}, {trial.family} on rung {trial.rung}: {value} in "
-        f"{outcome.seconds:.1f} s{so_far}{left}",
-        file=sys.stderr,
-        flush=True,
-    )
+    if runner.budget.left() > part.outcome.fit_seconds:
+        try:
+            with runner.budget.to_the_end():
+                return runner.refitted(part.outcome, data)
+        except OutOfTimeError:
+            pass
+    return type(kept)._from_store(pack(kept.store, data.user_items))  # all data are seen

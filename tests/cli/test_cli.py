@@ -297,6 +297,20 @@ def test_compare_takes_a_test_file(split, train, tmp_path, capsys):
     assert f"{split.train.nnz} training and" in shown
 
 
+@pytest.mark.usefixtures("no_implicit")
+def test_compare_tunes_for_as_long_as_it_is_told(train, tmp_path, capsys):
+    saved = tmp_path / "table.json"
+    options = ["--tune", "0.005", "--repeats", "1", "--json", str(saved), *FAST]
+    assert main(["compare", train, "--metric", "ndcg@5", *options]) == 0
+    written = json.loads(saved.read_text())
+    names = [row["model"] for row in written["rows"]]
+    assert names == ["mfrank.tune", "mfrank EASE", "mfrank ItemKNN", "mfrank Popularity"]
+    assert list(written["leaderboards"]) == ["mfrank.tune", "mfrank EASE"]
+    assert "tuned for 0.005 min each by NDCG@5" in capsys.readouterr().out
+    assert main(["compare", train, "--tune", "0", *FAST]) != 0
+    assert "tune must be a finite number > 0" in capsys.readouterr().err
+
+
 def test_info_tells_versions_backends_and_the_model(model, capsys):
     assert main(["info"]) == 0
     shown = capsys.readouterr().out

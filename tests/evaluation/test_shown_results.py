@@ -12,7 +12,7 @@ from pages import page
 
 import mfrank
 from mfrank import ALS, NDCG, compare, evaluate
-from mfrank.evaluation.comparison.scoreboard import Comparison
+from mfrank.comparison.scoreboard import Comparison
 from mfrank.evaluation.metrics import Coverage
 from mfrank.evaluation.report import Evaluation
 

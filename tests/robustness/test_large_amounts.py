@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.arrays import memory
-from mfrank.evaluation.comparison.peak_memory import peak_memory
+from mfrank.comparison.peak_memory import peak_memory
 from mfrank.models import batch_memory
 from mfrank.retrieval.top_k import recommend, similar
 

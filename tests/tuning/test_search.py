@@ -17,6 +17,7 @@ from mfrank.tuning.family import Setting
 from mfrank.tuning.ladder import Ladder, best
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.search import Search, finalists
+from mfrank.tuning.space import Space
 
 DATA = mfrank.synthetic(300, 200, 4000, random_state=0)
 SETTING = Setting(Facts.of(DATA), 64, 0, 1)
@@ -201,6 +202,44 @@ def test_a_model_without_rungs_that_would_take_the_time_of_all_others_is_left_ou
     for share, tried in ((0.5, False), (0.01, True)):
         done = outcomes_of(searched(None, regression_seconds() / share / 60, slowness=0.01))
         assert any(one.trial.family == "EASE" for one in done) == tried
+
+
+def test_a_model_without_rungs_that_is_searched_alone_may_take_more_of_the_time() -> None:
+    ease = named("EASE")
+    budget = Budget(4 * ease.work(0, SETTING), Clock())
+    assert Search(SETTING, budget, None).left_out([])["EASE"].startswith("left out: a fit would")
+    alone = Search(SETTING, budget, None, Space.of_one(ease))
+    assert alone.next([]) == Trial("EASE", ease.first, 0, is_new=True)
+
+
+def test_what_was_left_out_says_why() -> None:
+    little = Setting(Facts.of(DATA), 64, 0, 1, 1e5)
+    assert list(Search(little, Budget(None), 1).left_out([])) == ["ItemFilter", "EASE"]
+    assert Search(SETTING, Budget(None), 1).left_out([]) == {}
+    short = Search(SETTING, Budget(1e-4, Clock()), None)
+    popularity = Outcome(Trial("Popularity", (), 0), 0.1)
+    reasons = short.left_out([popularity])
+    assert set(reasons) == {"ItemKNN", "SampledSoftmax", "ItemFilter", "EASE", *IDS}
+    assert "left out: there was no time for it" in reasons["IALS"]
+    assert "and may take 1e-05" in reasons["EASE"]
+
+
+def test_popularity_is_fitted_however_short_the_time_is() -> None:
+    done = outcomes_of(searched(None, 1e-9, slowness=1e6))
+    assert [one.trial.family for one in done][:1] == ["Popularity"]
+
+
+def test_a_ladder_whose_narrowest_fit_is_too_slow_is_left() -> None:
+    done: list[Outcome] = []
+
+    def run(trial: Trial, reserve: float) -> None:
+        error = "OutOfTimeError: given up" if trial.family in ("ItemFilter", "IALS") else None
+        done.append(Outcome(trial, None if error else value_of(trial), error=error))
+
+    Search(SETTING, Budget(None), 20).run(done, run)
+    families = [one.trial.family for one in done]
+    assert families.count("ItemFilter") == 1
+    assert sum(family in IDS for family in families) == 1
 
 
 def test_time_spent_before_counts() -> None:

@@ -1,6 +1,7 @@
 """Fit mfrank's objectives and implicit's models to the same data and compare them.
 
 Reports time, peak memory, objective and ranking quality, on one split with the same evaluation.
+With --tune, hyper-parameters are searched before: for each model as long, without the test part.
 Without implicit (pip install mfrank[compare]) only mfrank takes part.
 """
 
@@ -18,17 +19,19 @@ from mfrank.cli.flags import OBJECTIVES, objective
 from mfrank.cli.folders import check_writable
 from mfrank.cli.inputs import add_table_flags, read_like, read_table
 from mfrank.cli.progress import somebody_watches
+from mfrank.comparison.compare import DEFAULT_METRICS, compare
+from mfrank.comparison.contenders import DEFAULT_OBJECTIVES
+from mfrank.comparison.usual import usual_models
 from mfrank.data import splits
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
-from mfrank.evaluation.comparison.compare import DEFAULT_METRICS, compare
-from mfrank.evaluation.comparison.contenders import DEFAULT_OBJECTIVES, default_models
 from mfrank.models.page_rank.estimator import SupervisedPageRank
 
 EXAMPLES = """\
   mfrank compare ratings.csv
   mfrank compare ratings.csv --split leave-last --factors 128 --json table.json --csv table.csv
   mfrank compare clicks.csv --split leave-last --walk
+  mfrank compare plays.csv --split time --tune 10 --metric ndcg@20
   mfrank compare train.csv --test test.csv --objective wrmf:alpha=10 --objective rg2:alpha=0.1
 """
 
@@ -87,14 +90,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="metric to evaluate, may be repeated "
         f"(default: {' '.join(map(str, DEFAULT_METRICS)).lower()})",
     )
+    parser.add_argument(
+        "--tune",
+        type=float,
+        metavar="MINUTES",
+        help="search the hyper-parameters of each model for so long before, by the first metric, "
+        "on interactions held out of the training part; models are then what mfrank tune finds, "
+        "EASE, ItemKNN, Popularity and implicit's ALS, or those of --objective",
+    )
     for name in _COUNTS:
         default = signature(compare).parameters[name].default
+        shown = "" if default is None else f" (default: {default})"
         parser.add_argument(
             "--" + name.replace("_", "-"),
             type=int,
             default=default,
             metavar="INT",
-            help=f"{parameters(compare)[name].text.rstrip('.')} (default: {default})",
+            help=parameters(compare)[name].text.rstrip(".") + shown,
         )
     parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
     parser.add_argument("--csv", metavar="FILE", help="also write the results to this file")
@@ -104,8 +116,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Compare, print and save."""
     check_writable(args.json, args.csv)
-    models = default_models(
-        args.objective or DEFAULT_OBJECTIVES,
+    models = usual_models(
+        args.objective,
+        tuned=args.tune is not None,
         factors=args.factors,
         iterations=args.iterations,
         n_threads=args.n_threads,
@@ -118,6 +131,9 @@ def run(args: argparse.Namespace) -> None:
     comparison = compare(
         *_parts(args),
         models=models,
+        tune=args.tune,
+        factors=args.factors,
+        random_state=args.random_state,
         n_threads=args.n_threads,
         repeats=args.repeats,
         metrics=args.metric or DEFAULT_METRICS,

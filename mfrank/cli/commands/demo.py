@@ -17,11 +17,11 @@ from mfrank.backends import choose
 from mfrank.cli.invocation import command_line
 from mfrank.cli.listing import listing
 from mfrank.cli.progress import somebody_watches
+from mfrank.comparison.compare import compare
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
 from mfrank.data.synthetic import synthetic
 from mfrank.data.table_files import write_table
-from mfrank.evaluation.comparison.compare import compare
 from mfrank.models.als import ALS
 
 EXAMPLES = """\

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mfrank.evaluation.comparison.peak_memory import peak_memory
+from mfrank.comparison.peak_memory import peak_memory
 
 MIB = 2**20
 

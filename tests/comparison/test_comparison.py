@@ -14,10 +14,10 @@ import pytest
 
 import mfrank
 from mfrank import ALS, RG2, WRMF, compare
+from mfrank.comparison.contenders import default_models, fit_once, objective_value
+from mfrank.comparison.scoreboard import Comparison
 from mfrank.data.splits import by_ratio
 from mfrank.data.table_files import read_columns
-from mfrank.evaluation.comparison.contenders import default_models, fit_once, objective_value
-from mfrank.evaluation.comparison.scoreboard import Comparison
 from mfrank.evaluation.evaluate import evaluate
 
 quick = partial(compare, factors=4, iterations=2, repeats=2, n_threads=1, peak_memory=False)
@@ -136,7 +136,7 @@ def test_ratios_are_to_implicits_als(against_implicit):
 def test_time_ratios_are_medians_within_a_repeat(split, monkeypatch):
     seconds = {"a": iter([2.0, 30.0, 4.0]), "b": iter([1.0, 10.0, 4.0])}
     monkeypatch.setattr(
-        "mfrank.evaluation.comparison.compare.is_implicit_als", lambda model: model.name == "b"
+        "mfrank.comparison.compare.is_implicit_als", lambda model: model.name == "b"
     )
 
     class Timed(Recorder):

@@ -3,7 +3,8 @@
 A copy of every model is fitted to the same matrix, ``repeats`` times. The order of the models is
 reversed with each repeat, so that a machine that slows down affects all of them, and times are
 compared within a repeat before the median is taken. Memory is measured in separate processes. All
-models are evaluated by the same code.
+models are evaluated by the same code. Models that are to be tuned are tuned first
+(:mod:`mfrank.comparison.tuned`).
 """
 
 from __future__ import annotations
@@ -17,19 +18,21 @@ from mfrank.arrays.checks import check_count
 from mfrank.arrays.counted import counted
 from mfrank.arrays.random import Seed
 from mfrank.arrays.threads import check_threads
-from mfrank.data.alignment import aligned
-from mfrank.data.interactions import Interactions
-from mfrank.data.splits import Split
-from mfrank.evaluation.comparison.contenders import (
+from mfrank.comparison.contenders import (
     Fit,
-    default_models,
     has_implicit,
     is_implicit_als,
 )
-from mfrank.evaluation.comparison.protocol import Course
-from mfrank.evaluation.comparison.scoreboard import Comparison, Row
+from mfrank.comparison.protocol import Course
+from mfrank.comparison.scoreboard import Comparison, Row
+from mfrank.comparison.tuned import Tuning, tuned
+from mfrank.comparison.usual import usual_factors, usual_models
+from mfrank.data.alignment import aligned
+from mfrank.data.interactions import Interactions
+from mfrank.data.splits import Split
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.metrics import MAP, MRR, NDCG, Recall
+from mfrank.tuning.leaderboard import Leaderboard
 
 __all__ = ["DEFAULT_METRICS", "compare"]
 
@@ -41,7 +44,8 @@ def compare(
     test: Any = None,
     *,
     models: Mapping[str, Any] | None = None,
-    factors: int = 64,
+    tune: float | None = None,
+    factors: int | None = None,
     iterations: int = 15,
     n_threads: int = 0,
     repeats: int = 3,
@@ -61,9 +65,20 @@ def compare(
     models : mapping of str to model, optional
         Unfitted models by name: mfrank's, implicit's, or any with the same ``fit``. Default: WRMF,
         IALS, RG2, RGX and Popularity of mfrank and, if installed, implicit's ALS (conjugate
-        gradients, its default; and exact) and BPR, all with their default hyper-parameters.
-    factors : int, default 64
-        Width of the factors of the default models.
+        gradients, its default; and exact) and BPR, all with their default hyper-parameters. With
+        ``tune``: mfrank.tune, EASE, ItemKNN and Popularity of mfrank and, if installed, implicit's
+        ALS.
+    tune : float or None, default None
+        Minutes, > 0, for which each model's hyper-parameters are searched before, by the first of
+        ``metrics``, as :func:`mfrank.tune` searches: on interactions held out of ``train``, never
+        on ``test``. Each has the same minutes, and what was found is then fitted to all of
+        ``train``. Searched are ALS of mfrank, under the objectives that mfrank.tune tries, and of
+        implicit, Descent with SampledSoftmax, EASE and ItemFilter, with at most the factors that
+        they are given; of mfrank's models nothing else is kept. In ``models``, the function
+        ``mfrank.tune`` itself stands for all that it searches. Other models stay as they are. A
+        model of which no fit is possible in the time or memory is left out, with a note.
+    factors : int or None, default None
+        Width of the factors of the default models: 64 or, with ``tune``, at most 512.
     iterations : int, default 15
         Epochs of the default models.
     n_threads : int, default 0
@@ -73,7 +88,8 @@ def compare(
     metrics : sequence of Metric or str, default Recall, NDCG, MRR and MAP at 20
         Metrics to evaluate.
     random_state : int, Generator or None, default 0
-        Seed of the default models; the libraries still draw different first factors from it.
+        Seed of the default models; the libraries still draw different first factors from it. With
+        ``tune`` an int, also the seed of the search and of what is held out.
     peak_memory : bool, default True
         Whether to fit each model once more, in a separate process, to measure its memory.
     show_progress : bool, default False
@@ -88,7 +104,8 @@ def compare(
     ------
     ValueError, TypeError
         Before any fit: test data are missing or of another shape, a metric is unknown, or there
-        are no models.
+        are no models; or with ``tune`` none that can be searched, ``train`` has dislikes, or the
+        first metric has no values for each user.
     """
     check_count("repeats", repeats, 1)
     check_threads(n_threads)
@@ -96,23 +113,34 @@ def compare(
     course.check()
     contenders = models
     if contenders is None:
-        contenders = default_models(
-            factors=factors, iterations=iterations, n_threads=n_threads, random_state=random_state
+        contenders = usual_models(
+            tuned=tune is not None,
+            factors=factors,
+            iterations=iterations,
+            n_threads=n_threads,
+            random_state=random_state,
         )
     if not contenders:
         raise ValueError("models must name at least one model")
+    leaderboards, of_search = dict[str, Leaderboard](), list[str]()
+    if tune is not None:
+        most = usual_factors(factors, tuned=True)
+        tuning = Tuning(tune, course.metrics[0], most, random_state, n_threads, show_progress)
+        contenders, leaderboards = tuned(contenders, course.train, tuning)
+        of_search = tuning.notes(contenders, leaderboards)
     runs = course.alternate(contenders, repeats, show_progress=show_progress)
     rows = [
         course.row(name, runs[name], course.peak(model) if peak_memory else None)
         for name, model in contenders.items()
     ]
     baseline = next((row for row in rows if is_implicit_als(contenders[row.model])), None)
-    settings = course.settings() | {"repeats": repeats}
+    settings = course.settings() | {"repeats": repeats, "tune": tune}
     return Comparison(
         tuple(_with_ratios(row, runs, baseline) for row in rows),
         baseline.model if baseline else None,
         settings,
-        _notes(rows, baseline, settings),
+        (*_notes(rows, baseline, settings), *of_search),
+        leaderboards,
     )
 
 

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from mfrank.arrays.threads import usable_cores
-from mfrank.data.interactions import Interactions
-from mfrank.evaluation.comparison.contenders import (
+from mfrank.comparison.contenders import (
     Fit,
     fit_once,
     objective_minimized,
     objective_name,
     objective_value,
 )
-from mfrank.evaluation.comparison.peak_memory import peak_memory
-from mfrank.evaluation.comparison.scoreboard import Row
+from mfrank.comparison.peak_memory import peak_memory
+from mfrank.comparison.scoreboard import Row
+from mfrank.data.interactions import Interactions
 from mfrank.evaluation.evaluate import evaluate
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.report import Evaluation

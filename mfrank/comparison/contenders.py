@@ -1,7 +1,7 @@
 """The models of a comparison: mfrank's objectives and implicit's models, fitted in the same way.
 
 A contender is any model with the ``fit(user_items, show_progress=, callback=)`` of implicit and
-mfrank, which sets ``user_factors`` and ``item_factors``.
+mfrank, which sets ``user_factors`` and ``item_factors``, or returns a recommender of mfrank.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.models.als import ALS
 from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.models.popularity import Popularity
+from mfrank.retrieval.recommender import Recommender
 
 __all__ = [
     "DEFAULT_OBJECTIVES",
@@ -37,6 +38,7 @@ __all__ = [
     "objective_minimized",
     "objective_name",
     "objective_value",
+    "suitable_blas_threads",
 ]
 
 DEFAULT_OBJECTIVES: tuple[QuadraticObjective, ...] = (WRMF(), IALS(), RG2(), RGX())
@@ -126,11 +128,12 @@ def fit_once(unfitted: Any, train: Interactions) -> Fit:
     model = deepcopy(unfitted)
     data = train if isinstance(model, SupervisedPageRank) else train.to_scipy()
     epochs: list[float] = []
-    with _suitable_blas_threads(model):
+    with suitable_blas_threads(model):
         began = perf_counter()
-        model.fit(data, show_progress=False, callback=lambda *step: epochs.append(step[1]))
+        made = model.fit(data, show_progress=False, callback=lambda *step: epochs.append(step[1]))
         total = perf_counter() - began
-    return Fit(model, statistics.median(epochs or [total]), total)
+    fitted = made if isinstance(made, Recommender) else model
+    return Fit(fitted, statistics.median(epochs or [total]), total)
 
 
 def is_implicit_als(model: Any) -> bool:
@@ -170,6 +173,16 @@ def objective_value(
     )
 
 
+@contextmanager
+def suitable_blas_threads(model: Any) -> Iterator[None]:
+    """Limit BLAS to one thread for implicit, which more threads slow down; not for others."""
+    if not type(model).__module__.startswith("implicit."):
+        yield
+        return
+    with _one_blas_thread():
+        yield
+
+
 def _implicit_models(objective: WRMF, shared: Mapping[str, Any]) -> dict[str, Any]:
     from implicit.cpu.als import AlternatingLeastSquares
     from implicit.cpu.bpr import BayesianPersonalizedRanking
@@ -181,16 +194,6 @@ def _implicit_models(objective: WRMF, shared: Mapping[str, Any]) -> dict[str, An
             "implicit ALS exact": AlternatingLeastSquares(**als, use_cg=False),
             "implicit BPR": BayesianPersonalizedRanking(**shared),
         }
-
-
-@contextmanager
-def _suitable_blas_threads(model: Any) -> Iterator[None]:
-    """Limit BLAS to one thread for implicit, which more threads slow down; not for others."""
-    if not type(model).__module__.startswith("implicit."):
-        yield
-        return
-    with _one_blas_thread():
-        yield
 
 
 @contextmanager

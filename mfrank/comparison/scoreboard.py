@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from mfrank.arrays.notebook import paragraphs, table
 from mfrank.data.table_files import write_table
 from mfrank.evaluation.report import Evaluation
 from mfrank.files.atomic import replacing
+from mfrank.tuning.leaderboard import Leaderboard
 
 __all__ = ["Comparison", "Row"]
 
@@ -90,12 +91,15 @@ class Comparison:
         Sizes of the data, threads, repeats, machine.
     notes : tuple of str
         Explanations of the tables, such as a library that is not installed.
+    leaderboards : mapping of str to Leaderboard
+        What was tried for each model that was tuned.
     """
 
     rows: tuple[Row, ...]
     baseline: str | None
     settings: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    leaderboards: Mapping[str, Leaderboard] = field(default_factory=dict)
 
     def __getitem__(self, model: str) -> Row:
         for row in self.rows:
@@ -112,6 +116,7 @@ class Comparison:
             "baseline": self.baseline,
             "notes": list(self.notes),
             "rows": [row.record() for row in self.rows],
+            "leaderboards": {name: list(board) for name, board in self.leaderboards.items()},
         }
 
     def to_json(self, path: str | os.PathLike[str]) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 __all__ = ["peak_memory"]
 
 _STATUS = Path("/proc/self/status")
-_CHILD = "from mfrank.evaluation.comparison.peak_memory import _measure_stdin; _measure_stdin()"
+_CHILD = "from mfrank.comparison.peak_memory import _measure_stdin; _measure_stdin()"
 
 _log = logging.getLogger("mfrank")
 

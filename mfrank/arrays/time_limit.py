@@ -1,0 +1,93 @@
+"""A limit of the time of work, set by who starts it and kept by its loops, between their blocks.
+
+    with time_limit(60.0):
+        model.fit(data)  # raises OutOfTimeError once a minute is over, or is seen to be too short
+
+Without a limit the calls in the loops do nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+__all__ = ["OutOfTimeError", "Work", "check_time", "time_limit"]
+
+_KNOWN_PACE = 0.05
+"""Part of the limit after which the pace of work is taken to be known."""
+
+
+class OutOfTimeError(TimeoutError):
+    """Work took, or would take, longer than it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    seconds: float
+    ends: float
+    clock: Callable[[], float]
+
+
+_limit: ContextVar[_Limit | None] = ContextVar("time_limit", default=None)
+
+
+@contextmanager
+def time_limit(seconds: float, clock: Callable[[], float] = time.perf_counter) -> Iterator[None]:
+    """Limit the time of what this thread does within; a limit around it that ends sooner holds."""
+    ends, around = clock() + seconds, _limit.get()
+    if around is not None and around.ends < ends:
+        yield
+        return
+    token = _limit.set(_Limit(seconds, ends, clock))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def check_time() -> None:
+    """Raise if the time is over.
+
+    Raises
+    ------
+    OutOfTimeError
+    """
+    limit = _limit.get()
+    if limit is not None and limit.clock() >= limit.ends:
+        raise OutOfTimeError(
+            f"stopped after {max(limit.seconds, 0.0):.3g} s: there is no more time"
+        )
+
+
+class Work:
+    """Work of a known size, which is given up as soon as it is seen to take too long."""
+
+    def __init__(self, size: float) -> None:
+        limit = _limit.get()
+        self._size, self._done = size, 0.0
+        self._began = 0.0 if limit is None else limit.clock()
+
+    def advance(self, size: float = 1.0) -> None:
+        """Count what was done.
+
+        Raises
+        ------
+        OutOfTimeError
+            The time is over, or will be before all is done at the pace so far.
+        """
+        limit = _limit.get()
+        self._done += size
+        if limit is None or self._done >= self._size:
+            return
+        check_time()
+        now = limit.clock()
+        took = now - self._began
+        to_come = took * (self._size / self._done - 1) if self._done else 0.0
+        if took >= _KNOWN_PACE * limit.seconds and now + to_come > limit.ends:
+            raise OutOfTimeError(
+                f"given up after {took:.3g} s: it would take about {took + to_come:.3g} s, "
+                f"of which there are {took + limit.ends - now:.3g}"
+            )

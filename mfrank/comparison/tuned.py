@@ -1,0 +1,191 @@
+"""Contenders whose hyper-parameters are searched before they are compared, each for as long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from mfrank.arrays.checks import check_above_zero, check_count
+from mfrank.comparison.contenders import is_implicit_als
+from mfrank.comparison.implicit_family import ImplicitALS
+from mfrank.data.interactions import Interactions
+from mfrank.evaluation.kinds import Metric
+from mfrank.models.als import ALS
+from mfrank.models.baseline import Baseline
+from mfrank.models.descent import Descent
+from mfrank.models.ease import EASE
+from mfrank.models.item_filter import ItemFilter
+from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.seen import pack
+from mfrank.tuning.families import SPACE
+from mfrank.tuning.family import Family
+from mfrank.tuning.found import Found, budget_of, likes_of, metric_of, search
+from mfrank.tuning.leaderboard import Leaderboard
+from mfrank.tuning.mixture import blended, recommender
+from mfrank.tuning.space import Space
+from mfrank.tuning.tune import tune
+
+__all__ = ["Tuning", "space_of", "tuned"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuning:
+    """How contenders are tuned.
+
+    Attributes
+    ----------
+    minutes : float
+        Of the search of each contender.
+    metric : Metric or str
+    factors : int
+        The most that ``mfrank.tune`` tries; other contenders have their own.
+    seed, n_threads : int
+    show_progress : bool
+    """
+
+    minutes: float
+    metric: Metric | str
+    factors: int
+    seed: Any
+    n_threads: int
+    show_progress: bool
+
+    def check(self, contenders: Mapping[str, Any], train: Interactions) -> Metric:
+        """The metric.
+
+        Raises
+        ------
+        ValueError, TypeError
+            An option is out of range, nothing can be tuned, or the data have dislikes.
+        """
+        check_above_zero(tune=self.minutes)
+        check_count("factors", self.factors, 1)
+        check_count("random_state", self.seed, 0)
+        if not any(space_of(contender) for contender in contenders.values()):
+            raise ValueError(
+                f"tune: none of the models has hyper-parameters that are searched: "
+                f"{', '.join(contenders)}; leave tune out, or add mfrank.tune to models"
+            )
+        likes_of(train, "train")
+        return metric_of(self.metric)
+
+    def notes(
+        self, contenders: Mapping[str, Any], leaderboards: Mapping[str, Leaderboard]
+    ) -> list[str]:
+        """What was chosen, what could not be fitted and what was not tuned."""
+        told = [
+            f"tuned for {self.minutes:g} min each by {metric_of(self.metric)}, on interactions "
+            "held out of the training part:"
+        ]
+        for name, board in leaderboards.items():
+            found = board[0]["model"] if name in contenders else f"left out: {board[0]['error']}"
+            told.append(f"  {name}: {found.removeprefix('left out: ')}")
+        as_given = [name for name in contenders if name not in leaderboards]
+        return [*told, f"not tuned: {', '.join(as_given)}"] if as_given else told
+
+
+def space_of(contender: Any) -> Space | None:
+    """Where the hyper-parameters of a contender are searched; None if there is no such space.
+
+    The function :func:`mfrank.tune` stands for all that it searches.
+    """
+    if contender is tune:
+        return SPACE
+    family = _family_of(contender)
+    return None if family is None else Space.of_one(family)
+
+
+def tuned(
+    contenders: Mapping[str, Any], train: Interactions, tuning: Tuning
+) -> tuple[dict[str, Any], dict[str, Leaderboard]]:
+    """Tune each contender that has a space, on interactions held out of the training part.
+
+    Returns
+    -------
+    contenders : dict of str to model
+        Unfitted, in the same order; without those of which no fit was possible.
+    leaderboards : dict of str to Leaderboard
+        Of those that were tuned, or could not be.
+    """
+    metric = tuning.check(contenders, train)
+    chosen, leaderboards = dict[str, Any](), dict[str, Leaderboard]()
+    for name, contender in contenders.items():
+        space = space_of(contender)
+        if space is None:
+            chosen[name] = contender
+            continue
+        found = search(
+            train,
+            metric,
+            budget_of(tuning.minutes),
+            factors=int(getattr(contender, "factors", tuning.factors)),
+            seed=int(tuning.seed),
+            n_threads=tuning.n_threads,
+            show_progress=tuning.show_progress,
+            space=space,
+        )
+        leaderboards[name] = found.leaderboard
+        if found.parts:
+            chosen[name] = _unfitted(found)
+    return chosen, leaderboards
+
+
+@dataclass(frozen=True, eq=False)
+class _Recipe:
+    """Models, the epochs of each, and their weights in a blend; ``fit`` returns what they make."""
+
+    models: Sequence[Any]
+    epochs: Sequence[int]
+    weights: Sequence[float]
+
+    def fit(self, user_items: Any, *, callback: Any = None, show_progress: bool = False) -> Any:
+        """Fit all; ``callback`` is told of the epochs of a single model."""
+        data = Interactions.of(user_items)
+        alone = callback if len(self.models) == 1 else None
+        fitted = [
+            _fit(model, epochs, data, alone)
+            for model, epochs in zip(self.models, self.epochs, strict=True)
+        ]
+        if len(fitted) == 1:
+            return fitted[0]
+        return recommender(pack(blended(fitted, self.weights), data.user_items))
+
+
+def _fit(model: Any, epochs: int, data: Interactions, callback: Any) -> Recommender:
+    def after(epoch: int, seconds: float, objective: float | None) -> bool:
+        if callback is not None:
+            callback(epoch, seconds, objective)
+        return epoch == epochs - 1
+
+    fitted: Recommender = deepcopy(model).fit(data, callback=after)
+    return fitted
+
+
+def _unfitted(found: Found) -> Any:
+    """What was found, as a model that a comparison fits like any other."""
+    models = [found.runner.model(part.outcome.trial) for part in found.parts]
+    epochs = [part.outcome.epochs for part in found.parts]
+    first: Any = models[0]
+    if len(models) == 1 and isinstance(first, Baseline):
+        return first
+    if len(models) == 1 and isinstance(first, ALS):
+        return first.set_params(iterations=epochs[0])
+    if len(models) == 1 and not isinstance(first, Recommender):  # of another library
+        first.model.iterations = epochs[0]
+        return first.model
+    return _Recipe(models, epochs, [part.weight for part in found.parts])
+
+
+def _family_of(contender: Any) -> Family | None:
+    if is_implicit_als(contender):
+        return ImplicitALS.of(contender)
+    name = None
+    if isinstance(contender, ALS):
+        name = type(contender.objective).__name__
+    elif isinstance(contender, Descent):
+        name = type(contender.loss).__name__
+    elif isinstance(contender, EASE | ItemFilter):
+        name = type(contender).__name__
+    return next((family for family in SPACE.families() if family.name == name), None)

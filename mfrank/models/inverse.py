@@ -1,0 +1,86 @@
+"""The inverse of a Gram matrix plus a ridge, block by block, in the memory of one such matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.time_limit import Work, check_time
+
+__all__ = ["BLOCK", "inverse"]
+
+BLOCK = 512
+"""Rows of a block."""
+
+Dense = NDArray[np.float64]
+
+
+def inverse(rows: Callable[[slice], Dense], n: int, ridge: float) -> Dense:
+    """Invert G + ridge I.
+
+    Blocks of variables are swept out one after the other (Goodnight 1979): with the pivot D, the
+    inverse of a block on the diagonal, and the columns P of that block, all else becomes
+    G - P D P', the columns P D, and the block -D. All swept out, the matrix is minus the inverse.
+    The products take as long as a Cholesky factorization and the inverse by it.
+
+    Parameters
+    ----------
+    rows : function
+        Called with slices, returns these rows of G, which is symmetric, positive semidefinite.
+    n : int
+        Rows of G.
+    ridge : float
+
+    Returns
+    -------
+    float64, shape (n, n)
+
+    Raises
+    ------
+    FloatingPointError
+        The matrix is not positive definite up to rounding.
+    OutOfTimeError
+        See :mod:`mfrank.arrays.time_limit`.
+    """
+    blocks = [slice(begin, min(begin + BLOCK, n)) for begin in range(0, n, BLOCK)]
+    swept = np.empty((n, n))
+    for block in blocks:
+        swept[block] = rows(block)
+        check_time()
+    swept[np.diag_indices(n)] += ridge
+    work = Work(len(blocks) * sum(block.stop for block in blocks))
+    for pivot in blocks:  # only blocks on and below the diagonal are kept up
+        _sweep(swept, blocks, pivot, work)
+    for block in blocks:
+        swept[block, : block.stop] *= -1
+        swept[: block.start, block] = swept[block, : block.start].T
+    return swept
+
+
+def _sweep(swept: Dense, blocks: list[slice], pivot: slice, work: Work) -> None:
+    before, behind = slice(0, pivot.start), slice(pivot.stop, None)
+    columns = np.vstack([swept[pivot, before].T, swept[pivot.start :, pivot]])
+    within = _small_inverse(swept[pivot, pivot])
+    scaled = columns @ within
+    for block in blocks:
+        if block != pivot:
+            swept[block, : block.stop] -= scaled[block] @ columns[: block.stop].T
+        work.advance(block.stop)
+    swept[pivot, before] = scaled[before].T
+    swept[behind, pivot] = scaled[behind]
+    swept[pivot, pivot] = -within
+
+
+def _small_inverse(matrix: Dense) -> Dense:
+    from scipy.linalg.lapack import dpotrf, dpotri
+
+    factor, failed = dpotrf(matrix, lower=1, clean=0)
+    if not failed:
+        factor, failed = dpotri(factor, lower=1, overwrite_c=1)
+    if failed:
+        raise FloatingPointError("the matrix is not positive definite")
+    lower = np.tril(factor)
+    found: Dense = lower + np.tril(lower, -1).T
+    return found

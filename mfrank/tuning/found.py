@@ -1,0 +1,165 @@
+"""What a search finds in a space: the trials, and the parts of the best model."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mfrank.arrays.checks import shown
+from mfrank.arrays.counted import counted
+from mfrank.arrays.memory import memory_free_now
+from mfrank.arrays.time_limit import OutOfTimeError
+from mfrank.data.interactions import Interactions
+from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, Metric
+from mfrank.evaluation.names import metric as read_metric
+from mfrank.evaluation.report import Score
+from mfrank.models.factor_model import refuse_no_likes
+from mfrank.tuning.budget import Budget, refit_seconds
+from mfrank.tuning.facts import Facts
+from mfrank.tuning.families import SPACE
+from mfrank.tuning.family import Setting
+from mfrank.tuning.journal import Journal, fingerprint
+from mfrank.tuning.judge import Judge
+from mfrank.tuning.ladder import best
+from mfrank.tuning.leaderboard import Leaderboard
+from mfrank.tuning.mixture import Part, mixed
+from mfrank.tuning.outcomes import Outcome, Trial
+from mfrank.tuning.rows import leaderboard_of
+from mfrank.tuning.search import Search, finalists
+from mfrank.tuning.space import Space
+from mfrank.tuning.trials import Runner
+
+__all__ = ["Found", "budget_of", "likes_of", "metric_of", "search"]
+
+_PLANNED = 0.97
+"""Share of the time that is planned; the rest is for what no prediction sees."""
+_FIT_SHARE = 0.25
+"""Most of the memory that one fit may take: the best of each kind are kept beside it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """What came of a search.
+
+    Attributes
+    ----------
+    runner : Runner
+    outcomes : sequence of Outcome
+    left_out : mapping of str to str
+        Families that were not tried although they might have been, and why.
+    parts : list of Part
+        Of the best model; empty if no fit succeeded.
+    score : Score or None
+        Of the blend of several parts.
+    """
+
+    runner: Runner
+    outcomes: Sequence[Outcome]
+    left_out: Mapping[str, str]
+    parts: Sequence[Part]
+    score: Score | None
+
+    @property
+    def leaderboard(self) -> Leaderboard:
+        """All that was tried, best first."""
+        return leaderboard_of(self.runner, self.outcomes, self.left_out, self.parts, self.score)
+
+
+def budget_of(minutes: float | None) -> Budget:
+    """The time of a search, from now on."""
+    seconds = None if minutes is None else 60 * minutes
+    return Budget(seconds and _PLANNED * seconds, spare=(1 - _PLANNED) * (seconds or 0.0))
+
+
+def search(
+    data: Interactions,
+    metric: Metric,
+    clock: Budget,
+    *,
+    trials: int | None = None,
+    factors: int,
+    seed: int,
+    n_threads: int,
+    memory: float | None = None,
+    storage: str | os.PathLike[str] | None = None,
+    show_progress: bool = False,
+    space: Space = SPACE,
+) -> Found:
+    """Search a space; parameters are those of :func:`mfrank.tune`."""
+    of = fingerprint(data, metric=str(metric), factors=factors, random_state=seed)
+    judge = Judge.of(data, metric, seed, n_threads)
+    journal = Journal(storage, of)
+    clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
+    most = _FIT_SHARE * (memory_free_now() if memory is None else memory * 2**30)
+    setting = Setting(Facts.of(judge.train), factors, seed, n_threads, most)
+    runner = Runner(setting, judge, clock, {}, space)
+
+    def run(trial: Trial, reserve: float) -> None:
+        outcome = runner.run(trial, reserve)
+        journal.add(outcome)
+        leader = best(journal.outcomes)
+        runner.keep([*finalists(journal.outcomes, space), *([] if leader is None else [leader])])
+        if show_progress:
+            _tell(outcome, journal.outcomes, clock, metric)
+
+    course = Search(setting, clock, trials, space)
+    course.run(journal.outcomes, run)
+    left_out = course.left_out(journal.outcomes)
+    return Found(runner, journal.outcomes, left_out, *_chosen(runner, journal.outcomes))
+
+
+def metric_of(metric: Metric | str) -> Metric:
+    """The metric, which must have values that a search can maximize."""
+    chosen = read_metric(metric) if isinstance(metric, str) else metric
+    if not isinstance(chosen, Metric) or isinstance(chosen, CatalogMetric | KnownMetric):
+        raise ValueError(
+            f"metric must have per-user values of relevance, such as NDCG @ 20; got {shown(metric)}"
+        )
+    chosen.depth(1)  # raises if it lacks its cutoff
+    return chosen
+
+
+def likes_of(data: Any, name: str = "data") -> Interactions:
+    """The data as interactions, of which some must be likes and none dislikes."""
+    interactions = Interactions.of(data)
+    refuse_no_likes(interactions)
+    if negative := int((interactions.user_items.data < 0).sum()):
+        raise ValueError(
+            f"{name} has {counted(negative, 'negative value')} (dislikes), which most of the "
+            "models searched cannot use; drop them with Interactions.at_least(0)"
+        )
+    return interactions
+
+
+def _chosen(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Score | None]:
+    """The parts of the best model, and the score of their blend if they are several."""
+    leader = best(outcomes)
+    if leader is None:
+        return [], None
+    parts, score = [Part(leader)], None
+    if candidates := finalists(outcomes, runner.space):
+        try:
+            with runner.budget.keeping(refit_seconds(leader)):
+                mixture, mixed_score = mixed(runner, candidates)
+        except OutOfTimeError:
+            return parts, score
+        value = mixture[0].outcome.value if mixed_score is None else mixed_score.value
+        if (value or 0.0) >= (leader.value or 0.0):
+            parts, score = mixture, mixed_score
+    return parts, score
+
+
+def _tell(outcome: Outcome, outcomes: Sequence[Outcome], clock: Budget, metric: Metric) -> None:
+    leader, trial = best(outcomes), outcome.trial
+    value = "failed" if outcome.value is None else f"{metric} {outcome.value:.4f}"
+    left = f", {clock.left() / 60:.1f} min left" if clock.is_limited else ""
+    so_far = "" if leader is None else f"; best {leader.value:.4f}, {leader.trial.family}"
+    print(
+        f"mfrank: trial {len(outcomes)}, {trial.family} on rung {trial.rung}: {value} in "
+        f"{outcome.seconds:.1f} s{so_far}{left}",
+        file=sys.stderr,
+        flush=True,
+    )

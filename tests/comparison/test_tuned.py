@@ -1,0 +1,176 @@
+"""Comparisons of tuned models: each gets the same search, and none of them sees the test part."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mfrank
+from mfrank.comparison import tuned as module
+from mfrank.comparison.compare import compare
+from mfrank.data.interactions import Interactions
+from mfrank.data.splits import Split
+from mfrank.tuning.budget import Budget
+from mfrank.tuning.found import Found, search
+
+TRIALS = 3
+METRICS = ["ndcg@10", "recall@20"]
+
+quick = partial(compare, repeats=1, n_threads=1, peak_memory=False, metrics=METRICS)
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    data = mfrank.synthetic(120, 60, 2400, random_state=1)
+    return mfrank.by_ratio(data, train=0.7, valid=0.0, test=0.3)
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[Interactions]:
+    """What was searched on; searches are counted by trials, so that they repeat."""
+    seen = list[Interactions]()
+
+    def counted(data: Interactions, metric: Any, clock: Budget, **options: Any) -> Found:
+        seen.append(data)
+        assert 0 < clock.left() <= 60
+        return search(data, metric, Budget(None), trials=TRIALS, **options)
+
+    monkeypatch.setattr(module, "search", counted)
+    return seen
+
+
+def models() -> dict[str, Any]:
+    return {
+        "all": mfrank.tune,
+        "als": mfrank.ALS(mfrank.RG2(), factors=8),
+        "softmax": mfrank.Descent(mfrank.SampledSoftmax(), factors=8),
+        "ease": mfrank.EASE(),
+        "knn": mfrank.ItemKNN(),
+        "bpr": mfrank.Descent(mfrank.BPR(), factors=4, iterations=1),
+    }
+
+
+def test_every_model_with_a_space_is_searched_on_the_training_part(
+    split: Split, searched: list[Interactions]
+) -> None:
+    comparison = quick(split, models=models(), tune=1.0, factors=16)
+    assert [row.model for row in comparison.rows] == list(models())
+    assert list(comparison.leaderboards) == ["all", "als", "softmax", "ease"]
+    assert len(searched) == 4
+    assert all(data is split.train for data in searched)
+    for name, family in (("als", "RG2"), ("softmax", "SampledSoftmax"), ("ease", "EASE")):
+        board = comparison.leaderboards[name]
+        assert {row["family"] for row in board} == {family}
+        assert len(board) == TRIALS
+    assert {row["metric"] for row in comparison.leaderboards["all"]} == {"NDCG@10"}
+    assert "tuned for 1 min each by NDCG@10" in str(comparison)
+    assert "not tuned: knn, bpr" in str(comparison)
+    assert comparison.to_dict()["leaderboards"]["als"] == list(comparison.leaderboards["als"])
+
+
+@pytest.mark.usefixtures("searched")
+def test_what_was_found_is_fitted_to_the_whole_training_part(split: Split) -> None:
+    comparison = quick(split, models=models(), tune=1.0, factors=16)
+    options: dict[str, Any] = {"trials": TRIALS, "n_threads": 1, "metric": "ndcg@10"}
+    whole = mfrank.tune(split.train, factors=16, **options).model
+    expected = mfrank.evaluate(whole, split.test, train=split.train, metrics=METRICS)
+    assert comparison["all"].evaluation["ndcg@10"].value == expected["ndcg@10"].value
+    for name in ("als", "softmax"):
+        best = comparison.leaderboards[name][0]
+        model = eval(best["model"], {each: getattr(mfrank, each) for each in mfrank.__all__})
+        model.fit(split.train, callback=lambda epoch, *_, last=best["epochs"] - 1: epoch == last)
+        expected = mfrank.evaluate(model, split.test, train=split.train, metrics=METRICS)
+        value = comparison[name].evaluation["ndcg@10"].value
+        assert value == pytest.approx(expected["ndcg@10"].value, abs=1e-3)
+
+
+@pytest.mark.usefixtures("searched")
+def test_what_is_chosen_does_not_depend_on_the_test_part(split: Split) -> None:
+    other = mfrank.Interactions.from_sparse(split.test.user_items[:, ::-1])
+    of_both = [
+        quick(split.train, test.user_items, models=models(), tune=1.0, factors=16)
+        for test in (split.test, other)
+    ]
+    for name in of_both[0].leaderboards:
+        one, two = ([{**row, "seconds": 0} for row in each.leaderboards[name]] for each in of_both)
+        assert one == two
+
+
+@pytest.mark.usefixtures("searched")
+def test_implicit_gets_the_same_search_and_keeps_its_other_options(split: Split) -> None:
+    als = pytest.importorskip("implicit.cpu.als", reason="implicit is the extra compare")
+    threads = pytest.importorskip("threadpoolctl", reason="a dependency of implicit")
+    fixed = {"use_cg": False, "num_threads": 1, "random_state": 5}
+    with threads.threadpool_limits(1, "blas"):  # it warns about more
+        given = als.AlternatingLeastSquares(factors=8, iterations=99, **fixed)
+    comparison = quick(split, models={"theirs": given, "ours": mfrank.EASE()}, tune=1.0)
+    assert comparison.baseline == "theirs"
+    board = comparison.leaderboards["theirs"]
+    assert len(board) == TRIALS
+    assert all(row["factors"] <= 8 for row in board)
+    best = board[0]
+    assert best["model"].startswith("implicit AlternatingLeastSquares(factors=")
+    options = dict(item.split("=") for item in best["model"][:-1].split("(")[1].split(", "))
+    factors = int(options.pop("factors"))
+    found = {name: float(value) for name, value in options.items()}
+    with threads.threadpool_limits(1, "blas"):
+        alone = als.AlternatingLeastSquares(
+            factors=factors, iterations=best["epochs"], **found, **fixed
+        )
+        alone.fit(split.train.to_scipy(), show_progress=False)
+    expected = mfrank.evaluate(alone, split.test, train=split.train, metrics=METRICS)
+    value = comparison["theirs"].evaluation["ndcg@10"].value
+    assert value == pytest.approx(expected["ndcg@10"].value, abs=1e-3)
+    assert (given.factors, given.iterations, given.user_factors) == (8, 99, None)
+
+
+@pytest.mark.usefixtures("searched")
+def test_a_model_that_does_not_fit_is_left_out(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mfrank.tuning.found.memory_free_now", lambda: 100.0)
+    comparison = quick(split, models=models(), tune=1.0, factors=16)
+    assert "ease" not in [row.model for row in comparison.rows]
+    assert "  ease: left out: a fit would take about" in str(comparison)
+
+
+@pytest.mark.usefixtures("searched")
+def test_the_usual_models_of_a_tuned_comparison(split: Split) -> None:
+    comparison = quick(split, tune=1.0, factors=8)
+    names = [row.model for row in comparison.rows]
+    mine = ["mfrank.tune", "mfrank EASE", "mfrank ItemKNN", "mfrank Popularity"]
+    assert names[:4] == mine
+    assert names[4:] in ([], ["implicit ALS"])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"tune": 0}, ValueError, "tune must be a finite number > 0"),
+        ({"tune": "ten"}, ValueError, "tune must be"),
+        ({"random_state": None}, TypeError, "random_state must be an int"),
+        ({"factors": 0}, ValueError, "factors must be at least 1"),
+        ({"metrics": ["coverage@10"]}, ValueError, "metric must have per-user values"),
+        ({"models": {"a": mfrank.ItemKNN()}}, ValueError, "none of the models has hyper-param"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_before_any_work(
+    split: Split,
+    options: dict[str, Any],
+    error: type[Exception],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "search", lambda *_, **__: pytest.fail("searched"))
+    with pytest.raises(error, match=message):
+        quick(split, **({"tune": 1.0} | options))
+
+
+def test_dislikes_are_refused_by_the_name_of_the_argument(split: Split) -> None:
+    matrix = split.train.user_items.copy()
+    matrix.data = np.where(np.arange(matrix.nnz) == 0, -1.0, matrix.data)
+    with pytest.raises(ValueError, match="train has 1 negative value"):
+        quick(matrix, split.test.user_items, tune=1.0)
