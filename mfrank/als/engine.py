@@ -316,10 +316,12 @@ def als(
             item_factors = momentum.next(solved, item_factors, basis)
             began += _watched(watch, epoch, user_factors, item_factors)
         else:
-            item_factors, solved_users = halfway
-            if solved_users is None:
-                solved_users = half_steps.turned_users(user_factors, memory)
-            user_factors, halfway = solved_users, None
+            user_factors = (
+                half_steps.turned_users(user_factors, memory)
+                if halfway.user_factors is None
+                else halfway.user_factors
+            )
+            item_factors, halfway = halfway.item_factors, None
         priors.regress_users(user_factors)
         while True:
             priors.regress_items(item_factors)
