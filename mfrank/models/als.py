@@ -230,8 +230,8 @@ class ALS(FactorModel, Growing):
             ``cluster``, a backend that cannot use them, or ``regularization=0``.
             Also if the fit diverges; the model then has the last complete epoch.
         ConnectionError, ModuleNotFoundError
-            No scheduler answers at the address ``cluster``, or there is no Ray cluster; or Dask or
-            Ray is not installed, or its workers have no mfrank.
+            No scheduler answers at the address ``cluster``, or it is lost, or there is no Ray
+            cluster; or Dask or Ray is not installed, or its workers have no mfrank.
         RuntimeError
             One block of rows ended several workers; the model has the last complete epoch.
         MemoryError
