@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +39,27 @@ from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.counts import Counts
 from mfrank.store.step import Step
 
-__all__ = ["HalfSteps", "OnHalfStep", "als", "refuse_dislikes"]
+__all__ = ["HalfSteps", "Halfway", "OnHalfStep", "als", "refuse_dislikes"]
 
 OnHalfStep = Callable[[int, Factors, Factors], object]
 """Called with an epoch and the factors of users and items after a half-step that does not end it:
-with 0 after the first user step, with n = 1, 2, ... after the item step of epoch n."""
+with 0 after the first user step; with n = 1, 2, ... after the item step of epoch n, and after a
+user step of it that is done again."""
+
+
+class Halfway(NamedTuple):
+    """Factors in the middle of an epoch, which the fit overwrites.
+
+    Attributes
+    ----------
+    item_factors : shape (n_items, K)
+    user_factors : shape (n_users, K), or None
+        After a user step that is done again; else those of the last epoch, turned.
+    """
+
+    item_factors: Factors
+    user_factors: Factors | None = None
+
 
 _ROWS_AT_ONCE = 1024
 
@@ -238,7 +254,7 @@ def als(
     track_objective: bool = False,
     momentum: Momentum | None = None,
     done: int | None = None,
-    halfway: Factors | None = None,
+    halfway: Halfway | None = None,
     features: Features | None = None,
     watch: OnHalfStep | None = None,
 ) -> Iterator[Step]:
@@ -265,9 +281,9 @@ def als(
     done : int, optional
         Complete epochs of this fit; the factors and the momentum are then those after the last, or
         after the first user step for 0. By default not even that is done.
-    halfway : shape (n_items, K), optional
-        Item factors after one more item step, which are overwritten; the momentum is then that
-        after it. Not for fits with features.
+    halfway : Halfway, optional
+        Factors after more half-steps than that; the momentum is then that after them. Not for fits
+        with features.
     features : Features, optional
         Those of the sides that ``half_steps`` says have some.
     watch : function, optional
@@ -303,8 +319,12 @@ def als(
             item_factors = momentum.next(solved, item_factors, basis)
             began += _watched(watch, epoch, user_factors, item_factors)
         else:
-            user_factors = half_steps.turned_users(user_factors, memory)
-            item_factors, halfway = halfway, None
+            user_factors = (
+                half_steps.turned_users(user_factors, memory)
+                if halfway.user_factors is None
+                else halfway.user_factors
+            )
+            item_factors, halfway = halfway.item_factors, None
         priors.regress_users(user_factors)
         while True:
             priors.regress_items(item_factors)
@@ -318,6 +338,7 @@ def als(
             if momentum.is_lower(value):
                 break
             momentum.restart(item_factors)
+            began += _watched(watch, epoch, user_factors, item_factors)
         seconds, objective = perf_counter() - began, constant + value if track_objective else None
         yield Step(epoch, seconds, objective, user_factors, item_factors, extras=priors.to_arrays())
         began = perf_counter()

@@ -6,7 +6,9 @@ with the worker that has it, while an argument belongs to its task and comes bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import dask
@@ -30,12 +32,13 @@ class Dask:
 
     def wait(self, tasks: Iterable[distributed.Future]) -> set[distributed.Future]:
         """See :class:`mfrank.cluster.surface.Engine`."""
-        with self._client.as_current():  # there may be others
+        with _told_of_loss(), self._client.as_current():  # there may be others
             return set(distributed.wait(list(tasks), return_when="FIRST_COMPLETED").done)
 
     def gather(self, tasks: Iterable[distributed.Future]) -> list[Any]:
         """See :class:`mfrank.cluster.surface.Engine`."""
-        return list(self._client.gather(list(tasks)))
+        with _told_of_loss():
+            return list(self._client.gather(list(tasks)))
 
     def workers(self, probe: Callable[[], _Told]) -> Sequence[tuple[str, _Told]]:
         """See :class:`mfrank.cluster.surface.Engine`."""
@@ -50,3 +53,15 @@ class Dask:
                 "here there, too"
             ) from error
         return [(name, told[name]) for name in told for _ in range(threads[name])]
+
+
+@contextmanager
+def _told_of_loss() -> Iterator[None]:
+    """Dask cancels all tasks when their scheduler is gone."""
+    try:
+        yield
+    except CancelledError as error:
+        raise ConnectionError(
+            "cluster: the Dask scheduler was lost, or it lost the tasks; start one and make the "
+            "same call again, which goes on where there is a checkpoint"
+        ) from error

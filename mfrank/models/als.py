@@ -191,9 +191,8 @@ class ALS(FactorModel, Growing):
             options (``iterations``, ``n_threads``, ``backend``, ``random_state`` and ``cluster``
             may differ), the fit continues from there and ends with the same bits as without the
             interruption. A larger ``iterations`` continues a finished fit. On a ``cluster``, the
-            state is also saved after the first user step and after each item step, the latter with
-            one and a half times the bytes of the item factors, so that a fit continues from its
-            last half-step.
+            state is also saved after every other half-step, after item steps with one and a half
+            times the bytes of the item factors, so that a fit continues from its last half-step.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
@@ -231,8 +230,8 @@ class ALS(FactorModel, Growing):
             ``cluster``, a backend that cannot use them, or ``regularization=0``.
             Also if the fit diverges; the model then has the last complete epoch.
         ConnectionError, ModuleNotFoundError
-            No scheduler answers at the address ``cluster``, or there is no Ray cluster; or Dask or
-            Ray is not installed, or its workers have no mfrank.
+            No scheduler answers at the address ``cluster``, or it is lost, or there is no Ray
+            cluster; or Dask or Ray is not installed, or its workers have no mfrank.
         RuntimeError
             One block of rows ended several workers; the model has the last complete epoch.
         MemoryError

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mfrank.als.engine import OnHalfStep
+from mfrank.als.engine import Halfway, OnHalfStep
 from mfrank.als.features import Features
 from mfrank.als.momentum import Momentum
 from mfrank.arrays.placement import Array
@@ -35,15 +35,15 @@ class Resumed(NamedTuple):
         Factors and history of the last epoch; without any, the factors after the first user step.
     momentum : mapping or None
         See ``Momentum.resume``.
-    halfway : shape (n_items, factors), or None
-        Item factors after the item step of the next epoch, if it was done; own memory.
+    halfway : Halfway, or None
+        Factors within the next epoch, if half-steps of it were done; own memory.
     best : FactorStore or None
         The best epoch so far, with early stopping.
     """
 
     store: FactorStore
     momentum: Mapping[str, Array] | None
-    halfway: Array | None
+    halfway: Halfway | None
     best: FactorStore | None
 
 
@@ -102,8 +102,10 @@ def half_step_saver(
         if not epoch:
             checkpoint.save(stored(Step(0, 0.0, None, user_factors, item_factors)), {})
             return
-        # The users are those of the last epoch, turned.
-        checkpoint.save_half_step({"items": item_factors, **momentum.state()})
+        state = {"items": item_factors, **momentum.state()}
+        if "turn" in state:  # after a user step; else the users are those of the epoch, turned
+            state["users"] = user_factors
+        checkpoint.save_half_step(state)
 
     return save
 
@@ -129,7 +131,10 @@ def resumed(
     momentum = halfway = None
     half = checkpoint.half_step()
     if half is not None:
-        halfway = checkpoint.fitting(half, "items", items.shape, items.dtype)
+        halfway = Halfway(checkpoint.fitting(half, "items", items.shape, items.dtype))
+        if "users" in half:
+            solved = checkpoint.fitting(half, "users", users.shape, users.dtype)
+            halfway = halfway._replace(user_factors=solved)
         momentum = {name: checkpoint.fitting(half, name, *shapes[name]) for name in shapes}
     elif store.history:
         shapes["turn"] = ((width, width), np.float64)

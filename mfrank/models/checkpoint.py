@@ -1,8 +1,9 @@
 """A fit's state on disk: a resumed fit gives the same bits as one never interrupted.
 
-<folder>/            a store: the last complete epoch, and what the next one depends on
-<folder>/half-step/  the state within the epoch after it, if one was saved; it names the
-                     generation of the store that it follows, and counts for no other
+    <folder>/            a store: the last complete epoch, and what the next one depends on
+    <folder>/half-step/  the state within the epoch after it, if one was saved
+
+A half-step names the generation of the store that it follows, and counts for no other.
 """
 
 from __future__ import annotations

@@ -29,10 +29,10 @@ from mfrank.pagerank.stationary import Walker, settled
 
 __all__ = ["settled_on_workers"]
 
-_CELLS = 1 << 18
-"""Of the result of a task: a graph of 1,000 nodes has 262 walks in one."""
-_FEWEST = 8
-"""Walks of a task, also on a large graph: as many share each reading of its edges."""
+_CELLS = 1 << 20
+"""Of the result of a task: about a thousand walks on a graph of a thousand nodes."""
+_ABREAST = 16
+"""Walks that share each reading of the edges; a task has a multiple of it, also on large graphs."""
 
 Floats = NDArray[np.float64]
 
@@ -88,7 +88,7 @@ def settled_on_workers(
 
 
 def _blocks(restarts: CSR) -> Iterator[slice]:
-    size = max(_FEWEST, _CELLS // restarts.n_columns)
+    size = _ABREAST * max(1, _CELLS // (_ABREAST * restarts.n_columns))
     for begin in range(0, restarts.n_rows, size):
         yield slice(begin, min(begin + size, restarts.n_rows))
 

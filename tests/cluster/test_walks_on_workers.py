@@ -41,7 +41,7 @@ def restarts(n: int, k: int, seed: int = 1) -> np.ndarray:
 
 @pytest.fixture(autouse=True, scope="module")
 def small_tasks() -> Any:
-    """Eight walks each."""
+    """Sixteen walks each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(on_workers, "_CELLS", 1)
         yield
@@ -50,7 +50,7 @@ def small_tasks() -> Any:
 @settings(max_examples=25)
 @given(
     st.integers(1, 60),
-    st.integers(1, 40),
+    st.integers(1, 70),
     st.sampled_from([1, 2, 3, 7]),
     st.booleans(),
     st.sampled_from([1e-2, 1e-6, 1e-11]),
@@ -67,7 +67,7 @@ def test_any_number_of_workers_has_the_bits_of_one_process(
 @pytest.mark.parametrize("n_threads", [1, 4])
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 def test_any_backend_and_number_of_threads_do(backend: str, n_threads: int) -> None:
-    links, begin = graph(200), restarts(200, 30)
+    links, begin = graph(200), restarts(200, 50)
     how = {"alpha": 0.3, "tolerance": 1e-9, "backend": backend}
     alone = pagerank(links, begin, **how)
     there = pagerank(links, begin, **how, n_threads=n_threads, cluster=Shuffled(3))
@@ -76,7 +76,7 @@ def test_any_backend_and_number_of_threads_do(backend: str, n_threads: int) -> N
 
 def test_walks_that_do_not_settle_by_sweeps_do() -> None:
     """A tolerance below rounding: power iteration goes on."""
-    walk, begin = RandomWalk.of(graph(40)), restarts(40, 20)
+    walk, begin = RandomWalk.of(graph(40)), restarts(40, 40)
     alone = walk.rank(begin, tolerance=1e-16)
     np.testing.assert_array_equal(walk.rank(begin, tolerance=1e-16, cluster=Shuffled(2)), alone)
 
@@ -98,9 +98,9 @@ def test_the_graph_is_sent_once_and_each_restart_once() -> None:
             return super().submit(function, *args)
 
     engine, walk = Watched(2), RandomWalk.of(graph(50))
-    walk.rank(restarts(50, 33), cluster=engine)
+    walk.rank(restarts(50, 65), cluster=engine)
     assert [args[0] for args in sent if not isinstance(args[0], Delayed)] == [walk.moves]
-    assert [args[1].n_rows for args in sent[1:]] == [8, 8, 8, 8, 1]
+    assert [args[1].n_rows for args in sent[1:]] == [16, 16, 16, 16, 1]
     del sent[:]
     assert not engine.alive
 
