@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -116,6 +117,8 @@ def tuned(
         if space is None:
             chosen[name] = contender
             continue
+        if tuning.show_progress:
+            print(f"compare: tuning {name}, {tuning.minutes:g} min", file=sys.stderr, flush=True)
         found = search(
             train,
             metric,
