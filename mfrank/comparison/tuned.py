@@ -81,8 +81,9 @@ class Tuning:
             "held out of the training part:"
         ]
         for name, board in leaderboards.items():
-            found = board[0]["model"] if name in contenders else f"left out: {board[0]['error']}"
-            told.append(f"  {name}: {found.removeprefix('left out: ')}")
+            reason = (board[0]["error"] or "").removeprefix("left out: ")
+            found = board[0]["model"] if name in contenders else f"left out: {reason}"
+            told.append(f"  {name}: {found}")
         as_given = [name for name in contenders if name not in leaderboards]
         return [*told, f"not tuned: {', '.join(as_given)}"] if as_given else told
 
