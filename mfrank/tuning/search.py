@@ -59,7 +59,7 @@ class Search:
     ) -> None:
         self._setting, self._budget, self._trials = setting, budget, trials
         self._space, self._is_alone = space, len(space.ladders) == 1
-        self._seconds = budget.left()
+        self._seconds = max(0.0, budget.left())
         self._ladders = {
             name: Ladder(possible, setting.seed)
             for name, of in space.ladders.items()
@@ -140,7 +140,8 @@ class Search:
         return "left out: there was no time for it" if self._budget.is_limited else None
 
     def _is_quick(self, family: Family) -> bool:
-        return family.work(0, self._setting) <= self._quick_share(family) * self._seconds
+        share = self._quick_share(family)
+        return share == math.inf or family.work(0, self._setting) <= share * self._seconds
 
     def _quick_share(self, family: Family) -> float:
         """The most of the time that the first fit of a family may take, by what is foreseen."""
