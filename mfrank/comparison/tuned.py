@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -80,8 +81,9 @@ class Tuning:
             "held out of the training part:"
         ]
         for name, board in leaderboards.items():
-            found = board[0]["model"] if name in contenders else f"left out: {board[0]['error']}"
-            told.append(f"  {name}: {found.removeprefix('left out: ')}")
+            reason = (board[0]["error"] or "").removeprefix("left out: ")
+            found = board[0]["model"] if name in contenders else f"left out: {reason}"
+            told.append(f"  {name}: {found}")
         as_given = [name for name in contenders if name not in leaderboards]
         return [*told, f"not tuned: {', '.join(as_given)}"] if as_given else told
 
@@ -116,6 +118,8 @@ def tuned(
         if space is None:
             chosen[name] = contender
             continue
+        if tuning.show_progress:
+            print(f"compare: tuning {name}, {tuning.minutes:g} min", file=sys.stderr, flush=True)
         found = search(
             train,
             metric,

@@ -23,6 +23,8 @@ _BASELINES_SHARE = 0.05
 """A baseline is left out if it would take more of the time than this; popularity never is."""
 _ITEMS_SHARE = 0.1
 """So is a family without rungs, if it is not searched alone."""
+_LENIENCE = 4
+"""How many times what these may take is left to a fit and its refit, before it is given up."""
 _MOST_TRIALS = 100
 """Of a ladder: more would be chosen among by chance, as the users to judge by are the same."""
 _MOST_QUICK_TRIALS = 8
@@ -57,7 +59,7 @@ class Search:
     ) -> None:
         self._setting, self._budget, self._trials = setting, budget, trials
         self._space, self._is_alone = space, len(space.ladders) == 1
-        self._seconds = budget.left()
+        self._seconds = max(0.0, budget.left())
         self._ladders = {
             name: Ladder(possible, setting.seed)
             for name, of in space.ladders.items()
@@ -72,7 +74,7 @@ class Search:
     def run(self, done: Sequence[Outcome], run: Run) -> None:
         """Run trials until there is no time or none is left; ``run`` appends to ``done``."""
         while trial := self.next(done):
-            run(trial, self.reserve(done))
+            run(trial, self._left_after(trial, done))
 
     def next(self, done: Sequence[Outcome]) -> Trial | None:
         """The next trial; None if the search is over."""
@@ -96,6 +98,13 @@ class Search:
         costs = [refit_seconds(one) + _WEIGHINGS * one.judge_seconds for one in leaders]
         slow = _TOO_SLOW * self._seconds
         return sum(costs[:1]) + sum([cost for cost in costs[1:] if cost <= slow][:2])
+
+    def _left_after(self, trial: Trial, done: Sequence[Outcome]) -> float:
+        """Seconds to be left after a trial: more after one that was let in because it is quick."""
+        reserve, share = self.reserve(done), self._quick_share(self._space.named(trial.family))
+        if not self._budget.is_limited or share > 1:
+            return reserve
+        return max(reserve, self._budget.left() - _LENIENCE * share * self._seconds)
 
     def _leaders(self, done: Sequence[Outcome]) -> list[Outcome]:
         leaders = [best(ladder.of(done)) for ladder in self._ladders.values()]
@@ -131,7 +140,8 @@ class Search:
         return "left out: there was no time for it" if self._budget.is_limited else None
 
     def _is_quick(self, family: Family) -> bool:
-        return family.work(0, self._setting) <= self._quick_share(family) * self._seconds
+        share = self._quick_share(family)
+        return share == math.inf or family.work(0, self._setting) <= share * self._seconds
 
     def _quick_share(self, family: Family) -> float:
         """The most of the time that the first fit of a family may take, by what is foreseen."""

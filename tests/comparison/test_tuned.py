@@ -137,6 +137,13 @@ def test_a_model_that_does_not_fit_is_left_out(
     assert "  ease: left out: a fit would take about" in str(comparison)
 
 
+def test_models_for_which_there_is_no_time_are_left_out(split: Split) -> None:
+    found = {"als": mfrank.ALS(mfrank.RG2(), factors=4), "knn": mfrank.ItemKNN()}
+    comparison = quick(split, models=found, tune=1e-9)
+    assert [row.model for row in comparison.rows] == ["knn"]
+    assert "  als: left out: there was no time for it" in str(comparison)
+
+
 @pytest.mark.usefixtures("searched")
 def test_the_usual_models_of_a_tuned_comparison(split: Split) -> None:
     comparison = quick(split, tune=1.0, factors=8)

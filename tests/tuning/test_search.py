@@ -204,6 +204,22 @@ def test_a_model_without_rungs_that_would_take_the_time_of_all_others_is_left_ou
         assert any(one.trial.family == "EASE" for one in done) == tried
 
 
+def test_a_model_that_is_to_be_quick_is_not_given_all_of_the_time() -> None:
+    clock, given = Clock(), dict[str, float]()
+    budget, done = Budget(60.0, clock), list[Outcome]()
+
+    def run(trial: Trial, reserve: float) -> None:
+        given[trial.family] = budget.left() - reserve
+        clock.time += 0.5
+        done.append(Outcome(trial, value_of(trial), 0.01, 3, 0.5, 0.3, 0.01))
+
+    Search(SETTING, budget, 12).run(done, run)
+    assert given["ItemKNN"] <= 0.2 * 60
+    assert given["ItemFilter"] <= 0.4 * 60
+    assert given["EASE"] <= 0.4 * 60
+    assert given["Popularity"] == 60.0
+
+
 def test_a_model_without_rungs_that_is_searched_alone_may_take_more_of_the_time() -> None:
     ease = named("EASE")
     budget = Budget(4 * ease.work(0, SETTING), Clock())

@@ -90,6 +90,17 @@ def test_a_search_that_was_killed_goes_on(found: Tuned, tmp_path: Path) -> None:
         assert ran == []
 
 
+def test_a_search_that_goes_on_without_time_fits_its_best(found: Tuned, tmp_path: Path) -> None:
+    file = tmp_path / "search.sqlite"
+    mfrank.tune(DATA, **SMALL, storage=file)
+    resumed = mfrank.tune(DATA, factors=16, n_threads=1, minutes=1e-6, storage=file)
+    best = next(row for row in found.leaderboard if row["family"] != "blend")
+    assert resumed.leaderboard[0]["model"] == best["model"]
+    assert resumed.model.seen is not None
+    assert resumed.model.seen.matrix.nnz == DATA.nnz
+    assert type(resumed.model).__name__ == best["model"].split("(")[0]
+
+
 def families(found: Tuned) -> list[str]:
     return [row["family"] for row in found.leaderboard]
 
