@@ -11,14 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.als.biases import als_with_biases
 from mfrank.als.cost import tables_at_once
 from mfrank.als.engine import HalfSteps, als, refuse_dislikes
 from mfrank.als.features import Features
 from mfrank.als.momentum import Momentum
 from mfrank.als.objectives import RG2
 from mfrank.als.quadratic import QuadraticObjective
-from mfrank.als.starts import check_start, first_factors
-from mfrank.arrays.checks import check_above_zero, check_count, share, shown
+from mfrank.als.starts import check_start, first_biases, first_factors
+from mfrank.arrays.checks import check_above_zero, check_choice, check_count, share, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import Backend, Factors, choose
@@ -102,6 +103,12 @@ class ALS(FactorModel, Growing):
     feature_regularization : float, default 1.0
         > 0. Ridge of the weights of features, as a multiple of the mean ridge of the rows; only for
         fits with features.
+    biases : bool, default False
+        Whether each user and item has a bias that is added to its scores, with the same ridge as
+        its factors (:mod:`mfrank.als.biases` has the equations). In trials they helped RG2 a
+        little where factors are few, and not IALS. Rows are then solved exactly and without
+        momentum. Not for RGX, fits with features, on a cluster or on a GPU, checkpoints and
+        ``partial_fit``.
 
     Attributes
     ----------
@@ -133,6 +140,7 @@ class ALS(FactorModel, Growing):
     backend: str = "auto"
     track_objective: bool = False
     feature_regularization: float = 1.0
+    biases: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.objective, QuadraticObjective):
@@ -154,6 +162,9 @@ class ALS(FactorModel, Growing):
         generator(self.random_state)
         check_backend(self.backend)
         check_above_zero(feature_regularization=self.feature_regularization)
+        check_choice("biases", self.biases, (True, False))
+        if self.biases:
+            self._check_biases()
 
     def fit(
         self,
@@ -244,6 +255,8 @@ class ALS(FactorModel, Growing):
             check_gathers(self.gather_dtype, self.backend, backend)
         data = Interactions.of(user_items)
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
+        if self.biases:
+            self._check_biased_fit(backend, checkpoint, cluster, user_features, item_features)
         refuse_dislikes(self.objective, data.user_items.data)
         refuse_no_likes(data)
         store = start.store if isinstance(start, Recommender) else start
@@ -265,7 +278,7 @@ class ALS(FactorModel, Growing):
         )
         warn_if_slow(self.backend)
         options = SolveOptions(
-            self.solver,
+            "cholesky" if self.biases else self.solver,
             int(self.cg_steps),
             self.cg_tolerance,
             self.n_threads,
@@ -289,18 +302,30 @@ class ALS(FactorModel, Growing):
                 features = replace(features, start=past.store)
                 history = [dict(record) for record in past.store.history]
             del past
-            steps = als(
-                data.user_rows(self.dtype),
-                data.item_rows(self.dtype),
-                HalfSteps(self.objective, data.counts, solver, options, features.sides),
-                *first,
-                iterations=self.iterations,
-                new=start is None,
-                track_objective=self.track_objective,
-                momentum=momentum,
-                done=len(history),
-                features=features,
-            )
+            rows = data.user_rows(self.dtype), data.item_rows(self.dtype)
+            half_steps = HalfSteps(self.objective, data.counts, solver, options, features.sides)
+            if self.biases:
+                steps = als_with_biases(
+                    *rows,
+                    half_steps,
+                    *first,
+                    first_biases(data, store, np.zeros(data.n_items)),
+                    iterations=self.iterations,
+                    new=start is None,
+                    track_objective=self.track_objective,
+                )
+            else:
+                steps = als(
+                    *rows,
+                    half_steps,
+                    *first,
+                    iterations=self.iterations,
+                    new=start is None,
+                    track_objective=self.track_objective,
+                    momentum=momentum,
+                    done=len(history),
+                    features=features,
+                )
             del first  # so that the fit can free them
             save = None if kept is None else saver(kept, momentum)
             self._keep(steps, data, watch, history, save, best)
@@ -313,6 +338,31 @@ class ALS(FactorModel, Growing):
         self._hold(past.store, copy(data.user_items))
         momentum.resume(past.momentum)
         return past.store.user_factors, past.store.item_factors
+
+    def _check_biases(self) -> None:
+        """Raise ValueError if another option does not go together with biases."""
+        if self.objective.interaction(1):
+            raise ValueError(
+                f"biases=True: {type(self.objective).__name__} couples all items by their scores, "
+                "which has no closed form with biases; use RG2, or biases=False"
+            )
+        if self.objective.regularization == 0:
+            raise ValueError("biases=True needs an objective with regularization > 0")
+        if self.solver == "cg" or self.cg_tolerance is not None or self.gather_dtype is not None:
+            raise ValueError(
+                "biases=True solves all rows exactly; leave out solver='cg', cg_tolerance and "
+                "gather_dtype"
+            )
+
+    def _check_biased_fit(self, backend: Backend, *others: Any) -> None:
+        """Raise ValueError if arguments of a fit do not go together with biases."""
+        if not backend.PRIORS:
+            raise ValueError(f"backend {self.backend!r} cannot fit biases; use backend='auto'")
+        if any(other is not None for other in others):
+            raise ValueError(
+                "biases=True does not go together with checkpoint, cluster, user_features and "
+                "item_features; leave them out"
+            )
 
     def _features(
         self,

@@ -22,7 +22,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.more_ids import with_labels
 from mfrank.data.side_features import feature_rows
-from mfrank.models.closed_form import ClosedForm
+from mfrank.models.closed_form import ClosedForm, refuse_biases
 from mfrank.models.delta import Delta, with_rows
 from mfrank.models.partial_fit import grown, refit
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, sides
@@ -89,8 +89,9 @@ class Growing(ClosedForm):
         ValueError, TypeError
             The model does not have its interactions, or not their values, and ``user_items`` is
             None; the objective cannot use a value; ids are whole numbers in one and not in the
-            other; or an argument is out of its range. The model is unchanged.
+            other; the model has biases; or an argument is out of its range. The model is unchanged.
         """
+        refuse_biases(self.biases, "partial_fit")
         check_count("alternations", alternations, 0)
         check_above_zero(decay=decay)
         if decay > 1:
@@ -200,6 +201,7 @@ class Growing(ClosedForm):
         matrix: Matrix,
         solve: Callable[[CSR, Factors | None], Factors],
     ) -> Self:
+        refuse_biases(self.biases, "partial_fit")
         seen = None if self.seen is None else self.seen.checked
         ids, rows = grown(side, raw)
         argument = f"{side.name}_{other.name}s"
