@@ -105,16 +105,17 @@ class BiasedSteps:
         rows, wide = problem.rows, fixed.wide
         known = fixed.known(problem).astype(wide.dtype)
         cells = sp.csr_array((known, rows.indices, rows.indptr), (rows.n_rows, len(wide)))
-        told = cells @ wide + np.outer(problem.weight, fixed.background)
-        ridge = problem.ridge[:, None]  # 0 where a row has no weight at all, and is told nothing
-        towards = np.divide(-told, ridge, out=np.zeros_like(told), where=ridge > 0)
+        towards = cells @ wide
+        towards += np.outer(problem.weight, fixed.background).astype(wide.dtype)
+        ridge = -problem.ridge[:, None]  # 0 where a row has no weight at all, and is told nothing
+        np.divide(towards, ridge.astype(wide.dtype), out=towards, where=ridge != 0)
         solved = solve_in_own_basis(
             self.half_steps.backend,
             problem,
             wide,
             fixed.basis,
             self.half_steps.options,
-            towards.astype(wide.dtype),
+            towards,
         )
         return Biased(np.ascontiguousarray(solved[:, :-1]), solved[:, -1].copy())
 
