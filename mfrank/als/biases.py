@@ -18,7 +18,7 @@ no momentum. An interaction (RGX) couples the items through the biases too, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Self
 
@@ -77,6 +77,10 @@ class FixedSide:
         """Prepare half-steps against a side; ``weights`` (R,) are its background weights."""
         wide = side.with_ones
         return cls(wide, side.biases, basis_of(wide), weighted_sum(weights * side.biases, wide))
+
+    def of_columns(self, columns: NDArray[np.int32]) -> FixedSide:
+        """The same for rows whose columns are some of this side's."""
+        return replace(self, wide=self.wide[columns], biases=self.biases[columns])
 
     def known(self, problem: RowProblem) -> Vector:
         """What each entry's known bias adds to its curvature's score, float64, shape (nnz,)."""

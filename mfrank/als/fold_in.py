@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,10 @@ from mfrank.data.pickling import MadeOfFields
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import featured
 
-__all__ = ["FoldIn"]
+__all__ = ["FoldIn", "Solved"]
+
+Solved: TypeAlias = tuple[Factors, NDArray[np.floating] | None]
+"""Factors (R, K) of rows, and their biases (R,) or None."""
 
 
 @dataclass(frozen=True)
@@ -47,32 +51,34 @@ class FoldIn(MadeOfFields):
     n_threads: int = 0
     biases: bool = False
 
-    def biased_users(self, user_items: CSR) -> Biased:
-        """Solve the factors and biases of users, in a fit with biases."""
-        return self._biased.solve(self._user_problem(user_items), self._fixed_items)
-
     def users(self, user_items: CSR, prior: Factors | None = None) -> Factors:
         """Solve the factors of users exactly from their rows (R, n_items): shape (R, K).
 
         ``prior`` (R, K) are the means that their features tell; by default 0.
         """
-        if self.biases:
-            return self.biased_users(user_items).factors
-        problem = self._user_problem(user_items)
-        factors, options = self.store.item_factors, self._steps.options
-        return solve_in_own_basis(
-            self._steps.backend, problem, factors, self._of_users, options, prior
-        )
+        return self.users_and_biases(user_items, prior)[0]
 
     def items(self, item_users: CSR, prior: Factors | None = None) -> Factors:
         """Solve the factors of items exactly from their rows (R, n_users): shape (R, K)."""
+        return self.items_and_biases(item_users, prior)[0]
+
+    def users_and_biases(self, user_items: CSR, prior: Factors | None = None) -> Solved:
+        """Solve users, and their biases (R,) if the fit had such."""
+        problem = self._user_problem(user_items)
+        if self.biases:
+            return self._with_biases(problem, self._fixed_items)
+        factors, options = self.store.item_factors, self._steps.options
+        backend = self._steps.backend
+        return solve_in_own_basis(backend, problem, factors, self._of_users, options, prior), None
+
+    def items_and_biases(self, item_users: CSR, prior: Factors | None = None) -> Solved:
+        """Solve items, and their biases (R,) if the fit had such."""
         problem = self._steps.item_problem(item_users)
         if self.biases:
-            return self._biased.solve(problem, self._fixed_users).factors
+            return self._with_biases(problem, self._fixed_users)
         factors, options = self.store.user_factors, self._steps.options
-        return solve_in_own_basis(
-            self._steps.backend, problem, factors, self._of_items, options, prior
-        )
+        backend = self._steps.backend
+        return solve_in_own_basis(backend, problem, factors, self._of_items, options, prior), None
 
     def weigh(self, user_items: CSR, prior: Factors | None = None) -> UserWeights:
         """Split the factors of a user, with biases theirs too, by the items of their single row."""
@@ -98,11 +104,13 @@ class FoldIn(MadeOfFields):
     def _user_problem(self, user_items: CSR) -> RowProblem:
         return self._steps.user_problem(user_items, total=self._items_total)
 
+    def _with_biases(self, problem: RowProblem, fixed: FixedSide) -> Solved:
+        solved = self._biased.solve(problem, fixed)
+        return solved.factors, solved.biases
+
     def _side(self, name: str) -> Biased:
         """The factors of a side with their biases."""
-        factors = getattr(self.store, f"{name}_factors")
-        biases = getattr(self.store, f"{name}_biases")
-        return Biased(factors, np.zeros(len(factors), factors.dtype) if biases is None else biases)
+        return Biased(getattr(self.store, f"{name}_factors"), getattr(self.store, f"{name}_biases"))
 
     @lazy
     def _biased(self) -> BiasedSteps:

@@ -17,14 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.als.biases import Biased, BiasedSteps, FixedSide
 from mfrank.als.coupling import weighted_sum
-from mfrank.als.eigenbasis import solve_in_own_basis
+from mfrank.als.eigenbasis import Eigenbasis, solve_in_own_basis
 from mfrank.als.engine import HalfSteps
 from mfrank.arrays.csr import CSR
-from mfrank.backends import Factors
+from mfrank.backends import Backend, Factors
 from mfrank.backends.row_problem import RowProblem
+from mfrank.backends.solve_options import SolveOptions
 
-__all__ = ["FRESH", "TouchedRows", "alternate"]
+__all__ = ["FRESH", "Tables", "TouchedRows", "alternate"]
 
 FRESH = 0.15
 """Share of new interactions from which on a row is solved in every alternation.
@@ -55,12 +57,27 @@ class TouchedRows:
     prior: Factors | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """All factors of both sides, in numpy and in one basis, and all biases if the fit had such.
+
+    Attributes
+    ----------
+    users, items : shape (n_users, K) and (n_items, K)
+    user_biases, item_biases : shape (n_users,) and (n_items,), or both None
+    """
+
+    users: Factors
+    items: Factors
+    user_biases: NDArray[np.floating] | None = None
+    item_biases: NDArray[np.floating] | None = None
+
+
 def alternate(
     half_steps: HalfSteps,
     users: TouchedRows,
     items: TouchedRows,
-    user_factors: Factors,
-    item_factors: Factors,
+    tables: Tables,
     alternations: int,
 ) -> int:
     """Solve users, then ``alternations`` times items and users; return rows solved.
@@ -70,8 +87,8 @@ def alternate(
     half_steps : HalfSteps
         With the counts of all interactions, the new ones included.
     users, items : TouchedRows
-    user_factors, item_factors : shape (n_users, K) and (n_items, K)
-        All factors, in numpy; those of the touched rows are overwritten, in the same basis.
+    tables : Tables
+        The touched rows are overwritten.
     alternations : int
         With 0, all touched users are solved, and no items.
     """
@@ -79,13 +96,13 @@ def alternate(
     all_items = _Rows(items.numbers, half_steps.item_problem(items.entries), items.prior)
     fresh_users, fresh_items = all_users.part(users.fresh), all_items.part(items.fresh)
     first = fresh_users if alternations else all_users
-    _solve_users(half_steps, first, user_factors, item_factors)
+    _solve_users(half_steps, first, tables)
     solved = len(first.numbers)
     for turn in range(alternations):
         of_all = turn == alternations // 2
         some_users, some_items = (all_users, all_items) if of_all else (fresh_users, fresh_items)
-        _solve_items(half_steps, some_items, user_factors, item_factors)
-        _solve_users(half_steps, some_users, user_factors, item_factors)
+        _solve_items(half_steps, some_items, tables)
+        _solve_users(half_steps, some_users, tables)
         solved += len(some_users.numbers) + len(some_items.numbers)
     return solved
 
@@ -108,33 +125,41 @@ class _Rows:
         prior = None if self.prior is None else self.prior[places]
         return _Rows(self.numbers[places], problem, prior, columns)
 
-    def of_columns(self, fixed: Factors) -> Factors:
-        """The rows of the other side's factors that the problem's columns stand for."""
-        return fixed if self.columns is None else fixed[self.columns]
+    def solve(self, backend: Backend, fixed: Factors, at: Eigenbasis, how: SolveOptions) -> Factors:
+        """Solve the rows against all factors of the other side, whose basis is ``at``."""
+        fixed = fixed if self.columns is None else fixed[self.columns]
+        return solve_in_own_basis(backend, self.problem, fixed, at, how, self.prior)
+
+    def solve_biased(self, steps: BiasedSteps, fixed: FixedSide) -> Biased:
+        """The same with biases."""
+        fixed = fixed if self.columns is None else fixed.of_columns(self.columns)
+        return steps.solve(self.problem, fixed)
 
 
-def _solve_users(
-    half_steps: HalfSteps, rows: _Rows, user_factors: Factors, item_factors: Factors
-) -> None:
-    user_factors[rows.numbers] = solve_in_own_basis(
-        half_steps.backend,
-        rows.problem,
-        rows.of_columns(item_factors),
-        half_steps.users_basis(item_factors),
-        half_steps.options,
-        rows.prior,
+def _solve_users(half_steps: HalfSteps, rows: _Rows, tables: Tables) -> None:
+    if tables.user_biases is not None and tables.item_biases is not None:
+        steps = BiasedSteps(half_steps)
+        fixed = steps.fixed_items(Biased(tables.items, tables.item_biases))
+        solved = rows.solve_biased(steps, fixed)
+        tables.users[rows.numbers] = solved.factors
+        tables.user_biases[rows.numbers] = solved.biases
+        return
+    at = half_steps.users_basis(tables.items)
+    tables.users[rows.numbers] = rows.solve(
+        half_steps.backend, tables.items, at, half_steps.options
     )
 
 
-def _solve_items(
-    half_steps: HalfSteps, rows: _Rows, user_factors: Factors, item_factors: Factors
-) -> None:
-    item_sum = weighted_sum(half_steps.item_weights, item_factors)
-    item_factors[rows.numbers] = solve_in_own_basis(
-        half_steps.backend,
-        rows.problem,
-        rows.of_columns(user_factors),
-        half_steps.items_basis(user_factors, item_sum),
-        half_steps.options,
-        rows.prior,
+def _solve_items(half_steps: HalfSteps, rows: _Rows, tables: Tables) -> None:
+    if tables.user_biases is not None and tables.item_biases is not None:
+        steps = BiasedSteps(half_steps)
+        fixed = steps.fixed_users(Biased(tables.users, tables.user_biases))
+        solved = rows.solve_biased(steps, fixed)
+        tables.items[rows.numbers] = solved.factors
+        tables.item_biases[rows.numbers] = solved.biases
+        return
+    item_sum = weighted_sum(half_steps.item_weights, tables.items)
+    at = half_steps.items_basis(tables.users, item_sum)
+    tables.items[rows.numbers] = rows.solve(
+        half_steps.backend, tables.users, at, half_steps.options
     )

@@ -108,7 +108,7 @@ class ALS(FactorModel, Growing):
         its factors (:mod:`mfrank.als.biases` has the equations). In trials they helped RG2 a
         little where factors are few, and not IALS. Rows are then solved exactly, without momentum,
         in about twice the time. Not for RGX, fits with features, on a cluster or on a GPU,
-        checkpoints and ``partial_fit``.
+        and checkpoints.
 
     Attributes
     ----------

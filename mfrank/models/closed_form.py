@@ -27,7 +27,7 @@ from mfrank.steering.steering import Steering
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import check_features, means_of
 
-__all__ = ["ClosedForm", "refuse_biases"]
+__all__ = ["ClosedForm"]
 
 
 class ClosedForm(Recommender):
@@ -125,7 +125,7 @@ class ClosedForm(Recommender):
         columns = side.rows(itemids, "itemids", missing=missing)
         own = LikedItems.of(columns, values, len(side.ids), store.dtype)
         refuse_dislikes(self.objective, own.values)
-        query_factors = QueryFactors(Queries.new(1), *_folded(folding, own.likes, None))
+        query_factors = QueryFactors(Queries.new(1), *folding.users_and_biases(own.likes))
         ids, scores = best_steered(
             query_factors, side, options, own.items, levers=levers, store=store, history=own.items
         )
@@ -200,7 +200,8 @@ class ClosedForm(Recommender):
     def _folded_users(self, userid: Raw, user_items: Matrix, by_row: bool) -> Folded:
         users, items = sides(self.store, by_row=by_row)
         rows = self._clean(given_rows(user_items, userid, users, items, "user_items"), "user_items")
-        return _folded(self._folding, self._kernel_rows(rows), self._means(users, userid))
+        means = self._means(users, userid)
+        return Folded(*self._folding.users_and_biases(self._kernel_rows(rows), means))
 
     def _weigh(
         self, userid: Raw, user_items: Matrix | None, users: Side, items: Side
@@ -224,6 +225,8 @@ class ClosedForm(Recommender):
 
     def _adopt(self, store: FactorStore) -> None:
         check_features(store)
+        if self.biases and (store.user_biases is None or store.item_biases is None):
+            raise ValueError("the store lacks the biases of its fit: it is damaged")
         super()._adopt(store)
 
     def _own_values(self) -> Seen:
@@ -267,17 +270,3 @@ class ClosedForm(Recommender):
         if last is None or last != folding:
             self._last_folding = last = folding
         return last
-
-
-def refuse_biases(biases: bool, call: str) -> None:
-    """Raise ValueError if a model has biases, which the call cannot handle."""
-    if biases:
-        raise ValueError(f"{call} is not for models with biases=True; fit with biases=False")
-
-
-def _folded(folding: FoldIn, user_items: CSR, prior: Factors | None) -> Folded:
-    """Factors of users from their rows, and their biases if the fit had such."""
-    if folding.biases:
-        solved = folding.biased_users(user_items)
-        return Folded(solved.factors, solved.biases)
-    return Folded(folding.users(user_items, prior), None)

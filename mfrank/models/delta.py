@@ -12,7 +12,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als.touched import FRESH, TouchedRows
 from mfrank.arrays.csr import CSR
-from mfrank.backends import Factors
 from mfrank.data.concat import joined_ids
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
@@ -114,8 +113,8 @@ def _grown(matrix: sp.csr_array, shape: tuple[int, int]) -> sp.csr_array:
     return sp.csr_array((matrix.data, matrix.indices, indptr), shape)
 
 
-def with_rows(factors: Factors, n_rows: int) -> Factors:
-    """A copy of the factors, with rows of zeros after them."""
-    copy = np.zeros((n_rows, factors.shape[1]), dtype=factors.dtype)
-    copy[: len(factors)] = factors
+def with_rows(table: NDArray[Any], n_rows: int) -> NDArray[Any]:
+    """A copy of a side's factors or biases, with rows of zeros after them."""
+    copy = np.zeros((n_rows, *table.shape[1:]), dtype=table.dtype)
+    copy[: len(table)] = table
     return copy

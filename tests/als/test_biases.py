@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from fits import BACKENDS, als, labeled
 from problems import OBJECTIVES, gradient, stated_loss, toy
 
@@ -183,6 +185,9 @@ def test_whoever_is_folded_in_is_ranked_and_scored_as_in_the_fit(tmp_path: Path)
     model.save(tmp_path / "model")
     loaded = mfrank.load(tmp_path / "model")
     assert loaded.biases
+    replace(model.store, user_biases=None).save(tmp_path / "damaged")
+    with pytest.raises(ValueError, match="lacks the biases"):
+        mfrank.load(tmp_path / "damaged")
     folded = loaded.recommend(model.user_ids.labels, everybody, N=3, recalculate_user=True)
     np.testing.assert_array_equal(folded.scores, again.scores)
 
@@ -256,14 +261,49 @@ def test_fits_that_do_not_go_together_are_refused(arguments: Any) -> None:
         als(biases=True).fit(toy(), **arguments)
 
 
-def test_what_has_no_biases_in_it_is_refused() -> None:
-    model = fitted(mfrank.IALS(), toy())
+@pytest.mark.parametrize("name", ["ials", "wrmf", "rg2"])
+def test_new_interactions_join_with_their_biases(name: str) -> None:
+    """Days with everybody and nothing new are epochs; users fit the items, then, as in a fit."""
+    everybody = toy() + sp.csr_array(np.arange(9)[:, None] % 7 == np.arange(7))
+    data = mfrank.Interactions.from_sparse(everybody)
+    model = fitted(OBJECTIVES[name], data, iterations=1)
+    value = whole(OBJECTIVES[name], mfrank.Interactions.from_sparse(everybody * 1.0))
+    if name != "wrmf":  # under which equal interactions add up
+        before = value(*parts(model))
+        model.partial_fit(data, alternations=2)
+        assert value(*parts(model)) < before
+    new = mfrank.Interactions.from_arrays([0, 9, 9], [6, 7, 0], shape=(10, 8))
+    model.partial_fit(new)
     store = model.store
-    for call in (
-        lambda: model.partial_fit(toy()),
-        lambda: model.partial_fit_users([0], toy()[[0]]),
-        lambda: model.partial_fit_items([0], toy().T.tocsr()[[0]]),
-    ):
-        with pytest.raises(ValueError, match="is not for models with biases=True"):
-            call()
-    assert model.store is store
+    assert store.user_biases.shape == (10,)
+    assert store.item_biases.shape == (8,)
+    folded = model.recommend([9], model.seen.matrix[[9]] * 1.0, N=3, recalculate_user=True)
+    stored = model.recommend([9], N=3)
+    np.testing.assert_array_equal(folded.ids, stored.ids)
+    np.testing.assert_allclose(folded.scores, stored.scores, atol=1e-9)
+
+
+def test_rows_are_stored_with_their_biases() -> None:
+    model = fitted(mfrank.IALS(), toy())
+    before = model.store
+    row = toy()[[2]]
+    model.partial_fit_users([4, 9], sp.vstack([row, row], format="csr"))
+    for at in (4, 9):
+        np.testing.assert_allclose(model.user_factors[at], before.user_factors[2], atol=1e-9)
+        assert model.store.user_biases[at] == pytest.approx(before.user_biases[2])
+    np.testing.assert_array_equal(model.store.item_biases, before.item_biases)
+    model.partial_fit_items([2], padded(toy(), 2))
+    assert model.store.item_biases.shape == (7,)
+    assert np.array_equal(model.store.user_biases[:4], before.user_biases[:4])
+
+
+def padded(matrix: sp.csr_array, item: int) -> sp.csr_array:
+    """The users of an item, ten of them."""
+    rows = sp.csr_array(matrix.T)[[item]]
+    rows.resize((1, 10))
+    return rows
+
+
+def parts(model: mfrank.ALS) -> tuple[Dense, ...]:
+    store = model.store
+    return store.user_factors, store.user_biases, store.item_factors, store.item_biases
