@@ -31,7 +31,6 @@ from mfrank.als.coupling import weighted_sum
 from mfrank.als.eigenbasis import Eigenbasis, solve_in_own_basis
 from mfrank.als.engine import HalfSteps
 from mfrank.arrays.csr import CSR
-from mfrank.arrays.lazy import lazy
 from mfrank.backends import Factors
 from mfrank.backends.row_problem import RowProblem, Vector
 from mfrank.store.step import Step
@@ -46,7 +45,7 @@ class Biased:
     factors: Factors
     biases: NDArray[np.floating]
 
-    @lazy
+    @property
     def with_ones(self) -> Factors:
         """The factors and a column of ones, which the other side's biases meet."""
         return np.hstack([self.factors, np.ones_like(self.biases)[:, None]])

@@ -5,14 +5,15 @@ hardly move; rows that are new themselves need several turns, as each side learn
 of the alternations only the one in the middle solves all touched rows, and the others those of
 whose interactions at least ``FRESH`` are new: they have few entries, however long the history is.
 
-The Gram matrices are computed afresh each time: that takes about twice as long as to copy the
-factors, which an update does anyway, so that readers keep the old ones; and a matrix that is
-updated by low rank drifts from its factors by rounding.
+The Gram matrices are computed once, and then follow the rows that change, by low rank. The next
+update computes them anew, so that rounding errors do not add up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,8 @@ from mfrank.als.coupling import weighted_sum
 from mfrank.als.eigenbasis import Eigenbasis, solve_in_own_basis
 from mfrank.als.engine import HalfSteps
 from mfrank.arrays.csr import CSR
-from mfrank.backends import Backend, Factors
-from mfrank.backends.row_problem import RowProblem
-from mfrank.backends.solve_options import SolveOptions
+from mfrank.backends import Factors
+from mfrank.backends.row_problem import Gram, RowProblem
 
 __all__ = ["FRESH", "Tables", "TouchedRows", "alternate"]
 
@@ -34,6 +34,10 @@ FRESH = 0.15
 On ten days of news (``bench/stream.py``) with 0.25 the day's new articles are ranked worse; with
 0.1 no better, and it takes longer.
 """
+
+
+_SPARED = 3
+"""Of so many times the rows that change, the Gram matrix is sooner computed anew."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,13 +100,15 @@ def alternate(
     all_items = _Rows(items.numbers, half_steps.item_problem(items.entries), items.prior)
     fresh_users, fresh_items = all_users.part(users.fresh), all_items.part(items.fresh)
     first = fresh_users if alternations else all_users
-    _solve_users(half_steps, first, tables)
+    biased = tables.user_biases is not None
+    solving = _WithBiases(half_steps, tables) if biased else _Plain.of(half_steps, tables)
+    solving.users(first)
     solved = len(first.numbers)
     for turn in range(alternations):
         of_all = turn == alternations // 2
         some_users, some_items = (all_users, all_items) if of_all else (fresh_users, fresh_items)
-        _solve_items(half_steps, some_items, tables)
-        _solve_users(half_steps, some_users, tables)
+        solving.items(some_items)
+        solving.users(some_users)
         solved += len(some_users.numbers) + len(some_items.numbers)
     return solved
 
@@ -125,41 +131,87 @@ class _Rows:
         prior = None if self.prior is None else self.prior[places]
         return _Rows(self.numbers[places], problem, prior, columns)
 
-    def solve(self, backend: Backend, fixed: Factors, at: Eigenbasis, how: SolveOptions) -> Factors:
-        """Solve the rows against all factors of the other side, whose basis is ``at``."""
-        fixed = fixed if self.columns is None else fixed[self.columns]
-        return solve_in_own_basis(backend, self.problem, fixed, at, how, self.prior)
 
-    def solve_biased(self, steps: BiasedSteps, fixed: FixedSide) -> Biased:
-        """The same with biases."""
-        fixed = fixed if self.columns is None else fixed.of_columns(self.columns)
-        return steps.solve(self.problem, fixed)
+@dataclass(eq=False)
+class _Followed:
+    """A side's factors, and their Gram matrix as rows change."""
+
+    factors: Factors
+    gram_of: Callable[..., Gram]
+    _gram: Gram | None = None
+
+    @property
+    def gram(self) -> Gram:
+        if self._gram is None:
+            self._gram = self.gram_of(self.factors)
+        return self._gram
+
+    def put(self, rows: NDArray[np.int64], solved: Factors) -> None:
+        """Overwrite some rows."""
+        if self._gram is not None and _SPARED * len(rows) < len(self.factors):
+            before, after = self.gram_of(self.factors[rows], rows), self.gram_of(solved, rows)
+            matrix = self._gram.matrix + (after.matrix - before.matrix)
+            self._gram = Gram(matrix, self._gram.vector + (after.vector - before.vector))
+        else:
+            self._gram = None
+        self.factors[rows] = solved
 
 
-def _solve_users(half_steps: HalfSteps, rows: _Rows, tables: Tables) -> None:
-    if tables.user_biases is not None and tables.item_biases is not None:
-        steps = BiasedSteps(half_steps)
-        fixed = steps.fixed_items(Biased(tables.items, tables.item_biases))
-        solved = rows.solve_biased(steps, fixed)
-        tables.users[rows.numbers] = solved.factors
-        tables.user_biases[rows.numbers] = solved.biases
-        return
-    at = half_steps.users_basis(tables.items)
-    tables.users[rows.numbers] = rows.solve(
-        half_steps.backend, tables.items, at, half_steps.options
-    )
+@dataclass(frozen=True, eq=False)
+class _Plain:
+    """Half-steps of some rows."""
+
+    half_steps: HalfSteps
+    of_users: _Followed
+    of_items: _Followed
+
+    @classmethod
+    def of(cls, half_steps: HalfSteps, tables: Tables) -> Self:
+        return cls(
+            half_steps,
+            _Followed(tables.users, half_steps.user_gram),
+            _Followed(tables.items, half_steps.item_gram),
+        )
+
+    def users(self, rows: _Rows) -> None:
+        fixed = self.of_items
+        at = self.half_steps.users_basis(fixed.factors, fixed.gram)
+        self.of_users.put(rows.numbers, self._solved(rows, fixed.factors, at))
+
+    def items(self, rows: _Rows) -> None:
+        fixed = self.of_users
+        item_sum = None
+        if self.half_steps.objective.interaction(len(self.of_items.factors)):
+            item_sum = weighted_sum(self.half_steps.item_weights, self.of_items.factors)
+        at = self.half_steps.items_basis(fixed.factors, item_sum, fixed.gram)
+        self.of_items.put(rows.numbers, self._solved(rows, fixed.factors, at))
+
+    def _solved(self, rows: _Rows, fixed: Factors, at: Eigenbasis) -> Factors:
+        if rows.columns is not None:
+            fixed = fixed[rows.columns]
+        backend, options = self.half_steps.backend, self.half_steps.options
+        return solve_in_own_basis(backend, rows.problem, fixed, at, options, rows.prior)
 
 
-def _solve_items(half_steps: HalfSteps, rows: _Rows, tables: Tables) -> None:
-    if tables.user_biases is not None and tables.item_biases is not None:
-        steps = BiasedSteps(half_steps)
-        fixed = steps.fixed_users(Biased(tables.users, tables.user_biases))
-        solved = rows.solve_biased(steps, fixed)
-        tables.items[rows.numbers] = solved.factors
-        tables.item_biases[rows.numbers] = solved.biases
-        return
-    item_sum = weighted_sum(half_steps.item_weights, tables.items)
-    at = half_steps.items_basis(tables.users, item_sum)
-    tables.items[rows.numbers] = rows.solve(
-        half_steps.backend, tables.users, at, half_steps.options
-    )
+class _WithBiases:
+    """Half-steps of some rows with their biases."""
+
+    def __init__(self, half_steps: HalfSteps, tables: Tables) -> None:
+        assert tables.user_biases is not None
+        assert tables.item_biases is not None
+        self._steps = BiasedSteps(half_steps)
+        self._users = Biased(tables.users, tables.user_biases)
+        self._items = Biased(tables.items, tables.item_biases)
+
+    def users(self, rows: _Rows) -> None:
+        self._put(rows, self._steps.fixed_items(self._items), self._users)
+
+    def items(self, rows: _Rows) -> None:
+        self._put(rows, self._steps.fixed_users(self._users), self._items)
+
+    def _put(self, rows: _Rows, fixed: FixedSide, out: Biased) -> None:
+        if rows.columns is not None:
+            fixed = fixed.of_columns(rows.columns)
+        solved = self._steps.solve(rows.problem, fixed)
+        out.factors[rows.numbers] = solved.factors
+        out.biases[rows.numbers] = solved.biases
