@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,8 @@ class Halfway(NamedTuple):
 
 _ROWS_AT_ONCE = 1024
 
+Rows: TypeAlias = NDArray[np.int64]
+
 
 def refuse_dislikes(objective: QuadraticObjective, values: NDArray[np.floating]) -> None:
     """Raise ValueError if there are negative values and the objective does not support them."""
@@ -106,26 +108,33 @@ class HalfSteps:
         problem = self.objective.item_problem(item_users, self.counts)
         return without_empty_rows(problem) if "item" in self.featured else problem
 
-    def item_gram(self, item_factors: Factors) -> Gram:
-        """Return G = Q' W Q and m = Q' w."""
-        return self.backend.gram(item_factors, self.item_weights, self.options.n_threads)
+    def item_gram(self, item_factors: Factors, rows: Rows | None = None) -> Gram:
+        """Return G = Q' W Q and m = Q' w; the share of some ``rows`` if these are their factors."""
+        weights = self.item_weights if rows is None else self.item_weights[rows]
+        return self.backend.gram(item_factors, weights, self.options.n_threads)
 
-    def user_gram(self, user_factors: Factors) -> Gram:
-        """Return H = P' A P and h = P' a."""
-        return self.backend.gram(user_factors, self._user_weights, self.options.n_threads)
+    def user_gram(self, user_factors: Factors, rows: Rows | None = None) -> Gram:
+        """Return H = P' A P and h = P' a, or the share of some rows."""
+        weights = self._user_weights if rows is None else self._user_weights[rows]
+        return self.backend.gram(user_factors, weights, self.options.n_threads)
 
-    def users_basis(self, item_factors: Factors) -> Eigenbasis:
-        """Diagonalize the matrix and vector that users' systems share: G - kappa m m' and z m."""
-        gram = self.item_gram(item_factors)
+    def users_basis(self, item_factors: Factors, gram: Gram | None = None) -> Eigenbasis:
+        """Diagonalize the matrix and vector that users' systems share: G - kappa m m' and z m.
+
+        ``gram`` has G and m, if they are known.
+        """
+        gram = gram or self.item_gram(item_factors)
         centered = gram.matrix - self._kappa * np.outer(gram.vector, gram.vector)
         return Eigenbasis.of(Gram(centered, self.objective.target * gram.vector), self.backend)
 
-    def items_basis(self, user_factors: Factors, item_sum: Vector | None = None) -> Eigenbasis:
+    def items_basis(
+        self, user_factors: Factors, item_sum: Vector | None = None, gram: Gram | None = None
+    ) -> Eigenbasis:
         """Diagonalize the matrix and vector that items' systems share: H and z h + kappa H t.
 
-        ``item_sum`` is t = sum_y w_y q_y, by default 0.
+        ``item_sum`` is t = sum_y w_y q_y, by default 0. ``gram`` has H and h, if they are known.
         """
-        gram = self.user_gram(user_factors)
+        gram = gram or self.user_gram(user_factors)
         vector = self.objective.target * gram.vector
         if item_sum is not None:
             vector += self._kappa * gram.matrix @ item_sum

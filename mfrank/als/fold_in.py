@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.als.biases import Biased, BiasedSteps, FixedSide
 from mfrank.als.coupling import weighted_sum
 from mfrank.als.eigenbasis import Eigenbasis, solve_in_own_basis
 from mfrank.als.engine import HalfSteps
@@ -21,7 +23,10 @@ from mfrank.data.pickling import MadeOfFields
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import featured
 
-__all__ = ["FoldIn"]
+__all__ = ["FoldIn", "Solved"]
+
+Solved: TypeAlias = tuple[Factors, NDArray[np.floating] | None]
+"""Factors (R, K) of rows, and their biases (R,) or None."""
 
 
 @dataclass(frozen=True)
@@ -36,48 +41,88 @@ class FoldIn(MadeOfFields):
     backend : str, default "auto"
     n_threads : int, default 0
         0 uses every core this process may use.
+    biases : bool, default False
+        Whether rows have a bias beside their factors, as those of the fit.
     """
 
     objective: QuadraticObjective
     store: FactorStore
     backend: str = "auto"
     n_threads: int = 0
+    biases: bool = False
 
     def users(self, user_items: CSR, prior: Factors | None = None) -> Factors:
         """Solve the factors of users exactly from their rows (R, n_items): shape (R, K).
 
         ``prior`` (R, K) are the means that their features tell; by default 0.
         """
-        problem = self._user_problem(user_items)
-        factors, options = self.store.item_factors, self._steps.options
-        return solve_in_own_basis(
-            self._steps.backend, problem, factors, self._of_users, options, prior
-        )
+        return self.users_and_biases(user_items, prior)[0]
 
     def items(self, item_users: CSR, prior: Factors | None = None) -> Factors:
         """Solve the factors of items exactly from their rows (R, n_users): shape (R, K)."""
+        return self.items_and_biases(item_users, prior)[0]
+
+    def users_and_biases(self, user_items: CSR, prior: Factors | None = None) -> Solved:
+        """Solve users, and their biases (R,) if the fit had such."""
+        problem = self._user_problem(user_items)
+        if self.biases:
+            return self._with_biases(problem, self._fixed_items)
+        factors, options = self.store.item_factors, self._steps.options
+        backend = self._steps.backend
+        return solve_in_own_basis(backend, problem, factors, self._of_users, options, prior), None
+
+    def items_and_biases(self, item_users: CSR, prior: Factors | None = None) -> Solved:
+        """Solve items, and their biases (R,) if the fit had such."""
         problem = self._steps.item_problem(item_users)
+        if self.biases:
+            return self._with_biases(problem, self._fixed_users)
         factors, options = self.store.user_factors, self._steps.options
-        return solve_in_own_basis(
-            self._steps.backend, problem, factors, self._of_items, options, prior
-        )
+        backend = self._steps.backend
+        return solve_in_own_basis(backend, problem, factors, self._of_items, options, prior), None
 
     def weigh(self, user_items: CSR, prior: Factors | None = None) -> UserWeights:
-        """Split the factors of a user by the items of their single row."""
+        """Split the factors of a user, with biases theirs too, by the items of their single row."""
         problem = self._user_problem(user_items)
-        basis, shared = self._of_users.basis, self._of_users.shared
-        observed = self.store.item_factors[user_items.indices].astype(np.float64) @ basis
+        at, items = self._of_users, self.store.item_factors
+        if self.biases:
+            at, items = self._fixed_items.basis, self._fixed_items.wide
+        basis, shared = at.basis, at.shared
+        observed = items[user_items.indices].astype(np.float64) @ basis
         matrix = (observed.T * problem.curvature()) @ observed
         matrix += np.diag(problem.weight[0] * shared.values + problem.ridge[0])
         solved = np.linalg.pinv(matrix, rcond=_rounding(matrix), hermitian=True) @ basis.T
-        parts = problem.pull()[:, None] * (observed @ solved)
+        pull = problem.pull()
         background = problem.weight[0] * shared.vector
+        if self.biases:
+            pull -= self._fixed_items.known(problem)
+            background -= problem.weight[0] * (self._fixed_items.background @ basis)
+        parts = pull[:, None] * (observed @ solved)
         if prior is not None:
             background = background + problem.ridge[0] * (prior[0].astype(np.float64) @ basis)
         return UserWeights(user_items.indices, parts, background @ solved)
 
     def _user_problem(self, user_items: CSR) -> RowProblem:
         return self._steps.user_problem(user_items, total=self._items_total)
+
+    def _with_biases(self, problem: RowProblem, fixed: FixedSide) -> Solved:
+        solved = self._biased.solve(problem, fixed)
+        return solved.factors, solved.biases
+
+    def _side(self, name: str) -> Biased:
+        """The factors of a side with their biases."""
+        return Biased(getattr(self.store, f"{name}_factors"), getattr(self.store, f"{name}_biases"))
+
+    @lazy
+    def _biased(self) -> BiasedSteps:
+        return BiasedSteps(self._steps)
+
+    @lazy
+    def _fixed_items(self) -> FixedSide:
+        return self._biased.fixed_items(self._side("item"))
+
+    @lazy
+    def _fixed_users(self) -> FixedSide:
+        return self._biased.fixed_users(self._side("user"))
 
     @lazy
     def _items_total(self) -> float:

@@ -22,6 +22,9 @@ Vector = NDArray[np.float64]
 _ENTRIES_AT_ONCE = 1 << 20
 """Entries whose coefficients are computed at a time, to limit the memory of temporary arrays."""
 
+_FEW = 0.25
+"""Entries for each column, below which their distinct columns are found sooner by sorting."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellTerm:
@@ -88,9 +91,9 @@ class RowProblem:
         counts = whole.counts[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         entries = np.arange(indptr[-1]) + np.repeat(whole.indptr[rows] - indptr[:-1], counts)
-        columns, indices = np.unique(whole.indices[entries], return_inverse=True)
+        columns, indices = _renumbered(whole.indices[entries], whole.n_columns)
         data = None if whole.data is None else whole.data[entries]
-        csr = CSR(indptr, indices.astype(np.int32), data, len(columns))
+        csr = CSR(indptr, indices, data, len(columns))
         users = rows if self.users_are_rows else columns
         observed = self.observed.of_users(users)
         weight, ridge = self.weight[rows], self.ridge[rows]
@@ -100,10 +103,10 @@ class RowProblem:
         """The problem restricted to the columns that its rows use, and those columns."""
         whole = self.rows
         if whole.n_rows == 1:  # its columns are distinct already
-            columns, indices = whole.indices, np.arange(len(whole.indices))
+            columns, indices = whole.indices, np.arange(len(whole.indices), dtype=np.int32)
         else:
-            columns, indices = np.unique(whole.indices, return_inverse=True)
-        rows = CSR(whole.indptr, indices.astype(np.int32), whole.data, len(columns))
+            columns, indices = _renumbered(whole.indices, whole.n_columns)
+        rows = CSR(whole.indptr, indices, whole.data, len(columns))
         observed = self.observed if self.users_are_rows else self.observed.of_users(columns)
         return RowProblem(rows, self.weight, self.ridge, observed, self.users_are_rows), columns
 
@@ -153,6 +156,20 @@ class RowProblem:
             data = self.rows.data
             offsets += term.slope * (1.0 if data is None else np.abs(data[entries], dtype=float))
         return offsets
+
+
+def _renumbered(
+    columns: NDArray[np.int32], n_columns: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The distinct columns, ascending, and for each entry the place of its column among them."""
+    if len(columns) < _FEW * n_columns:  # a table of all columns would take longer than to sort
+        used, places = np.unique(columns, return_inverse=True)
+        return used, places.astype(np.int32)
+    number = np.zeros(n_columns, dtype=np.int32)
+    number[columns] = 1
+    used = np.flatnonzero(number).astype(np.int32)
+    number[used] = np.arange(len(used), dtype=np.int32)
+    return used, number[columns]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,18 +1,18 @@
-"""Parts of observed cells: by a mask, by their values, and k-cores."""
+"""Parts of observed cells, by a mask, by their values, and k-cores; and their weights."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import is_number, shown
+from mfrank.arrays.checks import floats_of, is_number, shown
 from mfrank.arrays.counted import counted
-from mfrank.arrays.interop import as_array
+from mfrank.arrays.interop import as_array, to_host
 from mfrank.data import cells
 from mfrank.data.observed import Observed
 
@@ -54,11 +54,56 @@ class Selectable(Observed):
                 "the threshold",
                 *(threshold, self.nnz, values.min(), values.max()),
             )
-        if not binary:
-            return kept
-        rows = kept.user_items
-        ones = sp.csr_array((np.ones_like(rows.data), rows.indices, rows.indptr), rows.shape)
-        return replace(kept, user_items=ones)
+        return kept._with_values(np.ones_like(kept.user_items.data)) if binary else kept
+
+    def weighted(self, weights: ArrayLike) -> Self:
+        """Multiply the value of each entry by a weight of its own, such as where it came from.
+
+        :func:`mfrank.recency_weight` makes weights of timestamps. What a model makes of values is
+        up to it: ``WRMF`` takes them as confidences, objectives without values do not read them.
+
+        Parameters
+        ----------
+        weights : array-like of numbers, shape (nnz,)
+            >= 0, aligned with ``user_items.data``. Entries that become 0 are dropped.
+
+        Returns
+        -------
+        Interactions
+            With the same shape, ids and dtype.
+
+        Raises
+        ------
+        ValueError
+            The weights are not one number >= 0 for each entry, or a value becomes too large for
+            the dtype.
+        TypeError
+            They are no numbers.
+
+        Examples
+        --------
+        >>> import mfrank
+        >>> data = mfrank.Interactions.from_arrays(["ann", "ben"], ["tea", "tea"])
+        >>> data.weighted([1, 0.25]).user_items.data.tolist()
+        [1.0, 0.25]
+        """
+        each = floats_of("weights", to_host(weights, "weights"))
+        if each.shape != (self.nnz,):
+            raise ValueError(f"weights must have the shape ({self.nnz},), got {each.shape}")
+        if each.size and not (each.min() >= 0 and np.isfinite(each.max())):
+            raise ValueError(
+                f"weights must be finite numbers >= 0, got {each.min():g} to {each.max():g}"
+            )
+        with np.errstate(over="ignore"):
+            values = (self.user_items.data * each).astype(self.user_items.dtype)
+        if not np.isfinite(values).all():
+            raise ValueError(f"a weighted value is beyond the range of {values.dtype}")
+        kept = values != 0
+        if kept.all():
+            return self._with_values(values)
+        dropped = counted(self.nnz - int(kept.sum()), "entry")
+        _log.info("%s dropped: weighted 0", dropped)
+        return self.take(kept)._with_values(values[kept])
 
     def k_core(self, k: int, *, user_k: int | None = None, item_k: int | None = None) -> Self:
         """The largest part in which users have at least ``user_k`` entries and items ``item_k``.
@@ -89,4 +134,11 @@ class Selectable(Observed):
             user_ids=self.user_ids.take(rows),
             item_ids=self.item_ids.take(columns),
             timestamps=times,
+        )
+
+    def _with_values(self, values: NDArray[Any]) -> Self:
+        """The same cells with other values, none of them 0."""
+        rows = self.user_items
+        return replace(
+            self, user_items=sp.csr_array((values, rows.indices, rows.indptr), rows.shape)
         )

@@ -1,7 +1,7 @@
-"""Weights of interactions from information retrieval: BM25 and tf-idf.
+"""Weights of interactions: BM25 and tf-idf, from information retrieval, and by recency.
 
-An item is a document and its users are the terms: a user who has few items tells more about each of
-them, and repeated use of one item tells less each time.
+For BM25 and tf-idf an item is a document and its users are the terms: a user who has few items
+tells more about each of them, and repeated use of one item tells less each time.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_at_least_zero
+from mfrank.arrays.checks import check_above_zero, check_at_least_zero, is_number, shown
 from mfrank.data.interactions import Interactions
+from mfrank.data.splits import timestamps_of
 
-__all__ = ["bm25_weight", "tfidf_weight"]
+__all__ = ["bm25_weight", "recency_weight", "tfidf_weight"]
 
 _LEAST_IDF = 1e-6
 """For users of all or nearly all items, whose idf is not positive: nothing becomes a dislike."""
@@ -99,6 +100,72 @@ def tfidf_weight(interactions: Any) -> Interactions:
     return _with_values(data, np.sqrt(values) * _idf(data))
 
 
+def recency_weight(
+    interactions: Any, half_life: float, *, now: float | None = None
+) -> Interactions:
+    """Weight interactions by their age: each half-life halves the value.
+
+    The value v of an interaction at the time t becomes ``v 2^-((now - t) / half_life)``. For models
+    that read values: ``WRMF``, as whose confidences old interactions fade into what is not known,
+    and ``ItemKNN``. Another ``now`` multiplies all values by one number, as another ``alpha`` of
+    ``WRMF`` would.
+
+    Repeated interactions of a user with an item are one entry already, with their latest time, and
+    so their sum is weighted as if all were of that time. To weight each for itself, weight the
+    values before they are added up::
+
+        values = values * 2.0 ** ((timestamps - timestamps.max()) / half_life)
+        data = mfrank.Interactions.from_arrays(users, items, values, timestamps)
+
+    A fit goes on from day to day with the same weights by
+    ``partial_fit(today, decay=2 ** (-day / half_life))``, which ages all that came before.
+
+    Parameters
+    ----------
+    interactions : Interactions or DataFrame
+        With timestamps.
+    half_life : float
+        > 0, in the unit of the timestamps: seconds, where they were dates.
+    now : float, optional
+        Time at which an interaction keeps its value, not before the latest; by default the latest.
+
+    Returns
+    -------
+    Interactions
+        The same cells, ids and timestamps, with new values in the same dtype. None becomes 0: the
+        oldest keep at least the smallest number of the dtype.
+
+    Raises
+    ------
+    ValueError
+        There are no timestamps, ``half_life`` is not above 0, or ``now`` is before the latest.
+    TypeError
+        ``interactions`` cannot be read as such.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> days = ["2026-03-01", "2026-03-31"]
+    >>> data = mfrank.Interactions.from_arrays(["ann", "ann"], ["tea", "milk"], [2, 2], days)
+    >>> data = mfrank.recency_weight(data, half_life=30 * 86_400)
+    >>> data.to_pandas()["value"].tolist()
+    [2.0, 1.0]
+    """
+    check_above_zero(half_life=half_life)
+    data = Interactions.of(interactions)
+    times = timestamps_of(data, "recency_weight", "Interactions.weighted with weights of your own")
+    latest = int(times.max(initial=np.iinfo(np.int64).min))
+    if now is None:
+        now = latest
+    elif not is_number(now) or (len(times) and now < latest):
+        raise ValueError(
+            f"now must be a time not before the latest interaction, at {latest}, got {shown(now)}; "
+            "interactions.take(interactions.timestamps <= now) leaves later ones out"
+        )
+    ages = float(now) - times.astype(np.float64)
+    return _with_values(data, data.user_items.data * np.exp2(-ages / half_life))
+
+
 def _positive(interactions: Any) -> tuple[Interactions, NDArray[np.float64]]:
     """The interactions, and their values in float64, all > 0."""
     data = Interactions.of(interactions)
@@ -119,7 +186,9 @@ def _idf(data: Interactions) -> NDArray[np.float64]:
 
 
 def _with_values(data: Interactions, values: NDArray[np.float64]) -> Interactions:
+    """The same cells with other values, which keep a distance from 0 and their signs."""
     rows = data.user_items
-    positive = np.maximum(values, np.finfo(rows.dtype).tiny).astype(rows.dtype)
-    new = sp.csr_array((positive, rows.indices, rows.indptr), rows.shape)
+    sizes = np.maximum(np.abs(values), np.finfo(rows.dtype).tiny)
+    signed = np.copysign(sizes, values).astype(rows.dtype)
+    new = sp.csr_array((signed, rows.indices, rows.indptr), rows.shape)
     return replace(data, user_items=new)

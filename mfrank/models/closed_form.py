@@ -17,7 +17,7 @@ from mfrank.backends import Factors, choose
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.liked_items import LikedItems
-from mfrank.retrieval.answers import Answer, ListOptions, QueryFactors
+from mfrank.retrieval.answers import Answer, Folded, ListOptions, QueryFactors
 from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import Seen
@@ -35,6 +35,7 @@ class ClosedForm(Recommender):
 
     objective: QuadraticObjective
     n_threads: int
+    biases: bool = False
     _last_folding: FoldIn | None = None
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
@@ -65,9 +66,7 @@ class ClosedForm(Recommender):
             The matrix has the wrong shape, the Interactions lack an id, or the objective cannot
             use a value.
         """
-        users, items = sides(self.store, by_row=by_row)
-        rows = self._clean(given_rows(user_items, userid, users, items, "user_items"), "user_items")
-        solved = self._folding.users(self._kernel_rows(rows), self._means(users, userid))
+        solved = self._folded_users(userid, user_items, by_row).factors
         return solved[0] if is_single(userid) else solved
 
     def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
@@ -126,7 +125,7 @@ class ClosedForm(Recommender):
         columns = side.rows(itemids, "itemids", missing=missing)
         own = LikedItems.of(columns, values, len(side.ids), store.dtype)
         refuse_dislikes(self.objective, own.values)
-        query_factors = QueryFactors(Queries.new(1), folding.users(own.likes), None)
+        query_factors = QueryFactors(Queries.new(1), *folding.users_and_biases(own.likes))
         ids, scores = best_steered(
             query_factors, side, options, own.items, levers=levers, store=store, history=own.items
         )
@@ -182,16 +181,27 @@ class ClosedForm(Recommender):
                 f"user_weights must be an explanation's user_weights, got {shown(user_weights)}"
             )
         factors = self.store.item_factors[item].astype(np.float64)
+        bias = self.store.item_biases if self.biases else None
+        if self.biases:
+            factors = np.append(factors, 1)  # which meets the user's bias
         if user_weights.background.shape != factors.shape:
             raise ValueError(
                 f"user_weights have {len(user_weights.background)} factors, the model "
                 f"{len(factors)}: explain without them once after each fit"
             )
         parts, baseline = user_weights.parts @ factors, float(user_weights.background @ factors)
+        if bias is not None:
+            baseline += float(bias[item])
         greatest = np.argsort(-parts, kind="stable")[:N]
         labels = items.answer(user_weights.items[greatest])
         listed = list(zip(labels.tolist(), parts[greatest].tolist(), strict=True))
         return Explanation(float(parts.sum()) + baseline, listed, baseline, user_weights)
+
+    def _folded_users(self, userid: Raw, user_items: Matrix, by_row: bool) -> Folded:
+        users, items = sides(self.store, by_row=by_row)
+        rows = self._clean(given_rows(user_items, userid, users, items, "user_items"), "user_items")
+        means = self._means(users, userid)
+        return Folded(*self._folding.users_and_biases(self._kernel_rows(rows), means))
 
     def _weigh(
         self, userid: Raw, user_items: Matrix | None, users: Side, items: Side
@@ -215,6 +225,8 @@ class ClosedForm(Recommender):
 
     def _adopt(self, store: FactorStore) -> None:
         check_features(store)
+        if self.biases and (store.user_biases is None or store.item_biases is None):
+            raise ValueError("the store lacks the biases of its fit: it is damaged")
         super()._adopt(store)
 
     def _own_values(self) -> Seen:
@@ -253,7 +265,7 @@ class ClosedForm(Recommender):
 
     def _folding_of(self, store: FactorStore) -> FoldIn:
         """Fold-in against these factors; cached, because its Gram matrix is expensive."""
-        folding = FoldIn(self.objective, store, self.backend, self.n_threads)
+        folding = FoldIn(self.objective, store, self.backend, self.n_threads, self.biases)
         last = self._last_folding
         if last is None or last != folding:
             self._last_folding = last = folding

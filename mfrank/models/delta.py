@@ -10,9 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.als.touched import TouchedRows
+from mfrank.als.touched import FRESH, TouchedRows
 from mfrank.arrays.csr import CSR
-from mfrank.backends import Factors
 from mfrank.data.concat import joined_ids
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
@@ -33,15 +32,14 @@ class Delta:
         Those of the model, then the new ones.
     user_items : csr_array, shape (n_users, n_items)
         All interactions, old and new; canonical.
-    users, items : int64
-        Rows with new interactions, ascending.
+    new : Counts
+        Numbers of new interactions of each user and item, those of known cells included.
     """
 
     user_ids: Ids
     item_ids: Ids
     user_items: sp.csr_array
-    users: NDArray[np.int64]
-    items: NDArray[np.int64]
+    new: Counts
 
     @classmethod
     def of(cls, store: FactorStore, old: sp.csr_array, new: Interactions, decay: float) -> Self:
@@ -69,7 +67,11 @@ class Delta:
         grown = _grown(old, shape)
         both = sp.csr_array((grown if decay == 1 else grown * old.dtype.type(decay)) + added)
         both.sort_indices()
-        return cls(user_ids, item_ids, both, np.unique(rows), np.unique(columns))
+        touching = (
+            np.bincount(numbers, minlength=n)
+            for numbers, n in zip((rows, columns), shape, strict=True)
+        )
+        return cls(user_ids, item_ids, both, Counts(*touching))
 
     @property
     def counts(self) -> Counts:
@@ -77,22 +79,31 @@ class Delta:
         items = np.bincount(self.user_items.indices, minlength=len(self.item_ids))
         return Counts(np.diff(self.user_items.indptr).astype(np.int64), items.astype(np.int64))
 
-    def touched(self, extras: Mapping[str, NDArray[Any]], dtype: DTypeLike) -> TouchedRows:
-        """The rows with new interactions, with all their interactions.
+    def touched(
+        self, extras: Mapping[str, NDArray[Any]], dtype: DTypeLike
+    ) -> tuple[TouchedRows, TouchedRows]:
+        """The users and the items with new interactions, with all their interactions.
 
         ``extras`` have the means of all rows, if they have features.
         """
-        user_means, item_means = (extras.get(names_of(side)[1]) for side in ("user", "item"))
-        item_users = sp.csr_array(self.user_items[:, self.items].T)
+        users, items = (np.flatnonzero(each) for each in (self.new.users, self.new.items))
+        item_users = sp.csr_array(self.user_items[:, items].T)
         item_users.sort_indices()
-        return TouchedRows(
-            self.users,
-            self.items,
-            CSR.from_scipy(self.user_items[self.users], dtype),
-            CSR.from_scipy(item_users, dtype),
-            None if user_means is None else user_means[self.users],
-            None if item_means is None else item_means[self.items],
+        made = (
+            ("user", users, self.user_items[users], self.new.users),
+            ("item", items, item_users, self.new.items),
         )
+        of_users, of_items = (
+            TouchedRows(
+                numbers,
+                CSR.from_scipy(matrix, dtype),
+                new[numbers] >= FRESH * np.diff(matrix.indptr),
+                None if means is None else means[numbers],
+            )
+            for side, numbers, matrix, new in made
+            for means in (extras.get(names_of(side)[1]),)
+        )
+        return of_users, of_items
 
 
 def _grown(matrix: sp.csr_array, shape: tuple[int, int]) -> sp.csr_array:
@@ -102,8 +113,8 @@ def _grown(matrix: sp.csr_array, shape: tuple[int, int]) -> sp.csr_array:
     return sp.csr_array((matrix.data, matrix.indices, indptr), shape)
 
 
-def with_rows(factors: Factors, n_rows: int) -> Factors:
-    """A copy of the factors, with rows of zeros after them."""
-    copy = np.zeros((n_rows, factors.shape[1]), dtype=factors.dtype)
-    copy[: len(factors)] = factors
+def with_rows(table: NDArray[Any], n_rows: int) -> NDArray[Any]:
+    """A copy of a side's factors or biases, with rows of zeros after them."""
+    copy = np.zeros((n_rows, *table.shape[1:]), dtype=table.dtype)
+    copy[: len(table)] = table
     return copy

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.als.engine import HalfSteps, refuse_dislikes
-from mfrank.als.touched import alternate
+from mfrank.als.fold_in import Solved
+from mfrank.als.touched import Tables, alternate
 from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.csr import CSR
 from mfrank.backends import Factors, choose
@@ -48,9 +49,11 @@ class Growing(ClosedForm):
         """Take up new interactions, such as today's, with new users and items among them.
 
         Only the users and items with new interactions are solved, from all of their interactions,
-        old and new: the users, then ``alternations`` times the items and the users. All others
-        keep their factors, which a fit would move a little: fit anew from time to time. The
-        history gets a record with the seconds and the number of ``rows`` that were solved.
+        old and new: the users, then ``alternations`` times the items and the users. Rows that
+        changed little, less than 15% of whose interactions are new, take part in one of these
+        alternations. All others keep their factors, which a fit would move a little: fit anew from
+        time to time. The history gets a record with the seconds and the number of ``rows`` that
+        were solved.
 
         The old interactions are those that the model has for its filters; it keeps no copy of its
         own beside them. A saved model has them without their values, as it does not need these to
@@ -123,6 +126,7 @@ class Growing(ClosedForm):
         )
         users = with_rows(store.user_factors, len(delta.user_ids))
         items = with_rows(store.item_factors, len(delta.item_ids))
+        biases = self._grown_biases(store, delta)
         extras = dict(store.extras)
         for side, factors, ids, own in (
             ("user", users, delta.user_ids, data.user_ids),
@@ -134,7 +138,7 @@ class Growing(ClosedForm):
                 extras[names_of(side)[1]][new_rows] if side in featured(store) else 0
             )
         touched = delta.touched(extras, store.dtype)
-        solved = alternate(half_steps, touched, users, items, int(alternations))
+        solved = alternate(half_steps, *touched, Tables(users, items, **biases), int(alternations))
         record = {
             "epoch": len(store.history) + 1,
             "seconds": perf_counter() - began,
@@ -150,6 +154,7 @@ class Growing(ClosedForm):
             counts=half_steps.counts,
             extras=extras,
             history=[*store.history, record],
+            **biases,
         )
         self._hold(grown_store, delta.user_items)
         return self
@@ -175,12 +180,21 @@ class Growing(ClosedForm):
             As in :meth:`recalculate_user`, or ids repeat or leave a gap. The model is unchanged.
         """
         users, items = sides(self.store, by_row=by_row)
-        return self._partial_fit(users, items, userids, user_items, self._folding.users)
+        return self._partial_fit(users, items, userids, user_items, self._folding.users_and_biases)
 
     def partial_fit_items(self, itemids: Raw, item_users: Matrix, *, by_row: bool = False) -> Self:
         """Solve items from their rows and store the result; see :meth:`partial_fit_users`."""
         users, items = sides(self.store, by_row=by_row)
-        return self._partial_fit(items, users, itemids, item_users, self._folding.items)
+        return self._partial_fit(items, users, itemids, item_users, self._folding.items_and_biases)
+
+    def _grown_biases(self, store: FactorStore, delta: Delta) -> dict[str, Any]:
+        """Copies of both sides' biases by their names, 0 for new rows; none if the fit had none."""
+        if not self.biases or store.user_biases is None or store.item_biases is None:
+            return {}
+        return {
+            "user_biases": with_rows(store.user_biases, len(delta.user_ids)),
+            "item_biases": with_rows(store.item_biases, len(delta.item_ids)),
+        }
 
     def _old(self, user_items: Matrix | None, store: FactorStore) -> sp.csr_array:
         """All interactions of the model, as given or as it has them."""
@@ -196,14 +210,14 @@ class Growing(ClosedForm):
         other: Side,
         raw: Raw,
         matrix: Matrix,
-        solve: Callable[[CSR, Factors | None], Factors],
+        solve: Callable[[CSR, Factors | None], Solved],
     ) -> Self:
         seen = None if self.seen is None else self.seen.checked
         ids, rows = grown(side, raw)
         argument = f"{side.name}_{other.name}s"
         given = self._clean(given_rows(matrix, raw, side, other, argument), argument)
         solved = solve(self._kernel_rows(given), self._means(side, raw))
-        self._hold(*refit(self.store, seen, side.name, ids, rows, given, solved))
+        self._hold(*refit(self.store, seen, side.name, ids, rows, given, *solved))
         return self
 
 

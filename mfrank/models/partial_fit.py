@@ -69,6 +69,7 @@ def refit(
     rows: Rows,
     given: sp.csr_array,
     solved: Factors,
+    biases: NDArray[np.floating] | None = None,
 ) -> tuple[FactorStore, sp.csr_array | None]:
     """Replace or add rows of one side; return the new store and seen entries.
 
@@ -87,17 +88,24 @@ def refit(
         The interactions from which the rows were solved.
     solved : shape (R, K)
         The factors of these rows.
+    biases : shape (R,), optional
+        Their biases, if the store has biases that the fit made.
     """
     before, extras = store.known_counts, with_means(store.extras, side, len(ids))
     by_item, size, own_counts = side == "item", len(ids), np.diff(given.indptr)
     if by_item:
         counts = Counts(before.users, _put(before.items, size, rows, own_counts))
-        factors = _put(store.item_factors, size, rows, solved)
-        store = replace(store, item_factors=factors, item_ids=ids, counts=counts, extras=extras)
     else:
         counts = Counts(_put(before.users, size, rows, own_counts), before.items)
-        factors = _put(store.user_factors, size, rows, solved)
-        store = replace(store, user_factors=factors, user_ids=ids, counts=counts, extras=extras)
+    changed: dict[str, Any] = {
+        f"{side}_factors": _put(getattr(store, f"{side}_factors"), size, rows, solved),
+        f"{side}_ids": ids,
+        "counts": counts,
+        "extras": extras,
+    }
+    if biases is not None:
+        changed[f"{side}_biases"] = _put(getattr(store, f"{side}_biases"), size, rows, biases)
+    store = replace(store, **changed)
     if seen is None:
         return store, None
     entries = _put_rows(seen.T.tocsr() if by_item else seen, size, rows, given)

@@ -22,7 +22,16 @@ from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.sides import Raw, Side, is_single
 from mfrank.retrieval.top_k import Lists, look_up, nearest, recommend, similar
 
-__all__ = ["Answer", "ListOptions", "QueryFactors", "answer", "around", "best", "closest"]
+__all__ = [
+    "Answer",
+    "Folded",
+    "ListOptions",
+    "QueryFactors",
+    "answer",
+    "around",
+    "best",
+    "closest",
+]
 
 
 class Answer(NamedTuple):
@@ -132,6 +141,13 @@ class QueryFactors(NamedTuple):
         if biases is not None:
             biases = beside(look_up(rows, biases, backend), rows)
         return cls(Queries.known(rows, len(side.ids)), factors, biases)
+
+
+class Folded(NamedTuple):
+    """Factors (U, K) of users that were solved from their rows, and their biases (U,) or None."""
+
+    factors: Factors
+    biases: NDArray[Any] | None
 
 
 def best(

@@ -19,6 +19,7 @@ from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
 from mfrank.retrieval.all_lists import AllLists, ListFormat
 from mfrank.retrieval.answers import (
     Answer,
+    Folded,
     ListOptions,
     QueryFactors,
     answer,
@@ -139,8 +140,8 @@ class Recommender(Fitted):
             if user_items is None:
                 raise ValueError("recalculate_user=True needs the users' rows in user_items")
             known = Known(users, userid, None)
-            factors = np.atleast_2d(self.recalculate_user(userid, user_items, by_row=by_row))
-            query_factors = QueryFactors(users.queries(userid), factors, None)
+            folded = self._folded_users(userid, user_items, by_row)
+            query_factors = QueryFactors(users.queries(userid), *folded)
         else:
             known = Known.of(users, userid, on_unknown)
             if known.nobody:
@@ -370,6 +371,11 @@ class Recommender(Fitted):
             f"{type(self).__name__} cannot fold items in: it has no objective with a closed-form "
             "solution. Use recalculate_item=False"
         )
+
+    def _folded_users(self, userid: Raw, user_items: Matrix, by_row: bool) -> Folded:
+        """Factors and biases of users, solved from their rows."""
+        factors = self.recalculate_user(userid, user_items, by_row=by_row)
+        return Folded(np.atleast_2d(factors), None)
 
     def _options(
         self, n: int, blocked: Any, only: Any, n_threads: int, on_unknown: OnUnknown

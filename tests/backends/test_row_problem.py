@@ -49,10 +49,16 @@ def test_row_sums_are_those_of_the_matrix(
     np.testing.assert_allclose(problem.row_sums(term, likes_only=likes_only), expected)
 
 
+@pytest.mark.parametrize("wide", [0, 1000])
 @pytest.mark.parametrize("n_rows", [1, 3])
 @pytest.mark.parametrize("users_are_rows", [True, False])
-def test_on_the_used_columns_it_is_the_same_problem(n_rows: int, users_are_rows: bool) -> None:
-    rows = CSR.from_scipy(sp.csr_array(toy(values="counts")[:n_rows] * 1.0), "f8")
+def test_on_the_used_columns_it_is_the_same_problem(
+    n_rows: int, users_are_rows: bool, wide: int
+) -> None:
+    """Whether few of the columns are used or many."""
+    matrix = sp.csr_array(toy(values="counts")[:n_rows] * 1.0)
+    matrix.resize((n_rows, matrix.shape[1] + wide))
+    rows = CSR.from_scipy(matrix, "f8")
     term = CellTerm(np.linspace(1, 2, n_rows if users_are_rows else rows.n_columns), 0.5)
     nothing = np.zeros(n_rows)
     problem = RowProblem(rows, nothing, nothing, Observed(term, term, term), users_are_rows)
@@ -60,5 +66,6 @@ def test_on_the_used_columns_it_is_the_same_problem(n_rows: int, users_are_rows:
     np.testing.assert_array_equal(columns, np.unique(rows.indices))
     np.testing.assert_array_equal(columns[part.rows.indices], rows.indices)
     assert part.rows.n_columns == len(columns) < rows.n_columns
+    assert columns.dtype == part.rows.indices.dtype == np.int32
     np.testing.assert_array_equal(part.curvature(), problem.curvature())
     np.testing.assert_array_equal(part.pull(), problem.pull())

@@ -1,4 +1,4 @@
-"""BM25 and tf-idf weights: implicit's, the equation's, and no interaction is lost to them."""
+"""Weights of interactions: implicit's, the equation's, and no interaction is lost to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank import Interactions, bm25_weight, tfidf_weight
+from mfrank import Interactions, bm25_weight, recency_weight, tfidf_weight
 
 quick = settings(max_examples=40, deadline=None)
 BOTH = pytest.mark.parametrize("weight", [bm25_weight, tfidf_weight])
@@ -100,3 +100,139 @@ def test_dislikes_are_refused(weight):
 def test_options_are_in_their_ranges(options, message):
     with pytest.raises(ValueError, match=message):
         bm25_weight(counts(0), **options)
+
+
+timed = st.lists(
+    st.tuples(
+        st.integers(0, 4),
+        st.integers(0, 3),
+        st.sampled_from([-2.0, 0.5, 1, 7]),
+        st.integers(-(10**12), 10**12),
+    ),
+    max_size=20,
+)
+
+
+def at_times(rows, duplicates="last"):
+    users, items, values, times = np.array(rows, dtype=float).reshape(-1, 4).T
+    return Interactions.from_arrays(
+        users.astype(int), items.astype(int), values, times, shape=(5, 4), duplicates=duplicates
+    )
+
+
+@quick
+@given(timed, st.floats(1e-3, 1e15), st.floats(0, 1e12))
+def test_each_half_life_halves_the_value_and_no_interaction_is_lost(rows, half_life, later):
+    data = at_times(rows)
+    now = max([time for *_, time in rows], default=0) + later
+    weighted = recency_weight(data, half_life, now=now)
+    for own in ("indptr", "indices"):
+        assert np.array_equal(getattr(weighted.user_items, own), getattr(data.user_items, own))
+    assert np.array_equal(weighted.timestamps, data.timestamps)
+    ages = now - data.timestamps.astype(float)
+    wanted = data.user_items.data * 2.0 ** (-ages / half_life)
+    np.testing.assert_allclose(weighted.user_items.data, wanted, rtol=1e-6, atol=2e-38)
+    assert np.array_equal(np.sign(weighted.user_items.data), np.sign(data.user_items.data))
+
+
+def test_now_is_the_latest_interaction():
+    data = at_times([(0, 0, 3, 100), (1, 2, 5, 70), (4, 3, 1, -20)])
+    assert np.array_equal(recency_weight(data, 30).user_items.data, [3, 2.5, 0.0625])
+    at_latest = recency_weight(data, 30, now=100)
+    assert np.array_equal(recency_weight(data, 30).user_items.data, at_latest.user_items.data)
+
+
+def test_a_later_now_is_a_smaller_alpha():
+    """All confidences are one number times as large."""
+    data = mfrank.synthetic(40, 20, 300, random_state=0)
+    latest = int(data.timestamps.max())
+    fits = [
+        mfrank.ALS(mfrank.WRMF(alpha=alpha), 4, 3, random_state=0, dtype="float64").fit(weighted)
+        for alpha, weighted in (
+            (2, recency_weight(data, 1000)),
+            (8, recency_weight(data, 1000, now=latest + 2000)),
+        )
+    ]
+    one, other = (model.user_factors @ model.item_factors.T for model in fits)
+    np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_days_that_decay_in_a_model_are_as_values_that_decay_before_they_are_added():
+    """The same pairs on several days, each weighted for itself, as the docstring says."""
+    rng = np.random.default_rng(0)
+    users, items, times = rng.integers(0, 6, 80), rng.integers(0, 5, 80), rng.integers(0, 300, 80)
+    half_life, day = 50.0, 100
+    parts = [times // day == number for number in range(3)]
+    by_day = [
+        recency_weight(
+            Interactions.from_arrays(
+                users[part],
+                items[part],
+                2.0 ** ((times[part] - times[part].max()) / half_life),
+                np.full(part.sum(), times[part].max()),
+                shape=(6, 5),
+            ),
+            half_life,
+            now=(number + 1) * day,
+        )
+        for number, part in enumerate(parts)
+    ]
+    model = mfrank.ALS(mfrank.WRMF(), factors=2, iterations=1, random_state=0).fit(by_day[0])
+    for today in by_day[1:]:
+        model.partial_fit(today, decay=2 ** (-day / half_life))
+    values = 2.0 ** ((times - 300) / half_life)
+    at_once = Interactions.from_arrays(users, items, values, times, shape=(6, 5))
+    np.testing.assert_allclose(model.seen.matrix.toarray(), at_once.user_items.toarray(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("half_life", "now", "message"),
+    [
+        (0, None, "half_life must be a finite number > 0"),
+        (math.inf, None, "half_life"),
+        (1, 9, "now must be a time not before the latest interaction, at 10, got 9"),
+        (1, math.nan, "now"),
+        (1, "2026-01-01", "now"),
+    ],
+)
+def test_ages_are_in_their_ranges(half_life, now, message):
+    with pytest.raises(ValueError, match=message):
+        recency_weight(at_times([(0, 0, 1, 10)]), half_life, now=now)
+
+
+def test_ages_need_timestamps():
+    with pytest.raises(ValueError, match="recency_weight needs timestamps"):
+        recency_weight(counts(0), 10)
+
+
+@quick
+@given(timed, st.data())
+def test_weights_of_ones_own_multiply_values_and_zero_drops(rows, data):
+    made = at_times(rows)
+    weights = data.draw(
+        st.lists(st.sampled_from([0, 0.25, 1, 3]), min_size=made.nnz, max_size=made.nnz)
+    )
+    weighted = made.weighted(weights)
+    wanted = made.user_items.toarray()
+    wanted[made.entry_users, made.user_items.indices] *= weights
+    assert np.array_equal(weighted.user_items.toarray(), wanted)
+    assert np.array_equal(weighted.timestamps, made.timestamps[np.array(weights, dtype=float) > 0])
+    assert (weighted.user_items.data != 0).all()
+    assert weighted.user_items.dtype == made.user_items.dtype
+
+
+@pytest.mark.parametrize(
+    ("weights", "error", "message"),
+    [
+        ([1], ValueError, r"weights must have the shape \(2,\), got \(1,\)"),
+        ([[1, 1]], ValueError, "shape"),
+        ([1, -1], ValueError, "weights must be finite numbers >= 0, got -1 to 1"),
+        ([1, math.nan], ValueError, "finite"),
+        ([math.inf, 1], ValueError, "finite"),
+        (["a", "b"], TypeError, "weights must be numbers"),
+        ([1e39, 1], ValueError, "beyond the range of float32"),
+    ],
+)
+def test_weights_that_are_none_are_refused(weights, error, message):
+    with pytest.raises(error, match=message):
+        Interactions.from_arrays([0, 1], [0, 1]).weighted(weights)

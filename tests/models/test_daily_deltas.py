@@ -13,6 +13,7 @@ from fits import als, labeled
 from problems import OBJECTIVES, toy
 
 import mfrank
+from mfrank.als import touched
 from mfrank.als.engine import HalfSteps
 from mfrank.backends import choose
 from mfrank.backends.solve_options import SolveOptions
@@ -104,6 +105,61 @@ def test_a_day_without_interactions_solves_nothing() -> None:
     assert model.store.history[-1]["rows"] == 0
 
 
+@pytest.mark.parametrize("alternations", [0, 1, 2, 5])
+def test_rows_with_a_long_history_take_part_in_one_alternation(alternations: int) -> None:
+    """Those of whose interactions at least 15% are new take part in all, and begin alone."""
+    data = mfrank.synthetic(120, 40, 2000, random_state=0)
+    today = data.take(np.random.default_rng(0).random(data.nnz) < 0.12)
+    model = als(iterations=2, random_state=0).fit(data.take(np.arange(data.nnz) % 3 > 0))
+    model.partial_fit(today, alternations=alternations)
+    counts = model.store.counts
+    every, fresh = np.zeros(2, int), np.zeros(2, int)
+    for side, new, known in (
+        (0, today.counts.users, counts.users),
+        (1, today.counts.items, counts.items),
+    ):
+        every[side] = np.count_nonzero(new)
+        fresh[side] = np.count_nonzero((new > 0) & (new >= 0.15 * known))
+    assert (fresh > 0).all()
+    assert (fresh < every).all()
+    wanted = fresh[0] + (alternations - 1) * fresh.sum() + every.sum()
+    assert model.store.history[-1]["rows"] == (wanted if alternations else every[0])
+
+
+def test_the_only_alternation_ends_with_users_that_fit_the_items() -> None:
+    """Also those with a long history; all users that are not touched stay."""
+    data = mfrank.synthetic(120, 40, 2000, random_state=0)
+    today = data.take(np.random.default_rng(0).random(data.nnz) < 0.05)
+    model = als(iterations=2, dtype="float64", random_state=0).fit(data)
+    before = model.user_factors
+    model.partial_fit(today, alternations=1)
+    there = today.counts.users > 0
+    np.testing.assert_array_equal(model.user_factors[~there], before[~there])
+    users = np.flatnonzero(there)
+    again = model.recalculate_user(users, data.user_items[users])
+    np.testing.assert_allclose(model.user_factors[users], again, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ials", "wrmf", "rg2", "rgx"])
+def test_gram_matrices_that_follow_are_those_computed_anew(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New users and items among few that are touched; up to rounding."""
+    data = mfrank.synthetic(300, 90, 4000, random_state=0)
+    first = data.take((data.entry_users < 295) & (data.user_items.indices < 88)).k_core(1)
+    today = data.take(data.entry_users >= 280)
+    today = today.take((today.user_items.indices % 4 == 0) | (today.user_items.indices > 87))
+    fits = []
+    for spared in (3, 10**9):
+        monkeypatch.setattr(touched, "_SPARED", spared)
+        model = als(OBJECTIVES[name], dtype="float64", random_state=0).fit(first)
+        fits.append(model.partial_fit(today.k_core(1)))
+    followed, anew = fits
+    np.testing.assert_allclose(followed.user_factors, anew.user_factors, atol=1e-8)
+    np.testing.assert_allclose(followed.item_factors, anew.item_factors, atol=1e-8)
+    assert not np.array_equal(followed.user_factors, anew.user_factors)  # it is another sum
+
+
 def test_new_and_old_are_as_if_they_had_come_at_once() -> None:
     """Ids, seen entries, values and counts; touched users fit the items as a fit's users do."""
     new = mfrank.Interactions.from_arrays(
@@ -122,7 +178,7 @@ def test_new_and_old_are_as_if_they_had_come_at_once() -> None:
     np.testing.assert_array_equal(
         model.user_factors[2], als(mfrank.WRMF(), dtype="float64").fit(labeled()).user_factors[2]
     )
-    assert model.store.history[-1]["rows"] == 6 * 3 + 5 * 4
+    assert model.store.history[-1]["rows"] == 6 * 3 + 5 * 3 + 1  # one item has many old ones
 
 
 def test_what_is_old_decays() -> None:

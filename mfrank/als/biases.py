@@ -1,0 +1,177 @@
+r"""Biases of users and items: a column of ones among the factors of the other side.
+
+With scores s_xy = p_x . q_y + b_x + b_y, the ridge is on biases as on factors:
+
+    sum_x rho_x (|p_x|^2 + b_x^2) + sum_y sigma_y (|q_y|^2 + b_y^2)
+
+With the items fixed, a user's unknowns v_x = (p_x, b_x) meet f_y = (q_y, 1), and b_y is a known
+part of the score. In the terms of :mod:`mfrank.als.quadratic`,
+
+    (a_x F'WF + sum_y c_xy f_y f_y' + rho_x I) v_x
+        = sum_y (d_xy - c_xy b_y) f_y + a_x F'W (z - b)
+
+So a half-step is that of factors one wider whose ridges pull to a vector instead of 0: the prior
+that features have, here -(sum_y c_xy b_y f_y + a_x F'W b) / rho_x. Items are solved alike. There is
+no momentum. An interaction (RGX) couples the items through the biases too, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mfrank.als.balance import balance
+from mfrank.als.coupling import weighted_sum
+from mfrank.als.eigenbasis import Eigenbasis, solve_in_own_basis
+from mfrank.als.engine import HalfSteps
+from mfrank.arrays.csr import CSR
+from mfrank.backends import Factors
+from mfrank.backends.row_problem import RowProblem, Vector
+from mfrank.store.step import Step
+
+__all__ = ["Biased", "BiasedSteps", "FixedSide", "als_with_biases"]
+
+
+@dataclass(frozen=True, eq=False)
+class Biased:
+    """The factors (R, K) and biases (R,) of one side, in numpy, of one dtype."""
+
+    factors: Factors
+    biases: NDArray[np.floating]
+
+    @property
+    def with_ones(self) -> Factors:
+        """The factors and a column of ones, which the other side's biases meet."""
+        return np.hstack([self.factors, np.ones_like(self.biases)[:, None]])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FixedSide:
+    """One side as the rows of the other are solved against it.
+
+    Attributes
+    ----------
+    wide : shape (R, K + 1)
+        Its factors and a column of ones.
+    biases : shape (R,)
+    basis : Eigenbasis
+        Of the matrix that the rows share.
+    background : float64, shape (K + 1,)
+        What its biases tell rows of background weight 1: F'W b.
+    """
+
+    wide: Factors
+    biases: NDArray[np.floating]
+    basis: Eigenbasis
+    background: Vector
+
+    @classmethod
+    def of(cls, side: Biased, weights: Vector, basis_of: Callable[[Factors], Eigenbasis]) -> Self:
+        """Prepare half-steps against a side; ``weights`` (R,) are its background weights."""
+        wide = side.with_ones
+        return cls(wide, side.biases, basis_of(wide), weighted_sum(weights * side.biases, wide))
+
+    def of_columns(self, columns: NDArray[np.int32]) -> FixedSide:
+        """The same for rows whose columns are some of this side's."""
+        return replace(self, wide=self.wide[columns], biases=self.biases[columns])
+
+    def known(self, problem: RowProblem) -> Vector:
+        """What each entry's known bias adds to its curvature's score, float64, shape (nnz,)."""
+        known: Vector = problem.curvature() * self.biases[problem.rows.indices]
+        return known
+
+
+@dataclass(frozen=True, eq=False)
+class BiasedSteps:
+    """The two half-steps of an objective without interaction, with biases."""
+
+    half_steps: HalfSteps
+
+    def fixed_items(self, items: Biased) -> FixedSide:
+        """Items as users are solved against them."""
+        return FixedSide.of(items, self.half_steps.item_weights, self.half_steps.users_basis)
+
+    def fixed_users(self, users: Biased) -> FixedSide:
+        """Users as items are solved against them."""
+        counts = self.half_steps.counts
+        weights = self.half_steps.objective.user_weights(counts.users, len(counts.items))
+        return FixedSide.of(users, weights, self.half_steps.items_basis)
+
+    def solve(self, problem: RowProblem, fixed: FixedSide) -> Biased:
+        """Solve rows of the other side."""
+        rows, wide = problem.rows, fixed.wide
+        known = fixed.known(problem).astype(wide.dtype)
+        cells = sp.csr_array((known, rows.indices, rows.indptr), (rows.n_rows, len(wide)))
+        towards = cells @ wide
+        towards += np.outer(problem.weight, fixed.background).astype(wide.dtype)
+        ridge = -problem.ridge[:, None]  # 0 where a row has no weight at all, and is told nothing
+        np.divide(towards, ridge.astype(wide.dtype), out=towards, where=ridge != 0)
+        solved = solve_in_own_basis(
+            self.half_steps.backend,
+            problem,
+            wide,
+            fixed.basis,
+            self.half_steps.options,
+            towards,
+        )
+        return Biased(np.ascontiguousarray(solved[:, :-1]), solved[:, -1].copy())
+
+    def value(
+        self, user_problem: RowProblem, item_problem: RowProblem, users: Biased, items: Biased
+    ) -> float:
+        """The objective: that of factors wider by two, less the ridge on both columns of ones."""
+        wide = (
+            np.hstack([users.with_ones, users.biases[:, None]]),
+            np.hstack([items.factors, items.biases[:, None], np.ones_like(items.biases)[:, None]]),
+        )
+        whole = self.half_steps.value(user_problem, item_problem, *wide)
+        return whole - float(user_problem.ridge.sum() + item_problem.ridge.sum())
+
+
+def als_with_biases(
+    user_items: CSR,
+    item_users: CSR,
+    half_steps: HalfSteps,
+    user_factors: Factors,
+    item_factors: Factors,
+    item_biases: NDArray[np.floating],
+    *,
+    iterations: int,
+    new: bool,
+    track_objective: bool,
+) -> Iterator[Step]:
+    """Run ALS with biases; as :func:`mfrank.als.engine.als`, which documents the arguments.
+
+    ``item_biases`` (n_items,) are those to begin with. If the factors are new, they are balanced as
+    those of a fit without biases.
+    """
+    began = perf_counter()
+    user_problem = half_steps.user_problem(user_items)
+    item_problem = half_steps.item_problem(item_users)
+    steps = BiasedSteps(half_steps)
+    if new:
+        half_steps.solve_users(user_problem, item_factors, user_factors)
+        threads = half_steps.options.n_threads
+        balance(user_problem, item_problem, user_factors, item_factors, half_steps.backend, threads)
+    items = Biased(item_factors, item_biases.astype(item_factors.dtype))
+    users = steps.solve(user_problem, steps.fixed_items(items))
+    for epoch in range(1, iterations + 1):
+        items = steps.solve(item_problem, steps.fixed_users(users))
+        users = steps.solve(user_problem, steps.fixed_items(items))
+        value = steps.value(user_problem, item_problem, users, items) if track_objective else None
+        yield Step(
+            epoch,
+            perf_counter() - began,
+            value,
+            users.factors,
+            items.factors,
+            items.biases,
+            users.biases,
+        )
+        began = perf_counter()
