@@ -54,6 +54,8 @@ class Groups:
             raise TypeError(
                 f"of_rows must be a one-dimensional array of integers, got {shown(self.of_rows)}"
             )
+        if len(rows) >= 2**31:
+            raise ValueError(f"of_rows must have at most 2^31 - 1 rows, got {len(rows)}")
         if len(rows) and not -1 <= int(rows.min()) <= int(rows.max()) < len(self.names):
             raise ValueError(
                 f"of_rows must be from -1 to {len(self.names) - 1}, numbers of the "

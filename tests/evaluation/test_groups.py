@@ -64,6 +64,11 @@ def test_groups_of_labels() -> None:
             Groups.of(wrong)  # type: ignore[arg-type]
 
 
+def test_groups_of_rows_beyond_measure_are_refused_before_they_are_read() -> None:
+    with pytest.raises(ValueError, match=r"of_rows must have at most 2\^31 - 1 rows"):
+        Groups(("a",), np.broadcast_to(np.int64(0), 10**15))
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 12))
 def test_a_group_of_users_is_as_if_only_they_were_evaluated(seed: int, n_users: int) -> None:
