@@ -31,8 +31,8 @@ from mfrank.evaluation.report import Evaluation
 DAYS = 10
 METRIC = "ndcg@20"
 Update: TypeAlias = Callable[[mfrank.ALS, Interactions, Interactions], mfrank.ALS]
-_DAY = {"globo": 86_400_000, "ml-1m-seq": 86_400}
-"""A day in the units of a data set's timestamps."""
+_DAY = {"globo": 86_400_000}
+"""A day in the units of the timestamps of a data set that has some."""
 
 
 def model_of(args: argparse.Namespace) -> mfrank.ALS:
