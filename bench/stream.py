@@ -23,6 +23,7 @@ from harness.records import line, parser, save
 from harness.subjects import data_folder
 
 import mfrank
+from mfrank.arrays.counted import counted
 from mfrank.data.datasets import from_npz
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.evaluate import evaluate
@@ -62,7 +63,7 @@ def by_nothing(model: mfrank.ALS, before: Interactions, today: Interactions) -> 
 
 UPDATES: dict[str, Update] = {
     "no update": by_nothing,
-    **{f"delta, {n} alternations": by_delta(n) for n in (1, 2, 3, 5)},
+    **{f"delta, {counted(n, 'alternation')}": by_delta(n) for n in (1, 2, 3, 5)},
     "refit": by_refit,
 }
 

@@ -103,8 +103,8 @@ class ALS(FactorModel, Growing):
         Whether each user and item has a bias that is added to its scores, with the same ridge as
         its factors (:mod:`mfrank.als.biases` has the equations). In trials they helped RG2 a
         little where factors are few, and not IALS. Rows are then solved exactly, without momentum,
-        in about twice the time. Not for RGX, fits with features, on a cluster or on a GPU,
-        and checkpoints.
+        in two to three times the time. Not for RGX, a cluster, a GPU, and fits with features or
+        checkpoints.
 
     Attributes
     ----------

@@ -82,6 +82,17 @@ def stopped(folder: Path, epochs: int, made: mfrank.ALS, data: Any = DATA, **how
         made.fit(data, checkpoint=folder, callback=stop_after(epochs), **how)
 
 
+EVERY_SOLVER = pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": "cg"},
+        {"solver": "cholesky", "dtype": "float64"},
+        {"cg_tolerance": 1e-3, "n_threads": 2},
+        {"backend": "reference", "factors": 3, "track_objective": False},
+    ],
+)
+
+
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_objective_goes_on_from_every_epoch(tmp_path: Path, name: str) -> None:
     whole = bits(als(OBJECTIVES[name]).fit(DATA))
@@ -94,15 +105,7 @@ def test_every_objective_goes_on_from_every_epoch(tmp_path: Path, name: str) -> 
         assert again.recommend(DATA.user_ids.raw([0]))[0].shape == (1, 10)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"solver": "cg"},
-        {"solver": "cholesky", "dtype": "float64"},
-        {"cg_tolerance": 1e-3, "n_threads": 2},
-        {"backend": "reference", "factors": 3, "track_objective": False},
-    ],
-)
+@EVERY_SOLVER
 def test_every_solver_and_dtype_does(tmp_path: Path, options: dict[str, Any]) -> None:
     stopped(tmp_path, 2, als(**options))
     assert bits(als(**options).fit(DATA, checkpoint=tmp_path)) == bits(als(**options).fit(DATA))
@@ -268,15 +271,7 @@ def test_every_objective_goes_on_from_every_half_step(tmp_path: Path, name: str)
         assert bits(again) == whole
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"solver": "cg"},
-        {"solver": "cholesky", "dtype": "float64"},
-        {"cg_tolerance": 1e-3, "n_threads": 2},
-        {"backend": "reference", "factors": 3, "track_objective": False},
-    ],
-)
+@EVERY_SOLVER
 def test_every_solver_and_dtype_goes_on_from_every_half_step(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:

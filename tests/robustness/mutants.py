@@ -4,7 +4,7 @@
 ``cext/kernels/losses`` and ``cext/kernels/walks`` (an operator, a number, a minimum made a
 maximum), compiles each for any processor, and says which of them no test saw: those need a test,
 or a reason why nobody could see them. ``--only FILE:LINE:COLUMN`` tries one again. What is
-compiled is a copy of the project in ``build/mutants``. It needs GCC or clang, and about half a
+compiled is a copy of the project, which is removed. It needs GCC or clang, and about half a
 minute for each change.
 """
 
@@ -21,6 +21,7 @@ import sysconfig
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pybind11
 from sanitize import ROOT, copied
@@ -45,6 +46,7 @@ CHANGED |= {" * ": " + ", " / ": " * ", "++": "--", "continue;": "break;"}
 PLACES = re.compile("|".join(re.escape(text) for text in CHANGED) + r"|(?<![\w.])\d+(?![\w.'])")
 # Declarations, and how the work is divided: another division gives the same bits.
 SKIPPED = re.compile(r"^\s*(//|#|template|static_assert|using|typedef|alignas)|threads|BLOCK")
+COMPILER = os.environ.get("CXX", "g++")
 FLAGS = "-std=c++17 -O1 -fno-math-errno -fno-trapping-math -fvisibility=hidden -pthread -fPIC -w"
 SECONDS = 300  # that tests may take; a change that makes them endless is seen
 
@@ -89,12 +91,12 @@ def changes(path: Path) -> list[Change]:
 class Copy:
     """A copy of the project, whose extension has the kernels for any processor only."""
 
-    def __init__(self) -> None:
-        self.folder = ROOT / "build" / "mutants"
-        copied(self.folder)
-        (self.folder / "cext" / "host" / "isa.h").write_text(self._without_other_kernels())
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        copied(folder)
+        (folder / "cext" / "host" / "isa.h").write_text(self._without_other_kernels())
         for name in ("avx2", "avx512"):
-            (self.folder / "cext" / f"{name}.cpp").unlink()
+            (folder / "cext" / f"{name}.cpp").unlink()
         if not self._compiled("module"):
             raise SystemExit("the bindings do not compile")
 
@@ -105,22 +107,15 @@ class Copy:
 
     def _compiled(self, name: str) -> bool:
         includes = ["cext", pybind11.get_include(), sysconfig.get_path("include")]
-        command = [os.environ.get("CXX", "g++"), *shlex.split(FLAGS)]
-        command += [
-            *(f"-I{path}" for path in includes),
-            "-c",
-            f"cext/{name}.cpp",
-            "-o",
-            f"{name}.o",
-        ]
-        return not subprocess.run(
-            command, cwd=self.folder, check=False, stderr=subprocess.DEVNULL
-        ).returncode
+        options = [*shlex.split(FLAGS), *(f"-I{path}" for path in includes)]
+        command = [COMPILER, *options, "-c", f"cext/{name}.cpp", "-o", f"{name}.o"]
+        quiet = subprocess.DEVNULL
+        return not subprocess.run(command, cwd=self.folder, check=False, stderr=quiet).returncode
 
     def compiles(self) -> bool:
         """Compile the kernels and link the extension."""
         library = f"mfrank/_ext{sysconfig.get_config_var('EXT_SUFFIX')}"
-        command = ["g++", "-shared", "-pthread", "baseline.o", "module.o", "-o", library]
+        command = [COMPILER, "-shared", "-pthread", "baseline.o", "module.o", "-o", library]
         if not self._compiled("baseline"):
             return False
         subprocess.run(command, cwd=self.folder, check=True)
@@ -175,8 +170,14 @@ def main() -> None:
         drawn = [change for change in drawn if str(change).startswith(f"{asked.only} ")]
     else:
         drawn = random.Random(asked.seed).sample(drawn, min(asked.number, len(drawn)))
-    copy, counts = Copy(), Counter[str]()
-    for folder in asked.folders:
+    with TemporaryDirectory() as folder:
+        tried(Copy(Path(folder)), asked.folders, drawn)
+
+
+def tried(copy: Copy, folders: list[str], drawn: list[Change]) -> None:
+    """Try the changes, and print what became of them."""
+    counts = Counter[str]()
+    for folder in folders:
         if not (copy.compiles() and copy.passes([*TESTS[folder]])):
             raise SystemExit(f"the tests of {folder} fail without any change")
     for change in drawn:
