@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -316,6 +317,29 @@ def test_batches_go_through_the_judged_queries_and_their_slopes_add_up() -> None
     assert exact(at, steps[-1].weights) < exact(at, np.ones(10))
     assert max(np.linalg.norm(step.weights - 1) for step in steps) <= 0.99 + 1e-12
     np.testing.assert_array_equal(steps[-1].weights, list(method.learn(at))[-1].weights)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        GBN(iterations=4, epsilon=1e-12),
+        GBP(iterations=4, tolerance=0.0),
+        GBP(iterations=4, batch_size=2, random_state=0),
+        GFN(epsilon=1e-4, smoothness=2e-3, iterations=4, random_state=0),
+    ],
+    ids=repr,
+)
+def test_seconds_of_steps_are_those_of_their_work(method: Any) -> None:
+    pause, paused, told = 0.02, 0.0, 0.0
+    began = perf_counter()
+    for step in method.learn(problem()):
+        assert step.seconds > 0
+        told += step.seconds
+        rest = perf_counter()
+        sleep(pause)  # what its caller does, such as an evaluation, is no part of a step
+        paused += perf_counter() - rest
+    assert paused >= 3 * pause
+    assert told <= perf_counter() - began - paused
 
 
 def test_start_and_record() -> None:
