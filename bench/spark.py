@@ -42,9 +42,11 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 class SparkALS(mfrank.WRMF):
     """WRMF with Spark's ridge."""
 
-    def user_problem(self, user_items: CSR, counts: Counts) -> RowProblem:
+    def user_problem(
+        self, user_items: CSR, counts: Counts, *, total: float | None = None
+    ) -> RowProblem:
         """The rows of users, with their ridge."""
-        return self._weighed(super().user_problem(user_items, counts))
+        return self._weighed(super().user_problem(user_items, counts, total=total))
 
     def item_problem(self, item_users: CSR, counts: Counts) -> RowProblem:
         """The rows of items, with theirs."""
