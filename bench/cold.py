@@ -229,17 +229,20 @@ def warm_rows(name: str, side: str, args: argparse.Namespace) -> Iterator[dict[s
         model = fitted(split.train.user_items, side, features, options, args)
         return mfrank.evaluate(model, split.test, train=split.train, metrics=METRICS)
 
-    found = dict[bool, tuple[Options, Evaluation]]()
+    found = dict[bool, tuple[float, Options, Evaluation]]()
     for told in (False, True):
         tried = points(box, args.trials, args.seed)
         values = [ranked(inner, told, options)[CHOSEN_BY].value for options in tried]
         options = tried[int(np.argmax(values))]
-        found[told] = options, ranked(outer, told, options)
-    (options, without), (options_with, with_them) = found[False], found[True]
+        found[told] = max(values), options, ranked(outer, told, options)
+    (valid, options, without), (valid_with, options_with, with_them) = found[False], found[True]
     gained = with_them.compare(without, CHOSEN_BY)
     yield {
         "data": name,
         "features of": side,
+        "valid without": valid,
+        "valid with": valid_with,
+        "chosen": "with" if valid_with > valid else "without",
         "ndcg@20 without": without[CHOSEN_BY].value,
         "ndcg@20 with": with_them[CHOSEN_BY].value,
         "gained": f"{gained.low:+.4f} to {gained.high:+.4f}",

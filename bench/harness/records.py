@@ -17,7 +17,17 @@ from mfrank.arrays.threads import usable_cores
 
 RESULTS = Path(__file__).parents[1] / "results"
 _OF_GRAPHS = ("networkx", "scikit-network")
-_PEERS = ("implicit", "irspack", "cmfrec", "faiss-cpu", "catboost", "torch", "libauc", *_OF_GRAPHS)
+_PEERS = (
+    "implicit",
+    "irspack",
+    "cmfrec",
+    "faiss-cpu",
+    "catboost",
+    "torch",
+    "libauc",
+    "pyspark",
+    *_OF_GRAPHS,
+)
 _LIBRARIES = ("numpy", "scipy", *_PEERS)
 
 
