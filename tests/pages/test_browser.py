@@ -16,9 +16,10 @@ import pytest
 from small_site import data, data_file, items_file, pair
 
 pytest.importorskip("selenium", reason="needs selenium: pip install mfrank[test]")
-axe = pytest.importorskip(
+pytest.importorskip(
     "axe_playwright_python", reason="needs axe-playwright-python: pip install mfrank[test]"
 )
+import axe_playwright_python
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -45,7 +46,7 @@ PAGES = [
 ]
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 
-AXE = Path(axe.__file__).with_name("axe.min.js").read_text()
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
 """Deque's rules for accessible pages: contrast, names, landmarks, headings and a hundred more."""
 
 AUDIT = """
