@@ -4,7 +4,8 @@ Fits ALS to interactions that are drawn by power laws, in one process with ``--t
 and on 1, 2 and 4 workers, which divide these threads' cores. ``over_plain`` are seconds per epoch
 over those of the plain fit of the same size; ``over_formula`` are the bytes of an epoch over those
 of harness/cluster_cost.py (the loopback device's, under Dask, through whose scheduler arguments and
-results go, so that they count twice). The last line tells from which size a cluster pays here.
+results go, so that they count twice, and whose workers send each other what goes everywhere). The
+last line tells from which size a cluster pays here.
 
     python bench/cluster.py --entries 100000 --repeats 1 --folder /tmp
     python bench/cluster.py --entries 1000000 4000000 16000000
@@ -14,13 +15,13 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness.cluster_cost import blocks_of
+from harness.cluster_cost import Block, blocks_of, sent_everywhere
 from harness.cluster_fits import fitted, on_dask, on_processes
 from harness.drawn_folder import drawn_to
 from harness.records import line, parser, save
@@ -64,11 +65,7 @@ def measure(data: Interactions, args: argparse.Namespace) -> list[dict[str, Any]
     bits = rounds["plain", 0][0]["sha256"]
     plain = median(fit["seconds_per_epoch"] for fit in rounds["plain", 0])
     sides = data.user_rows("float32"), data.item_rows("float32")
-    blocks = [block for side in sides for block in blocks_of(side, args.factors)]
-    out, back = (
-        sum(way(args.factors) for way in ways) / 2**20
-        for ways in ([block.out for block in blocks], [block.back for block in blocks])
-    )
+    halves = [(blocks_of(side, args.factors), side.n_columns) for side in sides]
     rows = []
     for (engine, n), fits in rounds.items():
         row: dict[str, Any] = {"entries": data.nnz, "engine": engine, "workers": n or None}
@@ -76,12 +73,25 @@ def measure(data: Interactions, args: argparse.Namespace) -> list[dict[str, Any]
         row |= {name: median(fit[name] for fit in fits) for name in numbers}
         row["over_plain"] = row["seconds_per_epoch"] / plain
         if n:
-            wanted = (2 if engine == "dask" else 1) * (out + back)
+            wanted = sum(shipped(*half, args.factors, engine, n) for half in halves) / 2**20
             row["over_formula"] = (row["mib_out"] + row["mib_back"]) / wanted
         row["same_bits"] = all(fit["sha256"] == bits for fit in fits)
         print(line(row), flush=True)
         rows.append(row)
     return rows
+
+
+def shipped(
+    some: Sequence[Block], n_fixed: int, factors: int, engine: str, n_workers: int
+) -> float:
+    """Bytes of a half-step."""
+    relays = engine == "dask"
+    back = sum(block.back(factors) for block in some)
+    table = sent_everywhere(some, n_fixed, factors, 1 if relays else n_workers)
+    if table is None:
+        return (1 + relays) * (sum(block.out(factors) for block in some) + back)
+    own = sum(block.start(factors) for block in some)
+    return (1 + relays) * (table + own + back) + (table * (n_workers - 1) if relays else 0)
 
 
 def told(rows: list[dict[str, Any]]) -> str:

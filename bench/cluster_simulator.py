@@ -5,9 +5,11 @@ alone; computes from them, by the formulas of harness/cluster_cost.py, seconds o
 and a worker's memory, and first of small fits that are really run on 1, 2 and 4 worker processes:
 ``measured`` stands beside ``predicted``. Then it tells of a large cluster, by default of 1 G
 entries, 100 M users, 10 M items, 128 factors and 32 workers with 16 cores each at 10 Gbit/s, in
-two ways: ``client``, as fits are, where one process has all factors and sends and receives all
-bytes; and ``peers``, which is not built, where each worker keeps the factors of its own rows, in
-one block a side, and sends them to the others. Cores are taken to add up.
+three ways. ``client``: as fits are where a worker has no room for all fixed factors: the client has
+all factors, and sends each block those that it touches. ``relayed``: as fits are on Dask and Ray
+where there is room: the client sends all fixed factors once, and workers send them on. ``peers``,
+which is not built: each worker keeps the factors of its own rows, in one block a side, and sends
+them to the others. Cores are taken to add up.
 
     python bench/cluster_simulator.py --check-entries 300000 --repeats 1 --folder /tmp
     python bench/cluster_simulator.py
@@ -32,6 +34,7 @@ from harness.cluster_cost import (
     blocks_of,
     expected_blocks,
     half_step_seconds,
+    sent_everywhere,
 )
 from harness.cluster_fits import fitted, on_processes
 from harness.cluster_rates import measured
@@ -80,7 +83,7 @@ def checked(args: argparse.Namespace) -> list[dict[str, Any]]:
             with on_processes(n) as cluster:
                 fits.append(fitted(data, args.factors, 1, cluster))
         row: dict[str, Any] = {"case": "check", "entries": data.nnz, "workers": n}
-        row |= predicted(users, items, args.factors, rates, n, cores)
+        row |= predicted(users, items, args.factors, rates, n, cores, copies=n)
         for name, of_fit in (
             ("seconds", "seconds_per_epoch"),
             ("mib_out", "mib_out"),
@@ -111,7 +114,13 @@ def large(args: argparse.Namespace) -> list[dict[str, Any]]:
     # Both sides, the epoch before, the items once more, and momentum's.
     tables = 2 * users.rows + 4 * items.rows
     client["mib_client"] = 4 * args.factors * tables / _MIB
-    rows = [client, {"case": "peers", **size, **among_peers(users, items, args, rates)}]
+    relayed: dict[str, Any] = {"case": "relayed", **size}
+    relayed |= predicted(*blocks, args.factors, rates, args.workers, args.workers, copies=1)
+    # The last worker has all when the client has sent them once and another has sent them on.
+    links = 4 * args.factors * (users.rows + items.rows) / rates.out
+    relayed["seconds"] += links
+    relayed["mib_client"] = client["mib_client"]
+    rows = [client, relayed, {"case": "peers", **size, **among_peers(users, items, args, rates)}]
     for row in rows:
         print(line(row), flush=True)
     return rows
@@ -124,26 +133,34 @@ def predicted(
     rates: Rates,
     n_workers: int,
     cores: int,
+    copies: int | None = None,
 ) -> dict[str, float]:
-    """Seconds of an epoch and what they are spent on, mebibytes, a worker's memory."""
-    steps = [
-        half_step_seconds(users, factors, rates, rates.users, n_workers, cores),
-        half_step_seconds(items, factors, rates, rates.items, n_workers, cores),
-    ]
+    """Seconds of an epoch and what they are spent on, mebibytes, a worker's memory.
+
+    ``copies`` are those of all fixed factors that the client sends where that is less; by default
+    each block gets its own.
+    """
     both = [*users, *items]
     n_rows = sum(block.rows for block in both)
     n_users = sum(block.rows for block in users)
-    working = max(
-        *(block.working(factors, n_rows - n_users) for block in users),
-        *(block.working(factors, n_users) for block in items),
-    )
+    steps, out, working = [], 0.0, 0.0
+    for some, n_fixed, rate in (
+        (users, n_rows - n_users, rates.users),
+        (items, n_users, rates.items),
+    ):
+        table = sent_everywhere(some, n_fixed, factors, copies) if copies else None
+        steps.append(half_step_seconds(some, factors, rates, rate, n_workers, cores, table))
+        out += table or 0.0
+        out += sum(b.out(factors) if table is None else b.start(factors) for b in some)
+        held_table = 0.0 if table is None else 4 * factors * n_fixed
+        working = max(working, held_table + max(b.working(factors, n_fixed) for b in some))
     held = sum(block.held() for block in both) / n_workers
     return {
         "seconds": sum(steps) + rates.row * n_rows,
         "user_step": steps[0],
         "item_step": steps[1],
         "client_alone": rates.row * n_rows,
-        "mib_out": sum(block.out(factors) for block in both) / _MIB,
+        "mib_out": out / _MIB,
         "mib_back": sum(block.back(factors) for block in both) / _MIB,
         "mib_a_worker": (rates.worker + held + working) / _MIB,
     }

@@ -5,6 +5,8 @@ iterations begin, and returns R rows and as many gains:
 
     out = 4 K (T + R),    back = (4 K + 8) R    bytes, float32
 
+Where that is less, all S fixed rows are sent instead: once if workers relay them, else to each.
+
 A block with the share f of all entries touches T = sum over the fixed rows of 1 - (1 - f)^n, if n
 is a row's number of entries and they fall into blocks at random. Its arithmetic are the
 multiply-adds of harness/floor.py, at the rate that the kernels have.
@@ -26,7 +28,15 @@ from numpy.typing import NDArray
 from mfrank.arrays.csr import CSR
 from mfrank.backends.sharded import blocks
 
-__all__ = ["Block", "Rates", "Side", "blocks_of", "expected_blocks", "half_step_seconds"]
+__all__ = [
+    "Block",
+    "Rates",
+    "Side",
+    "blocks_of",
+    "expected_blocks",
+    "half_step_seconds",
+    "sent_everywhere",
+]
 
 _BYTES = 4  # of a factor
 _GAIN = 8
@@ -46,6 +56,10 @@ class Block:
     def out(self, factors: int) -> float:
         """Bytes sent to a worker."""
         return _BYTES * factors * (self.touched + self.rows)
+
+    def start(self, factors: int) -> float:
+        """Bytes of them that are its own rows."""
+        return _BYTES * factors * self.rows
 
     def back(self, factors: int) -> float:
         """Bytes that it returns."""
@@ -145,15 +159,30 @@ def expected_blocks(solved: Side, fixed: Side, factors: int, n_blocks: int = 0) 
     return [block] * n_blocks
 
 
+def sent_everywhere(
+    some: Sequence[Block], n_fixed: float, factors: int, copies: int
+) -> float | None:
+    """Bytes of all fixed rows, as often as they are sent; None if each block gets its own."""
+    if copies * n_fixed < sum(block.touched for block in some):
+        return copies * _BYTES * factors * n_fixed
+    return None
+
+
 def half_step_seconds(
-    some: Sequence[Block], factors: int, rates: Rates, rate: float, n_workers: int, cores: int
+    some: Sequence[Block],
+    factors: int,
+    rates: Rates,
+    rate: float,
+    n_workers: int,
+    cores: int,
+    everywhere: float | None = None,
 ) -> float:
     """Seconds of a half-step, of workers with a core each as far as there are so many.
 
-    ``rate`` is that of the multiply-adds.
+    ``rate`` is that of the multiply-adds; ``everywhere`` is :func:`sent_everywhere`.
     """
     crowded = max(1.0, n_workers / cores)
-    client, busy = 0.0, list[tuple[float, float]]()
+    client, busy = (everywhere or 0.0) / rates.out, list[tuple[float, float]]()
 
     def receive() -> None:
         nonlocal client
@@ -163,7 +192,8 @@ def half_step_seconds(
     for block in some:
         if len(busy) == n_workers:
             receive()
-        client += block.out(factors) / rates.out + rates.task
+        out = block.out if everywhere is None else block.start
+        client += out(factors) / rates.out + rates.task
         done = client + crowded * block.multiply_adds / rate
         heapq.heappush(busy, (done, block.back(factors) / rates.back))
     while busy:

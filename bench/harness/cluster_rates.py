@@ -69,6 +69,8 @@ class _Here:
     Nothing is pickled: what the client and the workers do is told apart, and no more.
     """
 
+    relays = False
+
     def __init__(self) -> None:
         self.epochs: list[dict[bool, float]] = []
         self._now = {True: 0.0, False: 0.0}

@@ -22,6 +22,8 @@ _Told = TypeVar("_Told")
 class Dask:
     """An engine on the workers of a Dask client, which stays open."""
 
+    relays = True
+
     def __init__(self, client: distributed.Client) -> None:
         self._client = client
 

@@ -91,6 +91,8 @@ class Processes:
     The main module is not imported again by the workers, so that a script needs no guard.
     """
 
+    relays = False
+
     def __init__(self, n: int) -> None:
         self._keys = itertools.count()
         self._live = weakref.WeakValueDictionary[int, _Task]()

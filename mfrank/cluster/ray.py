@@ -28,6 +28,8 @@ _called = ray.remote(_call)  # one for all functions: each would be sent to ever
 class Ray:
     """An engine on the cluster that this process is connected to, and stays connected to."""
 
+    relays = True
+
     def submit(self, function: Callable[..., Any], *args: Any) -> ray.ObjectRef:
         """See :class:`mfrank.cluster.surface.Engine`."""
         return _called.remote(function, *args)

@@ -21,6 +21,10 @@ class Engine(Protocol):
     importable on the workers; arguments and results are pickled.
     """
 
+    relays: bool
+    """Whether workers get the result of a task from each other; if not, each gets what the task
+    was given from this process, and runs it."""
+
     def submit(self, function: Callable[..., Any], *args: Any) -> Task:
         """Note a call, to be run at the latest when it is waited for.
 

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank.backends.sharded import blocks
+from mfrank.backends.sharded import backend, blocks
+from mfrank.backends.sharded.sent import held
 from mfrank.backends.sharded.tasks import solve
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -47,8 +48,9 @@ class Weighed(Shuffled):
         self.out = self.back = 0
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Delayed:
-        if function is solve:
-            self.out += len(pickle.dumps(args[1:], -1))
+        if function in (solve, held):
+            travelling = [arg for arg in args if not isinstance(arg, Delayed)]
+            self.out += len(pickle.dumps(travelling, -1))
         return super().submit(function, *args)
 
     def gather(self, tasks: Any) -> list[Any]:
@@ -59,19 +61,32 @@ class Weighed(Shuffled):
         return results
 
 
-def test_bytes_are_within_a_tenth_of_the_formula() -> None:
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_bytes_are_within_a_tenth_of_the_formula(
+    everywhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not everywhere:
+        monkeypatch.setattr(backend, "_SHARE_OF_MEMORY", 0.0)
     cost, engine, width = harness("cluster_cost"), Weighed(), 64
     noted: list[tuple[int, int]] = []
     mfrank.ALS(mfrank.IALS(), width, 3, random_state=0, n_threads=1).fit(
         DATA, cluster=engine, callback=lambda *_: noted.append((engine.out, engine.back))
     )
-    sides = DATA.user_rows("float32"), DATA.item_rows("float32")
-    some = [block for side in sides for block in cost.blocks_of(side, width)]
-    assert len(some) > 8
+    wanted = backs = 0.0
+    for side in (DATA.user_rows("float32"), DATA.item_rows("float32")):
+        some = cost.blocks_of(side, width)
+        assert len(some) > 4
+        wanted += 8 * width * (width + 2) * len(some)  # of the basis, which small blocks notice
+        table = cost.sent_everywhere(some, side.n_columns, width, copies=1)
+        assert table is not None
+        if everywhere:
+            wanted += table + sum(block.start(width) for block in some)
+        else:
+            wanted += sum(block.out(width) for block in some)
+        backs += sum(block.back(width) for block in some)
     out, back = (after - before for before, after in zip(*noted[-2:], strict=True))
-    matrices = 8 * width * (width + 2) * len(some)  # of the basis, which small blocks notice
-    assert out == pytest.approx(sum(block.out(width) for block in some) + matrices, rel=0.1)
-    assert back == pytest.approx(sum(block.back(width) for block in some), rel=0.1)
+    assert out == pytest.approx(wanted, rel=0.1)
+    assert back == pytest.approx(backs, rel=0.1)
 
 
 def test_a_block_touches_about_as_many_rows_as_expected() -> None:

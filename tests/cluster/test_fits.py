@@ -15,15 +15,23 @@ from problems import OBJECTIVES, toy
 
 import mfrank
 from mfrank.als.quadratic import QuadraticObjective
-from mfrank.backends.sharded import blocks
+from mfrank.backends.sharded import backend, blocks, sent
 from mfrank.backends.sharded.tasks import solve
 
 DATA = mfrank.synthetic(120, 60, 1500, random_state=0)
 
 
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+EVERYWHERE = "all fixed factors everywhere"
+
+
+@pytest.fixture(autouse=True, params=[EVERYWHERE, "those of each block"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which factors travel, with small blocks and pieces."""
     monkeypatch.setattr(blocks, "_FEWEST_ENTRIES", 100)
+    monkeypatch.setattr(sent, "_PIECE", 700)
+    if request.param != EVERYWHERE:
+        monkeypatch.setattr(backend, "_SHARE_OF_MEMORY", 0.0)
+    return str(request.param)
 
 
 def als(objective: QuadraticObjective, **options: Any) -> mfrank.ALS:
@@ -121,27 +129,43 @@ class Watched(Shuffled):
         self.sent.append((function, args))
         return super().submit(function, *args)
 
+    def factors(self) -> list[np.ndarray]:
+        """All factors that were sent."""
+        args = (
+            arg for function, args in self.sent if function in (solve, sent.held) for arg in args
+        )
+        return [arg.factors for arg in args if isinstance(arg, sent.Sent)]
+
 
 @pytest.mark.parametrize(("solver", "warm"), [("cholesky", False), ("cg", True)])
-def test_a_half_step_sends_each_row_that_a_block_touches_once(solver: str, warm: bool) -> None:
+def test_a_half_step_sends_each_row_that_is_needed_once(solver: str, warm: bool, way: str) -> None:
     engine = Watched(2)
     width, epochs = 9, 2
     options = {"solver": solver, "factors": width, "iterations": epochs}
     als(mfrank.IALS(), **options).fit(DATA, cluster=engine, start=als(mfrank.IALS()).fit(DATA))
-    calls = [args for function, args in engine.sent if function is solve]
-    starts = [args[4].factors for args in calls if args[4] is not None]
-    sent = sum(args[3].factors.nbytes for args in calls) + sum(start.nbytes for start in starts)
 
     def rows(matrix: Any) -> int:
-        """Rows that all blocks touch, and their own as a start."""
+        """Rows that all blocks touch or the matrix has columns, and their own as a start."""
         bounds = blocks.bounds(blocks.CSR.from_scipy(matrix))
         touched = [len(np.unique(matrix[begin:end].indices)) for begin, end in pairwise(bounds)]
         assert len(touched) > 5
-        return sum(touched) + warm * matrix.shape[0]
+        fixed = matrix.shape[1] if way == EVERYWHERE else sum(touched)
+        return int(fixed + warm * matrix.shape[0])
 
     # The first user step and, in each epoch, both. Momentum has not begun to be undone so early.
     steps = (1 + epochs) * rows(DATA.user_items) + epochs * rows(DATA.item_users)
-    assert sent == steps * width * np.dtype(np.float32).itemsize
+    assert sum(each.nbytes for each in engine.factors()) == steps * width * 4
+
+
+@pytest.mark.parametrize("relays", [True, False])
+def test_all_fixed_factors_go_where_that_is_less(relays: bool) -> None:
+    sent_by = []
+    for n in (1, 500):
+        engine = Watched(n)
+        engine.relays = relays
+        als(mfrank.IALS()).fit(DATA, cluster=engine)
+        sent_by.append(any(function is sent.held for function, _ in engine.sent))
+    assert sent_by == [backend._SHARE_OF_MEMORY > 0, backend._SHARE_OF_MEMORY > 0 and relays]
 
 
 def test_float16_on_the_way_is_what_a_backend_that_gathers_it_computes() -> None:
@@ -161,9 +185,8 @@ def test_float16_halves_what_is_sent_and_loses_little() -> None:
         engines = Watched(1), Watched(7)
         made = [als(mfrank.RG2(), gather_dtype=gathered).fit(DATA, cluster=e) for e in engines]
         assert digest(made[0]) == digest(made[1])
-        calls = [args for function, args in engines[0].sent if function is solve]
-        sent = [each.factors for args in calls for each in args[3:5] if each is not None]
-        sizes.append([sum(e.nbytes for e in sent if e.dtype == dtype) for dtype in DTYPES])
+        travelled = engines[0].factors()
+        sizes.append([sum(e.nbytes for e in travelled if e.dtype == dtype) for dtype in DTYPES])
         fits.append(made[0].store)
     (full, none), (start, half) = sizes  # the spectral start is not rounded
     assert none == 0 < half

@@ -30,6 +30,8 @@ class Shuffled:
         The largest number of them at a time.
     """
 
+    relays = True
+
     def __init__(self, n_workers: int, seed: int = 0) -> None:
         self.n_workers, self.random = n_workers, np.random.default_rng(seed)
         self.alive, self.most_alive = weakref.WeakSet[Delayed](), 0

@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mfrank._version import __version__
+from mfrank.arrays.memory import memory_free_now
 from mfrank.arrays.native import ext
 from mfrank.arrays.threads import usable_cores
 from mfrank.backends.registry import choose
@@ -18,6 +19,7 @@ __all__ = [
     "Arithmetic",
     "Worker",
     "arithmetic",
+    "memory_of_a_task",
     "probe",
     "refuse_joined",
     "refuse_other",
@@ -42,6 +44,7 @@ class Worker(NamedTuple):
     arithmetic: Arithmetic
     machine: str
     cores: int
+    memory: float
 
 
 def arithmetic() -> Arithmetic:
@@ -52,7 +55,7 @@ def arithmetic() -> Arithmetic:
 def probe(backend: str) -> Worker:
     """Tell of this process as a worker; raises ValueError if the backend cannot run here."""
     choose(backend)
-    return Worker(arithmetic(), socket.gethostname(), usable_cores())
+    return Worker(arithmetic(), socket.gethostname(), usable_cores(), memory_free_now())
 
 
 def same_workers(engine: Engine, backend: str) -> list[tuple[str, Worker]]:
@@ -93,6 +96,13 @@ def refuse_joined(began: Arithmetic) -> None:
     """Raise RuntimeError, on a worker, unless it has the arithmetic that the fit began with."""
     if (here := arithmetic()) != began:
         raise RuntimeError(f"a worker joined with {here}; this fit is by {began}")
+
+
+def memory_of_a_task(workers: Sequence[tuple[str, Worker]]) -> float:
+    """Bytes: the least share of free memory that a task, or this process, has on its machine."""
+    tasks = Counter(worker.machine for _, worker in workers)
+    shares = (worker.memory / tasks[worker.machine] for _, worker in workers)
+    return min(memory_free_now(), *shares)
 
 
 def threads_of_a_task(workers: Sequence[tuple[str, Worker]], n_threads: int) -> int:

@@ -12,15 +12,23 @@ from numpy.typing import NDArray
 from mfrank.arrays.csr import CSR
 from mfrank.backends.float16 import scale_of
 from mfrank.backends.row_problem import RowProblem, Shared, Vector
-from mfrank.backends.sharded.arithmetic import arithmetic, same_workers, threads_of_a_task
+from mfrank.backends.sharded.arithmetic import (
+    arithmetic,
+    memory_of_a_task,
+    same_workers,
+    threads_of_a_task,
+)
 from mfrank.backends.sharded.blocks import block_of, bounds, columns_of, route
-from mfrank.backends.sharded.tasks import Coefficients, HalfStep, Sent, solve
+from mfrank.backends.sharded.sent import Sent, held, pieces
+from mfrank.backends.sharded.tasks import Coefficients, HalfStep, solve
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.backends.surface import Backend, Factors
 from mfrank.cluster.surface import Engine, Task
 
 __all__ = ["Sharded"]
 
+_SHARE_OF_MEMORY = 0.25
+"""Most of a task's memory that all fixed factors may take: they are there twice as they come."""
 _TASKS_OF_A_WORKER = 2
 """Under way at a time: while one is solved, the next one's factors are on their way."""
 
@@ -60,6 +68,7 @@ class Sharded:
     def __init__(self, backend: Backend, name: str, engine: Engine) -> None:
         self._backend, self._name, self._engine = backend, name, engine
         self._workers = same_workers(engine, name)
+        self._memory = _SHARE_OF_MEMORY * memory_of_a_task(self._workers)
         self._routes: dict[int, _Route] = {}
 
     def __getattr__(self, part: str) -> Any:
@@ -77,6 +86,7 @@ class Sharded:
     ) -> Vector:
         """See :meth:`mfrank.backends.Backend.solve_rows`."""
         threads = threads_of_a_task(self._workers, options.n_threads)
+        parts = self._parts(problem.rows)
         step = HalfStep(
             self._name,
             arithmetic(),
@@ -85,27 +95,40 @@ class Sharded:
             replace(options, n_threads=threads, gather_dtype=None),
             problem.rows.data is not None,
             problem.users_are_rows,
+            _beyond(fixed, shared),
+            self._sends_all(parts, fixed),
         )
         begun = out if start is None else start
         rounds, warm = options.gather_dtype == "float16", options.solver != "cholesky"
         scale = scale_of(fixed) if rounds else None
         own_scale = scale_of(begun) if rounds and warm else None
-        beyond, gain = _beyond(fixed, shared), np.empty(problem.rows.n_rows)
-        running: dict[Task, slice] = {}
-        for part in self._parts(problem.rows):
+        gain, running = np.empty(problem.rows.n_rows), dict[Task, slice]()
+        table = self._held(fixed, scale) if step.everywhere else []
+        for part in parts:
             self._collect(running, out, gain, most=self._most - 1)
-            columns = np.concatenate([part.touched, beyond])
+            columns = np.concatenate([part.touched, step.beyond])
             task = self._engine.submit(
                 solve,
                 part.routed,
                 step,
                 Coefficients.of(problem, part.rows, columns),
-                Sent.of(fixed[columns], scale),
                 Sent.of(begun[part.rows], own_scale) if warm else None,
+                *(table or [Sent.of(fixed[columns], scale)]),
             )
             running[task] = part.rows
         self._collect(running, out, gain, most=0)
         return gain
+
+    def _sends_all(self, parts: list[_Part], fixed: Factors) -> bool:
+        """Whether this process sends fewer bytes if workers get all fixed factors, and they fit."""
+        apart = sum(len(part.touched) for part in parts)
+        copies = 1 if self._engine.relays else len({name for name, _ in self._workers})
+        return copies * len(fixed) < apart and fixed.nbytes <= self._memory
+
+    def _held(self, fixed: Factors, scale: float | None) -> list[Task]:
+        """All fixed factors, as results that stay on workers."""
+        cut = pieces(fixed, scale, least=len(self._workers) if self._engine.relays else 1)
+        return [self._engine.submit(held, piece) for piece in cut]
 
     def _collect(
         self, running: dict[Task, slice], out: Factors, gain: Vector, *, most: int

@@ -5,22 +5,23 @@ Arrays that were sent may lie at any address, which kernels refuse, so that all 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.placement import empty_aligned, readable
-from mfrank.backends.float16 import rounded
 from mfrank.backends.registry import choose
 from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared, Vector
 from mfrank.backends.sharded.arithmetic import Arithmetic, refuse_joined
 from mfrank.backends.sharded.blocks import RoutedBlock
+from mfrank.backends.sharded.sent import Sent, taken
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.backends.surface import Factors
 
-__all__ = ["Coefficients", "HalfStep", "Sent", "solve"]
+__all__ = ["Coefficients", "HalfStep", "solve"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +38,10 @@ class HalfStep:
     options : SolveOptions
     has_values, users_are_rows : bool
         Of the row problem.
+    beyond : int32, shape (0,) or (1,)
+        A fixed row that every block needs beside those that it touches.
+    everywhere : bool
+        Whether workers have all fixed factors, in pieces.
     """
 
     backend: str
@@ -46,6 +51,14 @@ class HalfStep:
     options: SolveOptions
     has_values: bool
     users_are_rows: bool
+    beyond: NDArray[np.int32]
+    everywhere: bool
+
+    def known(self, block: RoutedBlock, fixed: Sequence[Sent]) -> Factors:
+        """Factors of the columns that a block touches, and of the one beyond."""
+        if self.everywhere:
+            return taken(fixed, np.concatenate([block.touched, self.beyond]))
+        return fixed[0].received()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,33 +87,12 @@ class Coefficients:
         return Observed(curvature, pull, CellTerm(np.zeros(n_users)))
 
 
-class Sent(NamedTuple):
-    """Factors on their way to a worker; if they are float16, they were divided by ``scale``."""
-
-    factors: Factors
-    scale: float
-    dtype: np.dtype[Any]
-
-    @classmethod
-    def of(cls, factors: Factors, scale: float | None) -> Self:
-        """Factors as they are, or rounded to float16 for a scale."""
-        sent = factors if scale is None else rounded(factors, scale)
-        return cls(sent, 1.0 if scale is None else scale, factors.dtype)
-
-    def received(self) -> Factors:
-        """The factors as kernels can read them."""
-        if self.factors.dtype == self.dtype:
-            return readable(self.factors)
-        wide: Factors = self.factors.astype(self.dtype) * self.dtype.type(self.scale)
-        return wide
-
-
 def solve(
     block: RoutedBlock,
     step: HalfStep,
     coefficients: Coefficients,
-    fixed: Sent,
     start: Sent | None,
+    *fixed: Sent,
 ) -> tuple[Factors, Vector]:
     """Solve the rows of a block.
 
@@ -109,10 +101,11 @@ def solve(
     block : RoutedBlock, of R rows that touch T columns
     step : HalfStep
     coefficients : Coefficients
-    fixed : Sent, shape (T, K) or (T + 1, K)
-        Factors of the touched columns, and perhaps of one more.
     start : Sent, shape (R, K), or None
         Initial values of iterations.
+    *fixed : Sent
+        Factors of the touched columns, and perhaps of one more, shape (T, K) or (T + 1, K); or, if
+        they are everywhere, the pieces of all.
 
     Returns
     -------
@@ -126,7 +119,7 @@ def solve(
         The worker joined later, with another arithmetic.
     """
     refuse_joined(step.arithmetic)
-    known = fixed.received()
+    known = step.known(block, fixed)
     rows = block.rows(len(known), values=step.has_values)
     users = rows.n_rows if step.users_are_rows else rows.n_columns
     problem = RowProblem(
