@@ -103,7 +103,7 @@ class ALS(FactorModel, Growing):
         Whether each user and item has a bias that is added to its scores, with the same ridge as
         its factors (:mod:`mfrank.als.biases` has the equations). In trials they helped RG2 a
         little where factors are few, and not IALS. Rows are then solved exactly, without momentum,
-        in two to three times the time. Not for RGX, a cluster, a GPU, and fits with features or
+        in two to three times the time. Not for RGX, a GPU, and fits with features or
         checkpoints.
 
     Attributes
@@ -200,7 +200,8 @@ class ALS(FactorModel, Growing):
             may differ), the fit continues from there and ends with the same bits as without the
             interruption. A larger ``iterations`` continues a finished fit. On a ``cluster``, the
             state is also saved after every other half-step, after item steps with one and a half
-            times the bytes of the item factors, so that a fit continues from its last half-step.
+            times the bytes of the item factors, so that a fit without features continues from its
+            last half-step.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
@@ -235,7 +236,7 @@ class ALS(FactorModel, Growing):
             use, ``start``, ``stopping`` or ``checkpoint`` do not match the data, or the backend
             lacks the ``gather_dtype``; ``cluster`` is none of the above, or its workers have other
             instruction sets or versions of mfrank than this process; or there are features and a
-            ``cluster``, a backend that cannot use them, or ``regularization=0``.
+            backend that cannot use them, or ``regularization=0``.
             Also if the fit diverges; the model then has the last complete epoch.
         ConnectionError, ModuleNotFoundError
             No scheduler answers at the address ``cluster``, or it is lost, or there is no Ray
@@ -256,13 +257,13 @@ class ALS(FactorModel, Growing):
         data = Interactions.of(user_items)
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
         if self.biases:
-            others = checkpoint, cluster, user_features, item_features
+            others = checkpoint, user_features, item_features
             check_biased_fit(backend, self.backend, *others)
         refuse_dislikes(self.objective, data.user_items.data)
         refuse_no_likes(data)
         store = start.store if isinstance(start, Recommender) else start
         given = {"user_features": user_features, "item_features": item_features}
-        check_featured_fit(given, self.objective, backend, self.backend, cluster)
+        check_featured_fit(given, self.objective, backend, self.backend)
         features = features_of_fit(data, given, store, float(self.feature_regularization))
         check_width(
             data.n_users + data.n_items,
@@ -306,7 +307,7 @@ class ALS(FactorModel, Growing):
             del past
             if kept is not None:
                 save = saver(kept, momentum)
-                if cluster is not None:
+                if cluster is not None and not features.sides:
                     save_half_step = half_step_saver(
                         kept, momentum, lambda step: self._stored(data, step, [])
                     )

@@ -33,8 +33,8 @@ def check_biased_fit(backend: Backend, name: str, *others: Any) -> None:
         raise ValueError(f"backend {name!r} cannot fit biases; use backend='auto'")
     if any(other is not None for other in others):
         raise ValueError(
-            "biases=True does not go together with checkpoint, cluster, user_features and "
-            "item_features; leave them out"
+            "biases=True does not go together with checkpoint, user_features and item_features; "
+            "leave them out"
         )
 
 
@@ -43,14 +43,11 @@ def check_featured_fit(
     objective: QuadraticObjective,
     backend: Backend,
     name: str,
-    cluster: Any,
 ) -> None:
     """Raise ValueError if there are features, and something else cannot go together with them."""
     first = next((name for name, features in given.items() if features is not None), None)
     if first is None:
         return
-    if cluster is not None:
-        raise ValueError(f"cluster and {first} do not go together; leave one out")
     if not backend.PRIORS:
         raise ValueError(
             f"backend {name!r} cannot fit {first}; use backend='auto', or leave it out"

@@ -92,6 +92,25 @@ def test_rows_with_less_than_they_need_do(
         assert digest(there) == digest(alone)
 
 
+@pytest.mark.parametrize("name", ["ials", "rgx"])
+def test_features_of_both_sides_do(name: str) -> None:
+    rng, options = np.random.default_rng(0), {"item_features": np.eye(60, 4)}
+    options["user_features"] = rng.standard_normal((120, 3))
+    alone = als(OBJECTIVES[name]).fit(DATA, **options)
+    there = als(OBJECTIVES[name]).fit(DATA, cluster=Shuffled(3), **options)
+    assert digest(there) == digest(alone)
+    for extra, array in alone.store.extras.items():
+        np.testing.assert_array_equal(there.store.extras[extra], array)
+
+
+def test_biases_do() -> None:
+    options = {"biases": True, "solver": "cholesky"}
+    alone = als(mfrank.WRMF(), **options).fit(DATA)
+    there = als(mfrank.WRMF(), **options).fit(DATA, cluster=Shuffled(3))
+    assert digest(there) == digest(alone)
+    np.testing.assert_array_equal(there.store.item_biases, alone.store.item_biases)
+
+
 def test_a_warm_start_and_early_stopping_do() -> None:
     split = mfrank.by_ratio(DATA, train=0.8, valid=0.2, test=0.0, random_state=0)
     first = als(mfrank.IALS()).fit(split.train)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import children
+import numpy as np
 import pytest
 from engines import Shuffled
 from problems import OBJECTIVES
@@ -316,6 +317,18 @@ def test_a_warm_start_goes_on_from_a_half_step(tmp_path: Path) -> None:
         lost(folder, half_step, als(), start=start)
         again = als().fit(DATA, start=start, checkpoint=folder)
         assert bits(again) == bits(als().fit(DATA, start=start))
+
+
+def test_a_fit_with_features_goes_on_from_the_last_epoch(tmp_path: Path) -> None:
+    features = {"item_features": np.eye(60, 4)}
+    whole = als().fit(DATA, **features)
+    for half_step in (4, 5):  # the second of epoch 2, the first of epoch 3
+        folder = tmp_path / str(half_step)
+        lost(folder, half_step, als(), **features)
+        with lost_in(NEVER) as again:
+            there = als().fit(DATA, checkpoint=folder, cluster=Shuffled(3), **features)
+        assert bits(there) == bits(whole)
+        assert again == ["solve_items", "solve_users"] * (5 - (half_step - 1) // 2)
 
 
 def test_a_half_step_leaves_its_epoch_as_it_was(tmp_path: Path) -> None:

@@ -210,11 +210,6 @@ def test_features_that_cannot_be_used_are_refused(
     assert not hasattr(model, "user_factors")
 
 
-def test_features_and_a_cluster_do_not_go_together() -> None:
-    with pytest.raises(ValueError, match="cluster and item_features do not go together"):
-        als().fit(labeled(), item_features=np.ones((7, 1)), cluster=2)
-
-
 @pytest.mark.parametrize(
     ("features", "message"),
     [

@@ -83,6 +83,8 @@ class Sharded:
         options: SolveOptions,
         start: Factors | None = None,
         turn: NDArray[np.float64] | None = None,
+        *,
+        prior: Factors | None = None,
     ) -> Vector:
         """See :meth:`mfrank.backends.Backend.solve_rows`."""
         threads = threads_of_a_task(self._workers, options.n_threads)
@@ -113,6 +115,7 @@ class Sharded:
                 step,
                 Coefficients.of(problem, part.rows, columns),
                 Sent.of(begun[part.rows], own_scale) if warm else None,
+                None if prior is None else Sent.of(prior[part.rows], None),
                 *(table or [Sent.of(fixed[columns], scale)]),
             )
             running[task] = part.rows

@@ -92,6 +92,7 @@ def solve(
     step: HalfStep,
     coefficients: Coefficients,
     start: Sent | None,
+    prior: Sent | None,
     *fixed: Sent,
 ) -> tuple[Factors, Vector]:
     """Solve the rows of a block.
@@ -103,6 +104,8 @@ def solve(
     coefficients : Coefficients
     start : Sent, shape (R, K), or None
         Initial values of iterations.
+    prior : Sent, shape (R, K), or None
+        Where the ridges pull to.
     *fixed : Sent
         Factors of the touched columns, and perhaps of one more, shape (T, K) or (T + 1, K); or, if
         they are everywhere, the pieces of all.
@@ -133,8 +136,17 @@ def solve(
     solved[:] = 0
     shared = Shared(readable(step.shared.values), readable(step.shared.vector))
     begin, turn = (None, None) if start is None else (start.received(), _readable(step.turn))
-    backend = choose(step.backend)
-    return solved, backend.solve_rows(problem, known, shared, solved, step.options, begin, turn)
+    gain = choose(step.backend).solve_rows(
+        problem,
+        known,
+        shared,
+        solved,
+        step.options,
+        begin,
+        turn,
+        **({} if prior is None else {"prior": prior.received()}),
+    )
+    return solved, gain
 
 
 def _readable(array: NDArray[Any] | None) -> NDArray[Any] | None:
