@@ -123,6 +123,34 @@ def cmfrec(cold: Cold, options: Options, args: argparse.Namespace) -> Scores:
     return scores.T if cold.side == "items" else scores
 
 
+def lightfm(cold: Cold, options: Options, args: argparse.Namespace) -> Scores:
+    """LightFM (lightfm-next) by WARP; rows have their features and, if they are warm, an own one."""
+    from lightfm import LightFM
+
+    features = with_ones(features_of(cold, options))
+    known = np.ones(features.shape[0])
+    known[cold.rows] = 0
+    told = sp.csr_matrix(sp.hstack([sp.diags_array(known), features]).astype(np.float32))
+    told.indptr, told.indices = told.indptr.astype(np.int32), told.indices.astype(np.int32)
+    side = cold.side[:-1]
+    model = LightFM(
+        args.factors,
+        loss="warp",
+        learning_rate=options["rate"],
+        random_state=args.seed,
+        **{f"{side}_alpha": options["alpha"]},
+    )
+    named = {f"{side}_features": told}
+    rows = sp.coo_matrix(cold.train.astype(np.float32))
+    model.fit(rows, epochs=round(options["epochs"]), num_threads=args.threads, **named)
+    biases, factors = getattr(model, f"get_{side}_representations")(told)
+    if side == "item":
+        item_scores: Scores = model.user_embeddings @ factors[cold.rows].T + biases[cold.rows]
+        return item_scores
+    user_scores: Scores = factors[cold.rows] @ model.item_embeddings.T + model.item_biases
+    return user_scores
+
+
 def feature_knn(cold: Cold, options: Options, args: argparse.Namespace) -> Scores:
     """The likes of the most similar rows, by the cosine of their features."""
     features = features_of(cold, options)
@@ -167,6 +195,10 @@ CONTENDERS: dict[str, tuple[Callable[..., Scores], dict[str, tuple[float, float]
             "centered": (0.1, 2.5),
             **_FEATURES,
         },
+    ),
+    "LightFM": (
+        lightfm,
+        {"rate": (0.005, 0.2), "alpha": (1e-7, 1e-4), "plain": (0.1, 2.5), "epochs": (5.0, 60.0)},
     ),
 }
 

@@ -26,6 +26,7 @@ _PEERS = (
     "torch",
     "libauc",
     "pyspark",
+    "lightfm-next",
     *_OF_GRAPHS,
 )
 _LIBRARIES = ("numpy", "scipy", *_PEERS)

@@ -250,7 +250,6 @@ def test_options_that_do_not_go_together_are_refused(options: Any, message: str)
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"cluster": 1},
         {"checkpoint": "somewhere"},
         {"item_features": np.eye(7)},
         {"user_features": np.eye(9)},
