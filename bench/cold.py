@@ -124,7 +124,7 @@ def cmfrec(cold: Cold, options: Options, args: argparse.Namespace) -> Scores:
 
 
 def lightfm(cold: Cold, options: Options, args: argparse.Namespace) -> Scores:
-    """LightFM (lightfm-next) by WARP; rows have their features and, if they are warm, an own one."""
+    """LightFM (lightfm-next) by WARP; rows have their features, and warm ones an own one."""
     from lightfm import LightFM
 
     features = with_ones(features_of(cold, options))

@@ -18,6 +18,7 @@ __all__ = [
     "check_fractions",
     "check_instance",
     "check_length",
+    "check_powers",
     "floats_of",
     "is_count",
     "is_number",
@@ -84,6 +85,13 @@ def check_at_least_zero(**values: float) -> None:
     for name, value in values.items():
         if not is_number(value) or value < 0:
             raise ValueError(f"{name} must be a finite number >= 0, got {shown(value)}")
+
+
+def check_powers(**values: float) -> None:
+    """Raise unless every value is a number from 0 to 1."""
+    for name, value in values.items():
+        if not is_number(value) or not 0 <= value <= 1:
+            raise ValueError(f"{name} must be a number from 0 to 1, got {shown(value)}")
 
 
 def share(name: str, value: object, otherwise: str = "") -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from mfrank.arrays.checks import check_count, is_number, shown
+from mfrank.arrays.checks import check_count, check_powers
 from mfrank.models.item_weights import ItemWeights
 from mfrank.models.neighbors import links_of, strongest
 
@@ -62,10 +62,7 @@ class ItemFilter(ItemWeights):
     neighbors: int = 200
 
     def __post_init__(self) -> None:
-        for name in ("user_power", "item_power"):
-            value = getattr(self, name)
-            if not is_number(value) or not 0 <= value <= 1:
-                raise ValueError(f"{name} must be a number from 0 to 1, got {shown(value)}")
+        check_powers(user_power=self.user_power, item_power=self.item_power)
         check_count("neighbors", self.neighbors, 1)
 
     def _weights(self, likes: sp.csr_array) -> sp.csr_array:

@@ -101,7 +101,8 @@ def search(
         outcome = runner.run(trial, reserve)
         journal.add(outcome)
         leader = best(journal.outcomes)
-        runner.keep([*finalists(journal.outcomes, space), *([] if leader is None else [leader])])
+        kept = finalists(journal.outcomes, space, setting)
+        runner.keep([*kept, *([] if leader is None else [leader])])
         if show_progress:
             _tell(outcome, journal.outcomes, clock, metric)
 
@@ -140,7 +141,7 @@ def _chosen(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Sc
     if leader is None:
         return [], None
     parts, score = [Part(leader)], None
-    if candidates := finalists(outcomes, runner.space):
+    if candidates := finalists(outcomes, runner.space, runner.setting):
         try:
             with runner.budget.keeping(refit_seconds(leader)):
                 mixture, mixed_score = mixed(runner, candidates)

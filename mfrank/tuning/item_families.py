@@ -12,23 +12,34 @@ from mfrank.tuning.rates import multiply_add_seconds
 
 __all__ = ["Filter", "Regression"]
 
+_MOST_WEIGHTS = 5_000_000
 _BYTES_A_WEIGHT = 40
 """Of a sparse weight between items, while the rows are put together."""
 
 
 @dataclass(frozen=True)
 class Regression(Family):
-    """EASE. ``ridge``: its regularization, in units of the square of ``Facts.spread``."""
+    """EASE and its powers. ``ridge``: its regularization, in units of ``Facts.spread`` squared."""
 
     name: str = "EASE"
-    first_values: tuple[float, ...] = (1.0,)
+    first_values: tuple[float, ...] = (1.0, 0.5, 0.5)
 
-    axes = (Axis("ridge", 0.03, 10.0),)
+    axes = (
+        Axis("ridge", 0.03, 10.0),
+        Axis("user_power", 0.0, 1.0, logarithmic=False),
+        Axis("item_power", 0.0, 1.0, logarithmic=False),
+    )
     rungs = 1
 
     def model(self, point: Point, rung: int, setting: Setting) -> EASE:
         """See :meth:`Family.model`."""
-        return EASE(short(self.values(point)["ridge"] * setting.facts.spread**2))
+        values = self.values(point)
+        return EASE(
+            short(values["ridge"] * setting.facts.spread**2),
+            self._neighbors(setting),
+            short(values["user_power"]),
+            short(values["item_power"]),
+        )
 
     def work(self, rung: int, setting: Setting) -> float:
         """See :meth:`Family.work`."""
@@ -41,8 +52,12 @@ class Regression(Family):
     def bytes_needed(self, rung: int, setting: Setting) -> int:
         """See :meth:`Family.bytes_needed`."""
         data = setting.facts.data
-        weights = _BYTES_A_WEIGHT * data.n_items * min(EASE.neighbors, data.n_items)
+        weights = _BYTES_A_WEIGHT * data.n_items * min(self._neighbors(setting), data.n_items)
         return EASE.bytes_needed(data.n_users, data.n_items) + weights
+
+    def _neighbors(self, setting: Setting) -> int:
+        """The default, or more where items are few: each weight that is left out costs a little."""
+        return max(EASE.neighbors, _MOST_WEIGHTS // setting.facts.data.n_items)
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,17 @@ from mfrank.tuning.trials import Runner
 __all__ = ["Part", "blended", "mixed", "recommender", "refit_seconds_of", "spread"]
 
 _MOST_PARTS = 4
-_LEAST_GAIN = 1.002
+_LEAST_GAIN = 1.001
 """A part that raises the metric by less is not worth its fit."""
-_POWERS = range(-4, 5)
+_POWERS = (-3, -1, 1)
 """Weights that are tried first are 2 to these powers."""
+_STEPS = (-1, 0, 1, 2)
+"""Added to the best of these powers, for the candidates that are best by them."""
+_PROMISING = 4
+"""So many candidates."""
 _SAMPLE = 64
-_LISTINGS = 2.5
-"""Judgments that listing and scoring for one part take."""
+_LISTINGS = 5.0
+"""Judgments that listing, scoring and weighing for one candidate take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +72,23 @@ def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Scor
     best = value(chosen)
     while len(chosen) < _MOST_PARTS:
         has_factors = any(with_factors[each] for each in chosen)
+        others = [
+            other
+            for other in range(len(models))
+            if other not in chosen
+            and (has_factors or with_factors[other])
+            and _in_time(runner, [candidates[each] for each in (*chosen, other)])
+        ]
+        coarse = [
+            (value({**chosen, other: 2.0**power}), other, power)
+            for other in others
+            for power in _POWERS
+        ]
+        of_others = {other: (of_it, other, power) for of_it, other, power in sorted(coarse)}
         found, more = best, chosen
-        for other in range(len(models)):
-            if other in chosen or not (has_factors or with_factors[other]):
-                continue
-            if not _in_time(runner, [candidates[each] for each in (*chosen, other)]):
-                continue
-            for power in _POWERS:
-                tried = {**chosen, other: 2.0**power}
+        for _, other, power in sorted(of_others.values())[-_PROMISING:]:
+            for step in _STEPS:
+                tried = {**chosen, other: 2.0 ** (power + step)}
                 if (of_it := value(tried)) > found:
                     found, more = of_it, tried
         if found < _LEAST_GAIN * best:

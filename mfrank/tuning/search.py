@@ -42,8 +42,13 @@ _HOPELESS = 3
 """A ladder whose first trials all fail is left."""
 _TOO_SLOW = 0.15
 """No time is kept for a part of a blend that would take more than this share of all."""
-_WEIGHINGS = 4
-"""Judgments that time is kept for: a blend lists and scores for each part, and is judged once."""
+_OF_A_FAMILY = 3
+_GOOD = 0.95
+"""A family's second and third take part in a blend if they have this share of the best value."""
+_MIXING_SHARE = 0.06
+"""Of the time, kept for weighing them."""
+_WEIGHINGS = 7
+"""Judgments that time is kept for: a blend lists, scores and weighs each part, and is judged."""
 
 
 class Search:
@@ -97,7 +102,9 @@ class Search:
         leaders = sorted(self._leaders(done), key=lambda one: -(one.value or 0.0))
         costs = [refit_seconds(one) + _WEIGHINGS * one.judge_seconds for one in leaders]
         slow = _TOO_SLOW * self._seconds
-        return sum(costs[:1]) + sum([cost for cost in costs[1:] if cost <= slow][:2])
+        mixes = self._budget.is_limited and not self._is_alone and costs
+        mixing = _MIXING_SHARE * self._seconds if mixes else 0.0
+        return mixing + sum(costs[:1]) + sum([cost for cost in costs[1:] if cost <= slow][:2])
 
     def _left_after(self, trial: Trial, done: Sequence[Outcome]) -> float:
         """Seconds to be left after a trial: more after one that was let in because it is quick."""
@@ -229,10 +236,29 @@ class Search:
         return self._works[family, rung]
 
 
-def finalists(done: Sequence[Outcome], space: Space = SPACE) -> list[Outcome]:
-    """The best outcome of each family that can take part in a blend."""
-    found = (best([one for one in done if one.trial.family == f.name]) for f in space.families())
-    return [outcome for outcome in found if outcome is not None]
+def finalists(
+    done: Sequence[Outcome], space: Space = SPACE, setting: Setting | None = None
+) -> list[Outcome]:
+    """The outcomes that can take part in a blend: the best of each family, and more of good ones.
+
+    More are up to three of a family, if it is not searched alone, as many as take twice the memory
+    that one fit may take.
+    """
+    leaders, others = list[Outcome](), list[Outcome]()
+    families = list(space.families())
+    for family in families:
+        own = [one for one in done if one.trial.family == family.name and one.value is not None]
+        own.sort(key=lambda one: -(one.value or 0.0))
+        leaders += own[:1]
+        others += own[1:_OF_A_FAMILY] if len(families) > 1 else []
+    least = _GOOD * max((leader.value or 0.0 for leader in leaders), default=0.0)
+    room = 2 * setting.memory if setting else math.inf
+    for other in sorted(others, key=lambda one: -(one.value or 0.0)):
+        if setting:
+            room -= space.named(other.trial.family).bytes_needed(other.trial.rung, setting)
+        if room >= 0 and (other.value or 0.0) >= least:
+            leaders.append(other)
+    return leaders
 
 
 def _highest_possible(own: Sequence[Outcome], top: int) -> int:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import mfrank
 
-MODELS = [mfrank.EASE(3.0, neighbors=100), mfrank.ItemFilter(neighbors=100)]
+MODELS = [mfrank.EASE(3.0, 100, 0.5, 0.5), mfrank.ItemFilter(neighbors=100)]
 
 
 def likes_of(n_users: int, n_items: int, seed: int = 0) -> np.ndarray:
@@ -24,13 +24,27 @@ def fitted(model: mfrank.Recommender, likes: np.ndarray) -> mfrank.Recommender:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(2, 30), st.integers(2, 30), st.floats(0.5, 100.0), st.integers(0, 9))
-def test_ease_is_stationary(n_users: int, n_items: int, ridge: float, seed: int) -> None:
+@given(
+    st.integers(2, 30),
+    st.integers(2, 30),
+    st.floats(0.5, 100.0),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.integers(0, 9),
+)
+def test_ease_is_stationary(
+    n_users: int, n_items: int, ridge: float, user_power: float, item_power: float, seed: int
+) -> None:
     """Off the diagonal, the gradient of the loss is 0; so with more items than users as well."""
     likes = likes_of(n_users, n_items, seed)
     likes[0, 0] = 1
-    weights = fitted(mfrank.EASE(ridge, neighbors=n_items), likes).similarity.toarray()
-    gradient = likes.T @ (likes @ weights - likes) + ridge * weights
+    model = mfrank.EASE(ridge, n_items, user_power, item_power)
+    weights = fitted(model, likes).similarity.toarray()
+    of_users = np.maximum(likes.sum(axis=1), 1) ** -user_power
+    of_users *= likes.sum() / (of_users @ likes).sum()
+    mass = of_users @ likes
+    ridges = ridge * np.where(mass > 0, mass / mass.mean(), 1) ** item_power
+    gradient = likes.T @ (of_users[:, None] * (likes @ weights - likes)) + ridges[:, None] * weights
     np.fill_diagonal(gradient, 0)
     assert not weights.diagonal().any()
     np.testing.assert_allclose(gradient, 0, atol=1e-9)
@@ -96,6 +110,8 @@ def test_only_what_is_liked_counts(model: mfrank.Recommender, tmp_path: Path) ->
     [
         (lambda: mfrank.EASE(0.0), "regularization must be a finite number > 0"),
         (lambda: mfrank.EASE(neighbors=0), "neighbors must be at least 1"),
+        (lambda: mfrank.EASE(user_power=1.5), "user_power must be a number from 0 to 1, got 1.5"),
+        (lambda: mfrank.EASE(item_power="x"), "item_power must be a number from 0 to 1, got 'x'"),
         (lambda: mfrank.ItemFilter(1.5), "user_power must be a number from 0 to 1, got 1.5"),
         (lambda: mfrank.ItemFilter(1.0, -0.1), "item_power must be a number from 0 to 1"),
         (lambda: mfrank.ItemFilter(neighbors=0), "neighbors must be at least 1"),

@@ -156,6 +156,24 @@ def test_failures_are_no_candidates() -> None:
     assert finalists([failed, good]) == [good]
 
 
+def test_more_of_a_family_are_candidates_if_they_are_good_and_memory_holds_them() -> None:
+    values = {"RG2": (0.5, 0.49, 0.48, 0.47), "IALS": (0.4, 0.39), "EASE": (0.3,)}
+    done = [
+        Outcome(Trial(family, (0.1 * place, 0.5, 0.5), 2), value)
+        for family, some in values.items()
+        for place, value in enumerate(some)
+    ]
+
+    def found(memory: float) -> list[float | None]:
+        setting = Setting(Facts.of(DATA), 8, 0, 1, memory)
+        return sorted((one.value for one in finalists(done, setting=setting)), reverse=True)
+
+    assert found(math.inf) == [0.5, 0.49, 0.48, 0.4, 0.3]
+    one = named("RG2").bytes_needed(2, Setting(Facts.of(DATA), 8, 0, 1))
+    assert found(one / 2) == [0.5, 0.49, 0.4, 0.3]
+    assert found(0) == [0.5, 0.4, 0.3]
+
+
 def test_a_ladder_that_only_fails_is_left() -> None:
     done: list[Outcome] = []
 
