@@ -2,10 +2,11 @@
 
 The test part is the published one where there is one, else the latest fifth of the interactions
 where there are times, else a random fifth of each user's. ``mfrank.compare`` gets it, and gives the
-minutes to ``tune`` and, by the same search on the same validation part, to implicit's ALS and EASE
-(where its matrix fits; else of the most popular items, ``--ease-items``, with a ridge chosen on
-that part). Beside them: item-kNN and popularity. What was found is fitted once more to the whole
-training part and judged once on the test part; differences to ``tune`` are paired by users.
+minutes to ``tune`` and, by the same search on the same validation part, to implicit's ALS. Beside
+them: EASE as Steck states it, with a ridge chosen on that part (of the most popular items,
+``--ease-items``, where its matrix would not fit), item-kNN and popularity. What was found is fitted
+once more to the whole training part and judged once on the test part; differences to ``tune`` are
+paired by users.
 
 With ``--develop`` no test part is read: ``tune`` alone gets the rest of the training part, after a
 part is held out of it as ``tune`` does, and is judged on that. Changes of the search are judged so.
@@ -44,7 +45,7 @@ METRICS = (
 )
 TUNE = "mfrank.tune"
 MOST_FACTORS = 512
-RIDGES = (30.0, 100.0, 300.0, 1000.0)
+RIDGES = (30.0, 100.0, 300.0, 1000.0, 3000.0)
 
 
 def subject(name: str) -> Split:
@@ -66,20 +67,35 @@ def developed(split: Split, args: argparse.Namespace) -> Split:
     return replace(split, train=judge.train, test=judge.valid)
 
 
-class PopularEASE:
-    """EASE (Steck 2019) of the most popular items; all others score 0."""
+class Steck:
+    """EASE (Steck 2019), whose ridge is chosen on a part that is held out."""
 
-    def __init__(self, n_items: int, seed: int, n_threads: int) -> None:
-        self.n_items, self.seed, self.n_threads = n_items, seed, n_threads
+    def __init__(self, seed: int, n_threads: int) -> None:
+        self.seed, self.n_threads = seed, n_threads
 
     def fit(self, user_items: sp.csr_matrix, **_: Any) -> None:
-        """Choose the ridge on a part that is held out, and fit to all."""
+        """Choose the ridge and fit to all."""
         judge = Judge.of(mfrank.Interactions.of(user_items), CHOSEN_BY, self.seed, self.n_threads)
         scores = []
         for ridge in RIDGES:
             self._fit(judge.train.user_items, ridge)
             scores.append(judge.score(self.recommend).value)
         self._fit(user_items, RIDGES[int(np.argmax(scores))])
+
+    def _fit(self, matrix: Any, ridge: float) -> None:
+        self.model = mfrank.EASE(ridge, neighbors=2000).fit(likes_of(matrix))
+
+    def recommend(self, users: NDArray[Any], user_items: Any, N: int = 10) -> Any:
+        """Lists of users, by row."""
+        return self.model.recommend(users, user_items, N=N, by_row=True)
+
+
+class PopularEASE(Steck):
+    """The same of the most popular items; all others score 0."""
+
+    def __init__(self, n_items: int, seed: int, n_threads: int) -> None:
+        super().__init__(seed, n_threads)
+        self.n_items = n_items
 
     def _fit(self, matrix: Any, ridge: float) -> None:
         """B = I - P / diag(P), where P is the inverse of X'X + ridge."""
@@ -124,7 +140,7 @@ def contenders(split: Split, args: argparse.Namespace) -> dict[str, Any]:
     from implicit.cpu.als import AlternatingLeastSquares
 
     train = split.train
-    ease: dict[str, Any] = {"EASE": mfrank.EASE()}
+    ease: dict[str, Any] = {"EASE": Steck(args.seed, args.threads)}
     if min(train.n_users, train.n_items) > args.ease_items:
         name = f"EASE, {args.ease_items:,} items"
         ease = {name: PopularEASE(args.ease_items, args.seed, args.threads)}

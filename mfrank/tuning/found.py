@@ -21,6 +21,7 @@ from mfrank.tuning.budget import Budget, refit_seconds
 from mfrank.tuning.facts import Facts
 from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Setting
+from mfrank.tuning.finalists import finalists
 from mfrank.tuning.journal import Journal, fingerprint
 from mfrank.tuning.judge import Judge
 from mfrank.tuning.ladder import best
@@ -28,7 +29,7 @@ from mfrank.tuning.leaderboard import Leaderboard
 from mfrank.tuning.mixture import Part, mixed
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.rows import leaderboard_of
-from mfrank.tuning.search import Search, finalists
+from mfrank.tuning.search import Search
 from mfrank.tuning.space import Space
 from mfrank.tuning.trials import Runner
 

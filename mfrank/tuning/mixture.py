@@ -17,18 +17,10 @@ from mfrank.tuning.budget import refit_seconds
 from mfrank.tuning.outcomes import Outcome
 from mfrank.tuning.shortlists import Shortlists
 from mfrank.tuning.trials import Runner
+from mfrank.tuning.weighing import MOST_PARTS, Weights, weighed
 
 __all__ = ["Part", "blended", "mixed", "recommender", "refit_seconds_of", "spread"]
 
-_MOST_PARTS = 4
-_LEAST_GAIN = 1.001
-"""A part that raises the metric by less is not worth its fit."""
-_POWERS = (-3, -1, 1)
-"""Weights that are tried first are 2 to these powers."""
-_STEPS = (-1, 0, 1, 2)
-"""Added to the best of these powers, for the candidates that are best by them."""
-_PROMISING = 4
-"""So many candidates."""
 _SAMPLE = 64
 _LISTINGS = 5.0
 """Judgments that listing, scoring and weighing for one candidate take."""
@@ -51,7 +43,7 @@ class Part:
 
 
 def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Score | None]:
-    """Choose greedily (Caruana et al. 2004): the best outcome, then what raises the metric most.
+    """Begin with the best outcome, and add what raises the metric most.
 
     A part takes part only if all of them can still be refitted in time. The score is that of the
     blend; None for a single model.
@@ -65,40 +57,21 @@ def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Scor
     scales = [1 / spread(model) for model in models]
     with_factors = [not isinstance(model, NeighborRecommender) for model in models]
 
-    def value(weights: dict[int, float]) -> float:
+    def value(weights: Weights) -> float:
         return lists.value([weights.get(each, 0.0) * scale for each, scale in enumerate(scales)])
 
-    chosen = {0: 1.0}
-    best = value(chosen)
-    while len(chosen) < _MOST_PARTS:
-        has_factors = any(with_factors[each] for each in chosen)
-        others = [
+    def joining(weights: Weights) -> list[int]:
+        """Parts that leave a blend with factors, and time to fit all of it again."""
+        has_factors = any(with_factors[each] for each in weights)
+        return [
             other
             for other in range(len(models))
-            if other not in chosen
+            if other not in weights
             and (has_factors or with_factors[other])
-            and _in_time(runner, [candidates[each] for each in (*chosen, other)])
+            and _in_time(runner, [candidates[each] for each in (*weights, other)])
         ]
-        coarse = [
-            (value({**chosen, other: 2.0**power}), other, power)
-            for other in others
-            for power in _POWERS
-        ]
-        of_others = {other: (of_it, other, power) for of_it, other, power in sorted(coarse)}
-        found, more = best, chosen
-        for _, other, power in sorted(of_others.values())[-_PROMISING:]:
-            for step in _STEPS:
-                tried = {**chosen, other: 2.0 ** (power + step)}
-                if (of_it := value(tried)) > found:
-                    found, more = of_it, tried
-        if found < _LEAST_GAIN * best:
-            break
-        best, chosen = found, more
-        for each in [*chosen, *chosen]:  # weights that were best for fewer parts, again
-            for factor in (0.5**0.5, 2**0.5):
-                tried = {**chosen, each: chosen[each] * factor}
-                if (of_it := value(tried)) > best:
-                    best, chosen = of_it, tried
+
+    chosen = weighed(value, joining)
     if len(chosen) == 1:
         return first, None
     parts = [
@@ -155,7 +128,7 @@ def _affordable(runner: Runner, outcomes: Sequence[Outcome]) -> list[Outcome]:
     taken = leaders[:1]
     for other in leaders[1:] + others:
         listing = sum(_LISTINGS * one.judge_seconds for one in (*taken, other))
-        refits = refit_seconds_of(taken[: _MOST_PARTS - 1]) + refit_seconds(other)
+        refits = refit_seconds_of(taken[: MOST_PARTS - 1]) + refit_seconds(other)
         if runner.budget.left() > listing + refits:
             taken.append(other)
     return taken

@@ -14,7 +14,7 @@ from mfrank.tuning.ladder import Ladder, best
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.space import Space
 
-__all__ = ["Search", "finalists"]
+__all__ = ["Search"]
 
 Run = Callable[[Trial, float], object]
 """Runs a trial, given the seconds that must be left after it."""
@@ -42,11 +42,8 @@ _HOPELESS = 3
 """A ladder whose first trials all fail is left."""
 _TOO_SLOW = 0.15
 """No time is kept for a part of a blend that would take more than this share of all."""
-_OF_A_FAMILY = 3
-_GOOD = 0.95
-"""A family's second and third take part in a blend if they have this share of the best value."""
 _MIXING_SHARE = 0.06
-"""Of the time, kept for weighing them."""
+"""Of the time, kept for weighing the candidates of a blend."""
 _WEIGHINGS = 7
 """Judgments that time is kept for: a blend lists, scores and weighs each part, and is judged."""
 
@@ -234,31 +231,6 @@ class Search:
         if (family, rung) not in self._works:
             self._works[family, rung] = self._space.named(family).work(rung, self._setting)
         return self._works[family, rung]
-
-
-def finalists(
-    done: Sequence[Outcome], space: Space = SPACE, setting: Setting | None = None
-) -> list[Outcome]:
-    """The outcomes that can take part in a blend: the best of each family, and more of good ones.
-
-    More are up to three of a family, if it is not searched alone, as many as take twice the memory
-    that one fit may take.
-    """
-    leaders, others = list[Outcome](), list[Outcome]()
-    families = list(space.families())
-    for family in families:
-        own = [one for one in done if one.trial.family == family.name and one.value is not None]
-        own.sort(key=lambda one: -(one.value or 0.0))
-        leaders += own[:1]
-        others += own[1:_OF_A_FAMILY] if len(families) > 1 else []
-    least = _GOOD * max((leader.value or 0.0 for leader in leaders), default=0.0)
-    room = 2 * setting.memory if setting else math.inf
-    for other in sorted(others, key=lambda one: -(one.value or 0.0)):
-        if setting:
-            room -= space.named(other.trial.family).bytes_needed(other.trial.rung, setting)
-        if room >= 0 and (other.value or 0.0) >= least:
-            leaders.append(other)
-    return leaders
 
 
 def _highest_possible(own: Sequence[Outcome], top: int) -> int:

@@ -14,9 +14,10 @@ from mfrank.tuning.budget import Budget, refit_seconds
 from mfrank.tuning.facts import Facts
 from mfrank.tuning.families import BASELINES, FAMILIES, named
 from mfrank.tuning.family import Setting
+from mfrank.tuning.finalists import finalists
 from mfrank.tuning.ladder import Ladder, best
 from mfrank.tuning.outcomes import Outcome, Trial
-from mfrank.tuning.search import Search, finalists
+from mfrank.tuning.search import Search
 from mfrank.tuning.space import Space
 
 DATA = mfrank.synthetic(300, 200, 4000, random_state=0)
