@@ -49,6 +49,8 @@ class Ladder:
         No rung is above ``top``; new points begin on ``base``, below which there is nothing to
         save.
         """
+        if trial := self._left_behind(outcomes, top):
+            return trial
         for rung in reversed(range(top)):
             if trial := _promoted(outcomes, rung):
                 return trial
@@ -60,6 +62,21 @@ class Ladder:
         if leader is None or any(outcome.trial.rung >= top for outcome in outcomes):
             return None
         return Trial(leader.trial.family, leader.trial.point, top)
+
+    def _left_behind(self, outcomes: Sequence[Outcome], top: int) -> Trial | None:
+        """The best of a family that never was as wide as others were more than once.
+
+        What is behind with few factors may lead with many, and would else never go on.
+        """
+        judged = [one for one in outcomes if one.value is not None and one.trial.rung <= top]
+        rungs = sorted((one.trial.rung for one in judged), reverse=True)
+        wide = rungs[1] if len(rungs) > 1 else 0
+        for family in self.families:
+            own = [one for one in outcomes if one.trial.family == family.name]
+            leader = best(own)
+            if leader is not None and all(one.trial.rung < wide for one in own):
+                return Trial(family.name, leader.trial.point, wide)
+        return None
 
     def _new(self, outcomes: Sequence[Outcome], top: int, base: int) -> Trial:
         """A trial that no other led to.

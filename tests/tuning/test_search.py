@@ -175,6 +175,25 @@ def test_more_of_a_family_are_candidates_if_they_are_good_and_memory_holds_them(
     assert found(0) == [0.5, 0.4, 0.3]
 
 
+def test_the_best_of_every_family_becomes_as_wide_as_others_were_twice() -> None:
+    ladder = Ladder(ALS, 0)
+
+    def outcome(family: str, value: float | None, rung: int, place: float = 0.5) -> Outcome:
+        return Outcome(Trial(family, (place,) * 3, rung, is_new=True), value)
+
+    done = [outcome(family.name, 0.1, 0) for family in ALS]
+    done += [outcome("RG2", 0.2, 0, 0.3), outcome("IALS", 0.3, 2), outcome("WRMF", None, 2)]
+    assert ladder.proposed(done, 2).rung < 2  # one was there, and may have been slow
+    done.append(outcome("IALS", 0.4, 2, 0.6))
+    lifted = []
+    for _ in range(2):
+        trial = ladder.proposed(done, 2)
+        lifted.append((trial.family, trial.point[0], trial.rung))
+        done.append(Outcome(trial, 0.1))
+    assert lifted == [("RG2", 0.3, 2), ("EALS", 0.5, 2)]
+    assert ladder.proposed(done, 2).family == "IALS"
+
+
 def test_a_ladder_that_only_fails_is_left() -> None:
     done: list[Outcome] = []
 
