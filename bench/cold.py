@@ -231,7 +231,11 @@ def rows_of(name: str, side: str, args: argparse.Namespace) -> Iterator[dict[str
     for contender in (*args.contenders, "random" if side == "items" else "popularity"):
         began, valid, options = time.perf_counter(), None, Options()
         if contender in CONTENDERS:
-            valid, options = searched(contender, cold, args)
+            try:
+                valid, options = searched(contender, cold, args)
+            except ModuleNotFoundError as error:
+                print(f"{contender} is left out: {error}", flush=True)
+                continue
             scores = CONTENDERS[contender][0](cold, options, args)
         else:
             scores = popularity(cold, options, args)
