@@ -53,7 +53,7 @@ def test_ray_without_ray_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_workers_are_asked_for_and_must_have_the_same_arithmetic() -> None:
-    here = Worker(arithmetic(), "one", 4)
+    here = Worker(arithmetic(), "one", 4, 1e9)
     refuse_other([("a", here), ("b", here)])
     with pytest.raises(ValueError, match="cluster has no workers; start some"):
         refuse_other([])
@@ -73,7 +73,19 @@ def test_a_worker_that_joins_with_another_arithmetic_ends_the_fit(
 
 
 def test_cores_of_a_machine_are_divided_among_its_workers() -> None:
-    workers = [("a", Worker(arithmetic(), "one", 8)) for _ in range(3)]
+    workers = [("a", Worker(arithmetic(), "one", 8, 1e9)) for _ in range(3)]
     assert threads_of_a_task(workers, 0) == 2
-    assert threads_of_a_task([*workers, ("b", Worker(arithmetic(), "two", 1))], 0) == 1
+    assert threads_of_a_task([*workers, ("b", Worker(arithmetic(), "two", 1, 1e9))], 0) == 1
     assert threads_of_a_task(workers, 5) == 5
+
+
+def test_memory_of_a_machine_is_divided_among_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mfrank.backends.sharded import arithmetic as told
+
+    here = [("a", Worker(arithmetic(), "one", 8, 3e9)) for _ in range(3)]
+    other = ("b", Worker(arithmetic(), "two", 1, 5e8))
+    monkeypatch.setattr(told, "memory_free_now", lambda: 2e9)
+    assert told.memory_of_a_task(here) == 1e9
+    assert told.memory_of_a_task([*here, other]) == 5e8
+    monkeypatch.setattr(told, "memory_free_now", lambda: 1e8)  # this process sends them all
+    assert told.memory_of_a_task([*here, other]) == 1e8
