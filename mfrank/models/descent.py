@@ -11,32 +11,28 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank.als.spectral import random_factors, spectral_factors
-from mfrank.als.starts import as_step, first_biases, first_factors
+from mfrank.als.starts import as_step
 from mfrank.arrays.checks import check_above_zero, check_at_least_zero, check_choice, check_count
-from mfrank.arrays.counted import counted
-from mfrank.arrays.csr import CSR
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
-from mfrank.backends import Backend, Factors, choose
+from mfrank.backends import choose
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster.connecting import Cluster, connected
 from mfrank.data.interactions import Interactions
 from mfrank.descent.engine import Batches, DescentPlan, descend
-from mfrank.descent.factor_tables import Tables
 from mfrank.descent.optimizers import Adam, Optimizer
 from mfrank.descent.rotation import count_blocks, rotate
 from mfrank.descent.sampler import ListDrawer, NegativeSampling, Sampling
 from mfrank.descent.schedules import CosineDecay, Schedule
-from mfrank.descent.scoring import SCORINGS, Rows
 from mfrank.losses import Loss, Scores, Sizes
 from mfrank.losses.softmax import SampledSoftmax
 from mfrank.models.batch_memory import check_batch_memory, check_width
 from mfrank.models.checkpoint import Checkpoint
 from mfrank.models.clusters import check_rotates
+from mfrank.models.descent_start import FirstTables, positives_of
 from mfrank.models.descent_state import DescentState, blocks_fingerprint, positives_fingerprint
 from mfrank.models.durations import Pace
-from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
+from mfrank.models.factor_model import Callback, FactorModel, Watch
 from mfrank.models.option_checks import check_backend, check_dtype, check_kind, warn_if_slow
 from mfrank.models.parameters import describe
 from mfrank.models.stopping import Stopping
@@ -288,7 +284,7 @@ class Descent(FactorModel):
             check_rotates(self.loss, self.optimizer)
         data = Interactions.of(user_items)
         watch = Watch.of(data.user_items, stopping, callback, show_progress)
-        rows = _positives(data, self.dtype)
+        rows = positives_of(data, self.dtype)
         if checkpoint is not None and stopping is not None:
             raise ValueError(
                 "checkpoint and stopping do not go together: a checkpoint has the last epoch, "
@@ -318,7 +314,7 @@ class Descent(FactorModel):
         store = start.store if isinstance(start, Recommender) else start
         random = generator(self.random_state)
         seed = int(random.integers(2**63))  # drawn before the tables
-        tables = self._tables(data, store, random, backend)
+        tables = self._first_tables.of(data, store, random, backend)
         sizes, place = Sizes(len(rows.indices), rows.n_rows, rows.n_columns), tables.backend.place
         memory = {name: place(array) for name, array in self.loss.memory(sizes).items()}
         tables.begin(self.optimizer)
@@ -385,6 +381,18 @@ class Descent(FactorModel):
         return max((epoch + 1 for epoch in epochs if rates[epoch] != rates[-1]), default=0)
 
     @property
+    def _first_tables(self) -> FirstTables:
+        return FirstTables(
+            int(self.factors),
+            self.dtype,
+            self.init,
+            self._scores,
+            self._temperature,
+            self._has_item_biases,
+            self.n_threads,
+        )
+
+    @property
     def _sampling(self) -> Sampling:
         return Sampling(
             self.positives,
@@ -393,54 +401,3 @@ class Descent(FactorModel):
             self.popularity_power,
             self.shared_negatives,
         )
-
-    def _tables(
-        self,
-        data: Interactions,
-        start: FactorStore | None,
-        random: np.random.Generator,
-        backend: Backend,
-    ) -> Tables:
-        """Initial factors and biases."""
-        scoring = SCORINGS[self._scores]
-        users, items = self._first_factors(data, start, random, backend)
-        for table in (users, items):
-            scoring.project_rows(Rows(table, np.arange(len(table)), backend, self.n_threads))
-        biases = None
-        if self._has_item_biases:
-            untrained = scoring.stored(items, np.zeros(len(items), items.dtype))
-            stored = first_biases(data, start, untrained)
-            biases = scoring.trained(items, stored)[:, None] / self._temperature
-            biases = backend.place(biases)
-        users, items = map(backend.place, (users, items))
-        return Tables(users, items, biases, backend, scoring, self._temperature, self.n_threads)
-
-    def _first_factors(
-        self,
-        data: Interactions,
-        start: FactorStore | None,
-        random: np.random.Generator,
-        backend: Backend,
-    ) -> tuple[Factors, Factors]:
-        width = int(self.factors)
-        if start is not None:
-            return first_factors(data, width, self.dtype, random, start, backend, self.n_threads)
-        if self.init == "spectral":
-            rows = data.user_rows(self.dtype), data.item_rows(self.dtype)
-            return spectral_factors(*rows, width, random, self.dtype, backend, self.n_threads)
-        users, items = (
-            random_factors((n, width), random, self.dtype) for n in (data.n_users, data.n_items)
-        )
-        return users, items
-
-
-def _positives(data: Interactions, dtype: DTypeLike) -> CSR:
-    """Every user's positives, as a CSR without values; ValueError if there are dislikes."""
-    values = data.user_items.data
-    if values.size and values.min() < 0:
-        raise ValueError(
-            f"user_items has {counted(int((values < 0).sum()), 'negative value')} (dislikes); "
-            "ranking losses accept positives only. Drop them with Interactions.at_least(0)"
-        )
-    refuse_no_likes(data)
-    return data.user_rows(dtype).pattern()

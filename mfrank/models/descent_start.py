@@ -1,0 +1,87 @@
+"""Where a descent starts: the positives that it learns from, its first factors and biases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from mfrank.als.spectral import random_factors, spectral_factors
+from mfrank.als.starts import first_biases, first_factors
+from mfrank.arrays.counted import counted
+from mfrank.arrays.csr import CSR
+from mfrank.backends import Backend, Factors
+from mfrank.data.interactions import Interactions
+from mfrank.descent.factor_tables import Tables
+from mfrank.descent.scoring import SCORINGS, Rows
+from mfrank.losses import Scores
+from mfrank.models.factor_model import refuse_no_likes
+from mfrank.store.factors import FactorStore
+
+__all__ = ["FirstTables", "positives_of"]
+
+
+def positives_of(data: Interactions, dtype: DTypeLike) -> CSR:
+    """Every user's positives, as a CSR without values; ValueError if there are dislikes or none."""
+    values = data.user_items.data
+    if values.size and values.min() < 0:
+        raise ValueError(
+            f"user_items has {counted(int((values < 0).sum()), 'negative value')} (dislikes); "
+            "ranking losses accept positives only. Drop them with Interactions.at_least(0)"
+        )
+    refuse_no_likes(data)
+    return data.user_rows(dtype).pattern()
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTables:
+    """How the tables of a fit begin; see the parameters of :class:`mfrank.Descent`."""
+
+    factors: int
+    dtype: DTypeLike
+    init: Literal["spectral", "random"]
+    scores: Scores
+    temperature: float
+    item_biases: bool
+    n_threads: int
+
+    def of(
+        self,
+        data: Interactions,
+        start: FactorStore | None,
+        random: np.random.Generator,
+        backend: Backend,
+    ) -> Tables:
+        """Initial factors and biases, where the backend computes."""
+        scoring = SCORINGS[self.scores]
+        users, items = self._factors(data, start, random, backend)
+        for table in (users, items):
+            scoring.project_rows(Rows(table, np.arange(len(table)), backend, self.n_threads))
+        biases: Any = None
+        if self.item_biases:
+            untrained = scoring.stored(items, np.zeros(len(items), items.dtype))
+            stored = first_biases(data, start, untrained)
+            biases = scoring.trained(items, stored)[:, None] / self.temperature
+            biases = backend.place(biases)
+        users, items = map(backend.place, (users, items))
+        return Tables(users, items, biases, backend, scoring, self.temperature, self.n_threads)
+
+    def _factors(
+        self,
+        data: Interactions,
+        start: FactorStore | None,
+        random: np.random.Generator,
+        backend: Backend,
+    ) -> tuple[Factors, Factors]:
+        width, dtype, n_threads = self.factors, self.dtype, self.n_threads
+        if start is not None:
+            return first_factors(data, width, dtype, random, start, backend, n_threads)
+        if self.init == "spectral":
+            rows = data.user_rows(dtype), data.item_rows(dtype)
+            return spectral_factors(*rows, width, random, dtype, backend, n_threads)
+        users, items = (
+            random_factors((n, width), random, dtype) for n in (data.n_users, data.n_items)
+        )
+        return users, items
