@@ -81,6 +81,7 @@ def main() -> None:
                 rows.append({"data": name, "factors": factors, **row})
                 rows[-1]["over_floor"] = row["seconds_per_epoch"] / least
                 print(line(rows[-1]), flush=True)
+                save(args.folder, "gpu", rows, gpu=described())
         rows.append({"data": name, **lists(data.n_items, args), **agreement(data, args)})
         print(line(rows[-1]), flush=True)
         save(args.folder, "gpu", rows, gpu=described())

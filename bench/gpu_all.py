@@ -1,0 +1,138 @@
+"""All that needs a GPU, in the order of its weight, in the minutes for which there is one.
+
+Each part is a command in a process of its own, with its own folder under ``--folder``: its JSON,
+written as it goes, and its output. A part that ended well is not run again, so the same command
+goes on where an earlier one was cut. A part begins only if the minutes that it may take are left.
+
+    python bench/gpu_all.py --folder FOLDER --minutes 9
+    python bench/gpu_all.py --folder FOLDER --only steps wide
+
+``streamed`` gives CuPy's pool a limit below the size of the interactions, which are then read from
+the host in every half-step; its rows stand beside those of ``large``, which has no limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+_ROOT = Path(__file__).parents[1]
+_DONE = "done"
+
+
+_FOUR_GIB = {"CUPY_GPU_MEMORY_LIMIT": str(4 << 30)}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A command, most minutes of it, and what its environment has beside this one's."""
+
+    name: str
+    command: str
+    minutes: float
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+PARTS = (
+    Part("tests", "python -m pytest -q tests/backends tests/retrieval", 8),
+    Part(
+        "agreement",
+        "python bench/gpu.py --folder FOLDER --data ml-1m gowalla globo --factors 64"
+        " --contenders 'cuda auto' 'cpu auto' --users 200000",
+        4,
+    ),
+    Part("steps", "python bench/gpu_steps.py --folder FOLDER --data gowalla --factors 64", 8),
+    Part(
+        "wide",
+        "python bench/gpu.py --folder FOLDER --data gowalla globo --factors 256 512 1024"
+        " --contenders 'cuda auto' 'cuda cg' 'cuda auto float16' 'implicit gpu' --users 200000",
+        5,
+    ),
+    Part(
+        "large",
+        "python bench/gpu.py --folder FOLDER --data 100m --factors 64 256 512"
+        " --contenders 'cuda auto' 'cuda auto float16' 'implicit gpu' --users 200000",
+        9,
+    ),
+    Part(
+        "streamed",
+        "python bench/gpu.py --folder FOLDER --data 100m --factors 64 --contenders 'cuda auto'"
+        " --users 200000",
+        6,
+        _FOUR_GIB,
+    ),
+    Part("topk", "python bench/gpu_topk.py --folder FOLDER", 8),
+    Part(
+        "racecheck",
+        "compute-sanitizer --tool racecheck --error-exitcode 9"
+        " python -m pytest -x -q tests/backends/test_cuda.py",
+        9,
+    ),
+    Part("kernels", "python bench/gpu_kernels.py --folder FOLDER --data gowalla globo", 4),
+)
+
+
+def main() -> None:
+    """Run what is left, part by part."""
+    made = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    made.add_argument("--folder", type=Path, required=True, help="of results, kept between calls")
+    made.add_argument("--minutes", type=float, default=1e9, help="after which nothing begins")
+    made.add_argument("--only", nargs="+", choices=[part.name for part in PARTS])
+    args = made.parse_args()
+    wanted = [part for part in PARTS if args.only is None or part.name in args.only]
+    failed = run(wanted, args.folder.resolve(), 60 * args.minutes, print)
+    sys.exit(1 if failed else 0)
+
+
+def run(
+    parts: Sequence[Part], folder: Path, seconds: float, tell: Callable[[str], object]
+) -> list[str]:
+    """Run the parts that have not ended well, as time allows; return the names of the others."""
+    ends, left = perf_counter() + seconds, list[str]()
+    for part in parts:
+        own = folder / part.name
+        if (own / _DONE).exists():
+            tell(f"{part.name}: done before")
+        elif perf_counter() + 60 * part.minutes > ends:
+            left.append(part.name)
+            tell(f"{part.name}: no time, it may take {part.minutes:g} minutes")
+        else:
+            own.mkdir(parents=True, exist_ok=True)
+            began, ended = perf_counter(), _run(part, own)
+            if ended == "well":
+                (own / _DONE).touch()
+            else:
+                left.append(part.name)
+            tell(f"{part.name}: ended {ended} after {perf_counter() - began:.0f} s; {own}")
+    return left
+
+
+def _run(part: Part, folder: Path) -> str:
+    words = {"python": sys.executable, "FOLDER": str(folder)}
+    command = [words.get(word, word) for word in shlex.split(part.command)]
+    with (folder / "output.txt").open("w") as output:
+        try:
+            code = subprocess.run(
+                command,
+                cwd=_ROOT,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"} | part.environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=60 * part.minutes,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            return "at its limit"
+        except FileNotFoundError as error:
+            return f"without {error.filename}"
+    return "well" if code == 0 else f"with exit code {code}"
+
+
+if __name__ == "__main__":
+    main()
