@@ -20,6 +20,8 @@ _MULTIPLY_ADDS = 1e10
 """Multiply-adds that a thread does in a second."""
 _READING = 1000.0
 """What it takes to read an entry and its factors from memory, in multiply-adds."""
+_VECTORS = 64
+"""Bytes of a row's offset, number of entries, coefficients, weights, ridge and gain, 8 each."""
 _CG_SLOWNESS = 4.0
 """A multiply-add of conjugate gradients against one of an exact solution (row_solver.h)."""
 
@@ -32,12 +34,14 @@ def epoch_seconds(counts: Counts, width: int, options: SolveOptions) -> float:
     return shared_seconds(width) + (each_row + own) / (threads * _MULTIPLY_ADDS)
 
 
-def tables_at_once(n_users: int, n_items: int) -> float:
+def tables_at_once(n_users: int, n_items: int, row_bytes: int, *, best: bool = False) -> float:
     """What a fit holds at once, in tables of all factors.
 
-    This epoch's factors, the previous epoch's, and half the items' bytes for momentum.
+    One of users, this epoch's items, the previous epoch's, half their bytes for momentum, and the
+    vectors of a number for each row. ``row_bytes`` are those of the factors of a row; ``best`` is
+    whether the best epoch is kept beside.
     """
-    return 2 + 0.5 * n_items / (n_users + n_items)
+    return 1 + 1.5 * n_items / (n_users + n_items) + _VECTORS / row_bytes + best
 
 
 def shared_seconds(width: int) -> float:

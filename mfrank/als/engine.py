@@ -13,7 +13,8 @@ and leaves them there (:mod:`mfrank.als.eigenbasis`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,7 +35,7 @@ from mfrank.arrays.read_only import read_only
 from mfrank.arrays.recycled import Recycled
 from mfrank.arrays.time_limit import check_time
 from mfrank.backends import Backend, Factors
-from mfrank.backends.row_problem import Gram, RowProblem, Vector
+from mfrank.backends.row_problem import Gram, RowProblem, Shared, Vector
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.counts import Counts
 from mfrank.store.step import Step
@@ -146,12 +147,12 @@ class HalfSteps:
         item_factors: Factors,
         user_factors: Factors,
         priors: Priors | None = None,
-    ) -> tuple[Vector, Vector]:
+    ) -> tuple[Vector, Eigenbasis]:
         """Solve all users into ``user_factors``, which are also the warm start.
 
         Rotates ``item_factors``, and ``priors``, into the users' eigenbasis in place. Returns how
         far each row lowers the objective, float64, shape (n_users,) (see ``Backend.solve_rows``),
-        and the basis.
+        and the eigenbasis.
         """
         priors, at = priors or Priors(), self.users_basis(item_factors)
         at.turn(self.backend, item_factors, item_factors, self.options.n_threads)
@@ -165,7 +166,30 @@ class HalfSteps:
             turn=at.basis,
             **towards(priors.user_means()),
         )
-        return gain, at.basis
+        return gain, at
+
+    def users_again(
+        self,
+        problem: RowProblem,
+        item_factors: Factors,
+        shared: Shared,
+        memory: Recycled,
+        backend: Backend,
+    ) -> Factors:
+        """Exact solutions of all users, by any backend; their own bits where they were exact.
+
+        ``item_factors`` and ``shared`` are those of the user step, in its eigenbasis.
+        """
+        gathers = self.options.gather_dtype
+        options = replace(
+            self.options,
+            solver="cholesky",
+            cg_tolerance=None,
+            gather_dtype=gathers if gathers in backend.GATHERS else None,
+        )
+        solved = memory.empty_beside(item_factors, (problem.rows.n_rows, item_factors.shape[1]))
+        backend.solve_rows(problem, item_factors, shared, solved, options)
+        return solved
 
     def solve_items(
         self,
@@ -175,15 +199,16 @@ class HalfSteps:
         memory: Recycled | None = None,
         priors: Priors | None = None,
     ) -> tuple[Factors, Factors, Vector]:
-        """Return rotated user factors and solved item factors, as new arrays, and the basis.
+        """Return rotated user factors, new item factors that are solved, and the basis.
 
-        The arrays are made in ``memory``, if it is given. ``priors`` are rotated in place.
+        The users are those given, overwritten, or a new array if ``memory`` has lent these and
+        somebody still holds them. ``priors`` are rotated in place.
         """
         memory, priors = memory or Recycled(), priors or Priors()
         at = self.items_basis(user_factors)
         priors.turn(at.basis)
         prior = priors.item_means()
-        turned = memory.empty_beside(user_factors, user_factors.shape)
+        turned = memory.place_of(user_factors)
         at.turn(self.backend, user_factors, turned, self.options.n_threads)
         shared, start = at.shared, item_factors
         solved = memory.empty_beside(item_factors, item_factors.shape)
@@ -208,7 +233,7 @@ class HalfSteps:
     def turned_users(self, user_factors: Factors, memory: Recycled) -> Factors:
         """User factors as :meth:`solve_items` returns them."""
         at = self.items_basis(user_factors)
-        turned = memory.empty_beside(user_factors, user_factors.shape)
+        turned = memory.place_of(user_factors)
         at.turn(self.backend, user_factors, turned, self.options.n_threads)
         return turned
 
@@ -301,16 +326,19 @@ def als(
     Yields
     ------
     Step
-        With new factor arrays, in the backend's memory. If an epoch is interrupted, by Ctrl-C or
-        another exception, the arrays of the step before remain valid.
+        With factor arrays in the backend's memory that stay as they are while anybody holds them:
+        also if an epoch is interrupted, by Ctrl-C or another exception. Who lets go of the users
+        of a step before the next one is made saves a table of them.
     """
     began = perf_counter()
     users, items = half_steps.user_problem(user_items), half_steps.item_problem(item_users)
+    items = replace(items, observed=users.observed)  # the same numbers of all users, held once
     constant = _constant(half_steps.objective, users, items) if track_objective else 0.0
     user_factors, item_factors = map(half_steps.backend.place, (user_factors, item_factors))
     momentum = momentum or Momentum(half_steps.backend, half_steps.options.n_threads)
     ridge, memory = beside(items.ridge, item_factors), Recycled()
     priors = Priors.of(features, users, items, item_factors)
+    del features  # which may hold the factors of a start
     if done is None:
         half_steps.solve_users(users, item_factors, user_factors, priors)
         if new:
@@ -318,39 +346,55 @@ def als(
             balance(users, items, user_factors, item_factors, half_steps.backend, threads)
         priors.regress_items(item_factors)
         began += _watched(watch, 0, user_factors, item_factors)
-    for epoch in range((done or 0) + 1, iterations + 1):
-        check_time()
-        if halfway is None:
-            user_factors, solved, basis = half_steps.solve_items(
-                items, user_factors, item_factors, memory, priors
-            )
+    try:
+        for epoch in range((done or 0) + 1, iterations + 1):
             check_time()
-            item_factors = momentum.next(solved, item_factors, basis)
-            began += _watched(watch, epoch, user_factors, item_factors)
-        else:
-            user_factors = (
-                half_steps.turned_users(user_factors, memory)
-                if halfway.user_factors is None
-                else halfway.user_factors
+            if halfway is None:
+                user_factors, solved, basis = half_steps.solve_items(
+                    items, user_factors, item_factors, memory, priors
+                )
+                check_time()
+                item_factors = momentum.next(solved, item_factors, basis)
+                began += _watched(watch, epoch, user_factors, item_factors)
+            else:
+                user_factors = (
+                    half_steps.turned_users(user_factors, memory)
+                    if halfway.user_factors is None
+                    else halfway.user_factors
+                )
+                item_factors, halfway = halfway.item_factors, None
+            priors.regress_users(user_factors)
+            while True:
+                priors.regress_items(item_factors)
+                gain, at = half_steps.solve_users(users, item_factors, user_factors, priors)
+                momentum.turned(at.basis)
+                # The user step returns how far it lowered the objective: no pass over the data.
+                penalty = priors.penalty(item_factors)
+                if priors.items is None:
+                    penalty += _ridge(ridge, item_factors)
+                value = float(penalty - gain.sum())  # without the constant
+                del gain
+                if momentum.is_lower(value):
+                    break
+                momentum.restart(item_factors)
+                began += _watched(watch, epoch, user_factors, item_factors)
+            can_solve_again = (
+                epoch < iterations and priors.users is None and isinstance(user_factors, np.ndarray)
             )
-            item_factors, halfway = halfway.item_factors, None
-        priors.regress_users(user_factors)
-        while True:
-            priors.regress_items(item_factors)
-            gain, basis = half_steps.solve_users(users, item_factors, user_factors, priors)
-            momentum.turned(basis)
-            # The user step returns how far it lowered the objective: no pass over the data.
-            penalty = priors.penalty(item_factors)
-            if priors.items is None:
-                penalty += _ridge(ridge, item_factors)
-            value = float(penalty - gain.sum())  # without the constant
-            if momentum.is_lower(value):
-                break
-            momentum.restart(item_factors)
-            began += _watched(watch, epoch, user_factors, item_factors)
-        seconds, objective = perf_counter() - began, constant + value if track_objective else None
-        yield Step(epoch, seconds, objective, user_factors, item_factors, extras=priors.to_arrays())
-        began = perf_counter()
+            yield Step(
+                epoch,
+                perf_counter() - began,
+                constant + value if track_objective else None,
+                memory.lend(user_factors),
+                item_factors,
+                extras=priors.to_arrays(),
+                users_again=partial(half_steps.users_again, users, item_factors, at.shared, memory)
+                if can_solve_again
+                else None,
+            )
+            began = perf_counter()
+    finally:
+        memory.end()
 
 
 def _watched(

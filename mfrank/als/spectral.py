@@ -74,11 +74,13 @@ def spectral_item_factors(
     factors[:] = 0
     _add_noise(factors, 1.0, random_state)
     factors = backend.place(factors)
+    images = pattern.to_users(factors)
     for power in range(_POWERS):
         if power:
             _scale_directions(factors, factors, 0.5, backend, n_threads)
-        images = pattern.to_users(factors)
-        del factors  # before the next are allocated
+            del images  # before the next are allocated
+            images = pattern.to_users(factors)
+        del factors
         check_time()
         factors = pattern.to_items(images)
     # In the principal directions of the images A V, whose norms are s, factors are A'A V = s^2 V.

@@ -20,6 +20,8 @@ from mfrank.store.step import Step
 
 __all__ = ["as_step", "check_start", "first_biases", "first_factors"]
 
+_ROWS_AT_ONCE = 1 << 16
+
 
 def first_factors(
     data: Interactions,
@@ -98,7 +100,9 @@ def _carry_over(side: str, new: Factors, ids: Ids, old: Factors, old_ids: Ids) -
         )
     rows = old_ids.rows(ids.labels, missing=-1)
     known = np.flatnonzero(rows >= 0)
-    new[known] = old[rows[known]]
+    for begin in range(0, len(known), _ROWS_AT_ONCE):  # without another table
+        some = known[begin : begin + _ROWS_AT_ONCE]
+        new[some] = old[rows[some]]
     return len(known)
 
 

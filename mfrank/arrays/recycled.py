@@ -1,7 +1,9 @@
 """Tables whose memory is used again, since the first touch of new pages takes the system's time.
 
-An epoch of ALS needs two new tables while those of the epoch before are still held, and then lets
-go of two. Without this, page faults are about a twentieth of an epoch on two cores.
+An epoch of ALS needs new items while those of the epoch before are still held, and then lets go of
+these. Without this, page faults are about a twentieth of an epoch on two cores. Its users it
+overwrites where they are, unless somebody holds them: they are lent, and come back with the last
+array on their memory.
 """
 
 from __future__ import annotations
@@ -18,23 +20,62 @@ __all__ = ["Recycled"]
 
 
 class Recycled:
-    """Hands out arrays, on the memory of earlier ones of the same shape that nobody holds."""
+    """Hands out arrays, on the memory of earlier ones of the same shape that nobody holds.
+
+    Other threads may let go of arrays, and ask for some, at any time.
+    """
 
     def __init__(self) -> None:
-        self._free: list[NDArray[Any]] = []
+        self._free: dict[int, NDArray[Any]] = {}
+        self._lent: set[int] = set()
+        self._at_work: NDArray[Any] | None = None
 
     def empty_beside(self, other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         """As :func:`mfrank.arrays.placement.empty_beside`; GPU libraries have pools."""
-        if not isinstance(other, np.ndarray):
-            return empty_beside(other, shape)
-        for place, memory in enumerate(self._free):
-            if memory.shape == shape and memory.dtype == other.dtype:
-                return np.asarray(_Loan(self._free.pop(place), self))
-        return np.asarray(_Loan(empty_aligned(shape, other.dtype), self))
+        return self.lend(self._found(other, shape))
+
+    def lend(self, memory: Any) -> NDArray[Any]:
+        """An array on memory that comes back once nobody holds it; nobody else may write there."""
+        if not isinstance(memory, np.ndarray):
+            device_array: NDArray[Any] = memory
+            return device_array
+        self._lent.add(id(memory))
+        if self._at_work is memory:
+            self._at_work = None
+        return np.asarray(_Loan(memory, self))
+
+    def place_of(self, table: Any) -> NDArray[Any]:
+        """Where to write what takes the place of a table: there, or in new memory if it is lent.
+
+        Who holds an array of a GPU library is not known.
+        """
+        if not isinstance(table, np.ndarray) or id(table) in self._lent:
+            found = self._found(table, table.shape)
+        else:
+            self._free.pop(id(table), None)
+            found = table
+        self._at_work = found
+        return found
+
+    def end(self) -> None:
+        """The table that was written to last is of no use any more."""
+        if isinstance(self._at_work, np.ndarray):
+            self._free[id(self._at_work)] = self._at_work
+        self._at_work = None
 
     def take_back(self, memory: NDArray[Any]) -> None:
         """Keep memory that nobody holds any more for the next array."""
-        self._free.append(memory)
+        self._free[id(memory)] = memory
+        self._lent.discard(id(memory))  # last: what is not lent and not free is at work
+
+    def _found(self, other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+        if not isinstance(other, np.ndarray):
+            return empty_beside(other, shape)
+        for key, memory in list(self._free.items()):
+            fits = memory.shape == shape and memory.dtype == other.dtype
+            if fits and self._free.pop(key, None) is not None:  # else another thread has it
+                return memory
+        return empty_aligned(shape, other.dtype)
 
 
 class _Loan:

@@ -18,6 +18,7 @@ from mfrank.als.objectives import RG2
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.als.starts import check_start, first_biases, first_factors
 from mfrank.arrays.checks import check_above_zero, check_choice, check_count, share, shown
+from mfrank.arrays.placement import copied
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import Factors, choose
@@ -189,8 +190,12 @@ class ALS(FactorModel, Growing):
             epoch; ``iterations`` is then the maximum.
         callback : function, optional
             Called after every epoch with its number (from 0), its seconds, and the objective or
-            None. The model already has the epoch's factors. Returning true stops the fit. After an
-            exception, including Ctrl-C, the model has the last complete epoch.
+            None. The model already has the epoch's factors, and what is kept of them stays as it
+            is. Returning true stops the fit. After an exception, including Ctrl-C, the model has
+            the last complete epoch; its users, which the next one had begun to overwrite, are
+            solved again for its items when they are first read, in the seconds of a half-step: to
+            the same bits, but exactly where conjugate gradients had approached them. So it is for
+            other threads that read the model during a fit.
         checkpoint : path, optional
             Folder in which the whole state is saved after every epoch, each time as many bytes as
             the user factors and one and a half times the item factors have; with ``stopping``, as
@@ -270,11 +275,17 @@ class ALS(FactorModel, Growing):
             width,
             self.dtype,
             backend,
-            # What features tell is held in float64 and in the dtype; with biases factors are wider,
-            # and what biases tell is held too.
-            tables=tables_at_once(data.n_users, data.n_items)
+            # What features tell is held in float64 and in the dtype, and where users have some, two
+            # epochs of them are; with biases factors are wider, and what biases tell is held too.
+            tables=tables_at_once(
+                data.n_users,
+                data.n_items,
+                width * np.dtype(self.dtype).itemsize,
+                best=stopping is not None,
+            )
             + 3 * bool(features.sides)
-            + 4 * self.biases,
+            + ("user" in features.sides)
+            + 5 * self.biases,
             matrices=6,  # a Gram matrix, the centered one, eigenvectors, LAPACK's workspace
         )
         warn_if_slow(self.backend)
@@ -337,16 +348,19 @@ class ALS(FactorModel, Growing):
                     features=features,
                     watch=save_half_step,
                 )
-            del first, halfway  # so that the fit can free them
+            del first, halfway, start, store, features  # so that the fit can free them
             self._keep(steps, data, watch, history, save, best)
         return self
 
     def _resume(
         self, past: Resumed, data: Interactions, momentum: Momentum
     ) -> tuple[Factors, Factors]:
-        """Take over a saved epoch; return its factors."""
+        """Take over a saved epoch; return its factors, users that may be overwritten."""
         if past.store.history:
             self._hold(past.store, copy(data.user_items))
         if past.momentum is not None:
             momentum.resume(past.momentum)
-        return past.store.user_factors, past.store.item_factors
+        users, items = past.store.user_factors, past.store.item_factors
+        if past.halfway is not None and past.halfway.user_factors is not None:
+            return users, items  # which are not needed any more
+        return copied(users), items

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import scipy.sparse as sp
 
 from mfrank.arrays.checks import shown
+from mfrank.backends import choose
 from mfrank.data.interactions import Interactions
 from mfrank.models.option_checks import OPTION_KINDS, option_classes, runnable
 from mfrank.models.parameters import Parameters, describe, restore
 from mfrank.models.progress import follow
 from mfrank.models.shown import Fit, fit_of
 from mfrank.models.stopping import Stopping
-from mfrank.retrieval.fitted import Held
+from mfrank.retrieval.fitted import Held, Promised
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 from mfrank.store.step import Record, Step
@@ -123,8 +124,22 @@ class FactorModel(Parameters, Recommender):
                 break
             if stopping and stopping.is_over(_settled(values, unsettled)):
                 break
+            self._let_go(step)
+            del step
         if best:
             self._hold(replace(best, history=records), copy(data.user_items))
+
+    def _let_go(self, step: Step) -> None:
+        """Keep all of an epoch but the users, if they can be solved again when they are read.
+
+        The next epoch then overwrites them, unless somebody else holds them.
+        """
+        if (again := step.users_again) is None or (held := self._held) is None:
+            return
+        kept = {field.name: getattr(held.store, field.name) for field in fields(FactorStore)}
+        del kept["user_factors"]
+        backend = choose(self.backend)
+        self._held = Promised(lambda: FactorStore(again(backend), **kept), held.seen)
 
     @property
     def store(self) -> FactorStore:

@@ -25,7 +25,7 @@ class FitPlan:
     epoch : float
         Seconds of an epoch, right within a factor of a few.
     factors, held : int
-        Bytes of the model's factors, and of all tables that a fit holds at once.
+        Bytes of the model's factors, and of all tables and vectors that a fit holds at once.
     data : int
         Bytes of the interactions, by users and by items.
     state : int
@@ -52,7 +52,7 @@ class FitPlan:
         return cls(
             epoch_seconds(data.counts, width, options),
             factors,
-            int(factors * tables_at_once(users, items)),
+            int(factors * tables_at_once(users, items, width * size)),
             sum(array.nbytes for array in arrays),
             factors + items * width * size // 2,
         )

@@ -33,3 +33,4 @@ def follow(
             note = "" if step.objective is None else f"objective {step.objective:.6g}"
             advance(1, note)
             yield step
+            del step  # which has large arrays: the next ones may take their place

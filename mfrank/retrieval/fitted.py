@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Self, overload
+from typing import IO, Any, Self, overload
 
 import scipy.sparse as sp
 
+from mfrank.arrays.lazy import lazy
 from mfrank.arrays.notebook import paragraphs
 from mfrank.backends import Factors
 from mfrank.data.ids import Ids
@@ -19,7 +21,7 @@ from mfrank.retrieval.seen import Seen, pack, unpack
 from mfrank.retrieval.sides import Raw, given_ids, sides
 from mfrank.store.factors import FactorStore
 
-__all__ = ["Fitted", "Held", "NotFittedError"]
+__all__ = ["Fitted", "Held", "NotFittedError", "Promised"]
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -32,6 +34,34 @@ class Held(MadeOfFields):
 
     store: FactorStore
     seen: Seen | None
+
+
+class Promised(Held):
+    """A store that is made when it is first read, and the seen entries.
+
+    Parameters
+    ----------
+    make : function
+        Called again by a reader that comes while another one waits for it.
+    seen : Seen or None
+    """
+
+    _make: Callable[[], FactorStore]
+
+    def __init__(self, make: Callable[[], FactorStore], seen: Seen | None) -> None:
+        object.__setattr__(self, "_make", make)
+        object.__setattr__(self, "seen", seen)
+
+    @lazy
+    def store(self) -> FactorStore:
+        """The store."""
+        made = self._make()
+        object.__setattr__(self, "_make", lambda: made)  # what it was made of can go
+        return made
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """As one that is held."""
+        return Held, (self.store, self.seen)
 
 
 class Fitted:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
+
+from mfrank.backends import Backend
 
 __all__ = ["Record", "Step"]
 
@@ -28,10 +30,14 @@ class Step:
     objective : float or None
         Value of the training objective; None if it is not tracked.
     user_factors, item_factors : shape (n_users, factors) and (n_items, factors)
-        The factors, where the backend keeps them; the engine does not modify them again.
+        The factors, where the backend keeps them; the engine does not modify them while
+        anybody holds them.
     item_biases, user_biases : shape (n_items,) and (n_users,), optional
     extras : dict
         Further arrays of the fit, for the store.
+    users_again : function or None
+        Solves the user factors again, by a backend, for who does not keep them; None if it cannot,
+        or if it is the last step.
     """
 
     epoch: int
@@ -42,6 +48,7 @@ class Step:
     item_biases: NDArray[Any] | None = None
     user_biases: NDArray[Any] | None = None
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    users_again: Callable[[Backend], NDArray[Any]] | None = None
 
     def record(self) -> Record:
         """The step without its arrays, as stored in a history."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.als.cost import epoch_seconds, shared_seconds
+import mfrank
+from mfrank.als.cost import epoch_seconds, shared_seconds, tables_at_once
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.counts import Counts
 
@@ -50,6 +52,25 @@ def test_the_default_solver_is_never_slower(each: int, width: int) -> None:
     by = {name: replace(ONE, solver=name) for name in ("auto", "cholesky", "cg")}
     seconds = {name: epoch_seconds(rows, width, options) for name, options in by.items()}
     assert seconds["auto"] <= min(seconds["cholesky"], seconds["cg"])
+
+
+@pytest.mark.parametrize("best", [False, True])
+def test_a_fit_holds_as_many_tables_as_are_told(best: bool) -> None:
+    """By what Python's allocator saw; tables of these sizes have no pages of their own."""
+    data = mfrank.synthetic(6_000, 1_500, 30_000, random_state=0)
+    split = mfrank.by_ratio(data, train=0.8, valid=0.2, test=0.0, random_state=0)
+    stopping = mfrank.EarlyStopping(split.valid, users=100) if best else None
+    model = mfrank.ALS(mfrank.IALS(), factors=48, iterations=3, random_state=0, n_threads=1)
+    train = split.train
+    assert train.item_users.nnz == train.counts.items.sum()  # made before, as they are of the data
+    tracemalloc.start()
+    try:
+        model.fit(train, stopping=stopping)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    told = tables_at_once(6_000, 1_500, 48 * 4, best=best) * 7_500 * 48 * 4
+    assert 0.9 * told < peak < 1.1 * told
 
 
 def test_wide_fits_to_few_rows_take_the_cube_of_their_width() -> None:

@@ -1,5 +1,6 @@
 """Memory is lent again once nobody holds it, and never before."""
 
+import threading
 import weakref
 
 import numpy as np
@@ -60,3 +61,56 @@ def test_what_is_not_lent_goes_with_the_lender_and_loans_outlive_it(monkeypatch)
     assert (held == 3).all()
     del held
     assert made[0]() is None
+
+
+def test_a_table_that_came_back_is_overwritten_where_it_is():
+    lender, table = Recycled(), np.zeros((6, 4), np.float32)
+    assert lender.place_of(table) is table  # never lent
+    held = lender.lend(table)
+    view = held[1:]
+    del held
+    other = lender.place_of(table)
+    assert not np.shares_memory(other, view)
+    table[:] = 3
+    assert (view == 3).all()
+    del view
+    assert lender.place_of(table) is table
+    assert not np.shares_memory(lender.empty_beside(LIKE, (6, 4)), table)
+
+
+def test_the_table_at_work_serves_again_only_after_the_end():
+    lender, table = Recycled(), np.zeros((6, 4), np.float32)
+    lender.place_of(table)
+    other = lender.empty_beside(LIKE, (6, 4))
+    assert not np.shares_memory(other, table)
+    lender.end()
+    assert np.shares_memory(lender.empty_beside(LIKE, (6, 4)), table)
+
+
+def test_a_table_that_is_lent_at_the_end_serves_again_only_when_it_is_back():
+    lender, table = Recycled(), np.zeros((6, 4), np.float32)
+    held = lender.lend(lender.place_of(table))
+    lender.end()
+    other = lender.empty_beside(LIKE, (6, 4))
+    assert not np.shares_memory(other, table)
+    del held
+    assert np.shares_memory(lender.empty_beside(LIKE, (6, 4)), table)
+
+
+def test_threads_never_share_memory():
+    """Each writes its number to all that it gets, and finds it there."""
+    lender, wrong = Recycled(), []
+
+    def work(number):
+        for _ in range(2_000):
+            mine = lender.empty_beside(LIKE, (3, 2))
+            mine[:] = number
+            wrong.extend(mine[mine != number])
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(lender._free) <= 2 * len(threads)  # a thread gets one before it lets one go

@@ -90,7 +90,8 @@ def test_a_dry_run_tells_what_a_fit_takes_and_fits_nothing(train, tmp_path, caps
     assert not folder.exists()
     data = mfrank.Interactions.from_file(train)
     users, items = data.n_users * 4096 * 4 / 2**20, data.n_items * 4096 * 4 / 2**20
-    assert f"about {2 * users + 2.5 * items:.3g} MiB for factors" in told
+    vectors = (data.n_users + data.n_items) * 64 / 2**20
+    assert f"about {users + 2.5 * items + vectors:.3g} MiB for factors" in told
     assert f"disk: {users + items:.3g} MiB for the model" in told
     assert f"with a checkpoint {users + 1.5 * items:.3g} MiB more" in told
     assert "seconds an epoch" in told
