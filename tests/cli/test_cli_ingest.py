@@ -78,3 +78,17 @@ def test_the_estimate_of_a_large_file_is_near(tmp_path: Path) -> None:
         write_table(tmp_path / name, {"user": numbers, "item": numbers[::-1]})
         plan = IngestPlan.of([tmp_path / name], tmp_path / "x", {})
         assert plan.rows == pytest.approx(150_000, rel=0.1)
+
+
+def test_a_dry_run_tells_that_a_folder_is_mapped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "plays")
+    assert main(["ingest", *parts(tmp_path), "--folder", folder]) == 0
+    for what, told in (
+        (folder, "MiB of interactions are mapped from their folder"),
+        (str(tmp_path / "whole.csv"), "MiB for interactions"),
+    ):
+        capsys.readouterr()
+        assert main(["fit", what, "--model", str(tmp_path / "m"), "--dry-run"]) == 0
+        assert told in capsys.readouterr().out
