@@ -16,6 +16,7 @@ from mfrank.data import interaction_folder
 from mfrank.data.folder_writer import FolderWriter, even_bounds
 from mfrank.data.interactions import Interactions
 from mfrank.files.atomic import working_beside
+from mfrank.files.room import wanting_room
 
 __all__ = ["PartOf", "blocks_of_users", "divided"]
 
@@ -67,7 +68,7 @@ def divided(
         interaction_folder.check_takes(path)
     whole = Path(folder)
     whole.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as places:
+    with ExitStack() as places, wanting_room(whole):
         beside = [places.enter_context(working_beside(path.absolute())) for path in paths]
         writers = [_writer(data, place) for place in beside]
         for begin, end in blocks_of_users(data):

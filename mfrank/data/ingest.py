@@ -34,6 +34,7 @@ from mfrank.data.table_files import Portion, is_stream, read_portions
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.files.atomic import resuming_beside
 from mfrank.files.journal import Journal
+from mfrank.files.room import wanting_room
 
 __all__ = ["check_files", "ingest"]
 
@@ -129,10 +130,11 @@ def ingest(
     beside = Path(os.path.abspath(folder))
     with resuming_beside(beside, lambda place: Journal.serves(place, origin)) as place:
         try:
-            journal = Journal(place, origin)
-            known = _numbered(source, journal, place, show_progress)
-            arrays = _arrays(source, known, duplicates, journal, place, show_progress)
-            interaction_folder.write_arrays(arrays, known.user_ids, known.item_ids, folder)
+            with wanting_room(folder):
+                journal = Journal(place, origin)
+                known = _numbered(source, journal, place, show_progress)
+                arrays = _arrays(source, known, duplicates, journal, place, show_progress)
+                interaction_folder.write_arrays(arrays, known.user_ids, known.item_ids, folder)
         except OSError as error:
             if error.errno is None or not Journal.serves(place, origin):
                 raise
@@ -142,8 +144,8 @@ def ingest(
 def _kept(error: OSError, place: Path) -> str:
     size = sum(path.stat().st_size for path in place.iterdir())
     return (
-        f"{error.strerror}; what is done stays in {place} ({sized(size)}): the same call goes on "
-        "with it; else remove it"
+        f"{error.strerror}; what is done stays in {place} ({sized(size)}), with which the same "
+        "call goes on; else remove it"
     )
 
 

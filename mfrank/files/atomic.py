@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from mfrank.files.regular import check_replaceable
+from mfrank.files.room import wanting_room
 
 if sys.platform != "win32":
     import fcntl
@@ -32,7 +33,7 @@ def replacing(path: Path) -> Iterator[Path]:
         A device, a pipe or a socket is there, or a link to one.
     """
     check_replaceable(path)
-    with working_beside(path) as folder:
+    with working_beside(path) as folder, wanting_room(path):
         draft = folder / path.name
         yield draft
         with draft.open("rb+") as file:

@@ -129,7 +129,7 @@ def test_no_file_is_read_again_and_the_error_tells_where_the_work_is(
 ) -> None:
     files, folder = written(tmp_path, PARTS), tmp_path / "data"
     full = OSError(errno.ENOSPC, "no space left on device")
-    with pytest.raises(OSError, match="the same call goes on with it; else remove it") as error:
+    with pytest.raises(OSError, match="with which the same call goes on; else") as error:
         ended_late(files, folder, full)
     assert error.value.errno == errno.ENOSPC
     (place,) = left_beside(tmp_path)
