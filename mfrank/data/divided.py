@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from mfrank.data import interaction_folder
 from mfrank.data.folder_writer import FolderWriter, even_bounds
 from mfrank.data.interactions import Interactions
+from mfrank.files.atomic import working_beside
+from mfrank.files.room import wanting_room
 
 __all__ = ["PartOf", "blocks_of_users", "divided"]
 
@@ -66,8 +68,9 @@ def divided(
         interaction_folder.check_takes(path)
     whole = Path(folder)
     whole.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=whole, prefix=".parts.") as place:
-        writers = [_writer(data, Path(place, name)) for name in names]
+    with ExitStack() as places, wanting_room(whole):
+        beside = [places.enter_context(working_beside(path.absolute())) for path in paths]
+        writers = [_writer(data, place) for place in beside]
         for begin, end in blocks_of_users(data):
             _add(data, begin, end, part_of(begin, end), writers)
         for writer, path in zip(writers, paths, strict=True):
@@ -78,7 +81,6 @@ def divided(
 
 
 def _writer(data: Interactions, place: Path) -> FolderWriter:
-    place.mkdir()
     return FolderWriter(
         place,
         data.n_users,

@@ -6,7 +6,7 @@ by blocks of items, too, which are sorted when all have come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class FolderWriter:
     ----------
     place : Path
         An existing folder for the files, which may be removed when what is mapped from them is no
-        longer needed.
+        longer needed. What is added follows what they have.
     n_users : int
     of_items : int64, shape (n_items,)
         Entries of each item that may come at most; a wrong number costs only memory.
@@ -76,9 +76,14 @@ class FolderWriter:
         turned["column"] = cells.entry_rows(rows) + begin
         self._by_item.add(turned, turned["row"])
 
-    def sort_items(self) -> Iterator[int]:
-        """Write the entries by items, when all have come; yield how many after each block."""
-        for begin, end, turned in self._by_item.blocks():
+    def sort_items(
+        self, first: int = 0, done: Callable[[Path], None] | None = None
+    ) -> Iterator[int]:
+        """Write the entries by items, when all have come; yield how many after each block.
+
+        ``first`` and ``done`` are those of :meth:`mfrank.data.on_disk.Spill.blocks`.
+        """
+        for begin, end, turned in self._by_item.blocks(first, *([done] if done else [])):
             # Stable, so that the users of an item ascend, as they do in the file.
             turned = turned[np.argsort(turned["row"], kind="stable")]
             counts = np.bincount(turned["row"] - begin, minlength=end - begin)

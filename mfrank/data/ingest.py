@@ -4,40 +4,45 @@ Each file is read twice, by portions: for its ids, which are numbered in sorted 
 entries, which are then on the disk by blocks of users. Every block is merged as in memory; its
 entries are written by users, and by blocks of items, which are sorted in turn. Files are taken in
 the order of their names, so that the result does not depend on the order in which they are given.
+A run that is killed is gone on with, after the last file or block of which there is a note.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.progress import progress_bar
+from mfrank.arrays.counted import sized
+from mfrank.arrays.progress import Advance, progress_bar
 from mfrank.data import cells, interaction_folder
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import Chosen
 from mfrank.data.fields import IdsAs, TimeKind, as_text
 from mfrank.data.folder_writer import ENTRIES_AT_ONCE, FolderWriter, even_bounds
 from mfrank.data.ids import Ids
-from mfrank.data.labels import canonical, objects
+from mfrank.data.labels import canonical
+from mfrank.data.numbering import Numbering
 from mfrank.data.on_disk import Spill
 from mfrank.data.table_files import Portion, is_stream, read_portions
 from mfrank.data.unknown_ids import UnknownIdError
-from mfrank.files.atomic import working_beside
+from mfrank.files.atomic import resuming_beside
+from mfrank.files.journal import Journal
+from mfrank.files.room import wanting_room
 
-__all__ = ["ingest"]
+__all__ = ["check_files", "ingest"]
 
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = 1 << 18
 """Rows of a portion of a file."""
-_LABELS_AT_ONCE = 1 << 20
-"""Whole numbers of which it is not yet told which are new, at least."""
+_LAYOUT = 1
+"""Of the files of a run that may be gone on with."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,36 @@ class _Source:
         yield from read_portions(
             path, self.chosen, self.ids, self.sep, n_rows=_ROWS_AT_ONCE, times=times
         )
+
+    def told(self) -> dict[str, Any]:
+        """All that the result depends on, as JSON: a file by its name, size and time."""
+        stats = [(os.path.abspath(path), path.stat()) for path in self.paths]
+        files = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
+        chosen = [[role, name] for role, name in sorted(self.chosen.items())]
+        return {"files": files, "chosen": chosen, "ids": self.ids, "sep": self.sep}
+
+
+def check_files(files: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """The files in the order in which they are read.
+
+    Raises
+    ------
+    ValueError
+        There are none, or one is a stream.
+    FileNotFoundError
+        One is missing.
+    """
+    paths = sorted({Path(file) for file in files})
+    if not paths:
+        raise ValueError("files must have at least one file")
+    for path in paths:
+        if is_stream(path):
+            raise ValueError(
+                f"files are read twice, and {path} can be only once: save it as a file"
+            )
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}")
+    return paths
 
 
 def ingest(
@@ -84,19 +119,34 @@ def ingest(
     ValueError, TypeError
         As for a single file; the message names it. What the folder held is unchanged.
     OSError
-        If a file cannot be read or the disk is full; the folder is unchanged, too.
+        If a file cannot be read or the disk is full; the folder is unchanged, too. The message
+        tells where the work lies that the same call goes on with, if there is any.
     """
-    paths = sorted({Path(file) for file in files})
-    if not paths:
-        raise ValueError("files must have at least one file")
-    for path in filter(is_stream, paths):
-        raise ValueError(f"files are read twice, and {path} can be only once: save it as a file")
-    source = _Source(paths, chosen, ids, sep)
-    known = _numbered(source, show_progress)
+    source = _Source(check_files(files), chosen, ids, sep)
+    interaction_folder.check_takes(folder)
+    origin = {"layout": _LAYOUT, "at_once": _ENTRIES_AT_ONCE, "duplicates": duplicates}
+    origin |= source.told()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with working_beside(Path(os.path.abspath(folder))) as place:
-        arrays = _arrays(source, known, duplicates, place, show_progress)
-        interaction_folder.write_arrays(arrays, known.user_ids, known.item_ids, folder)
+    beside = Path(os.path.abspath(folder))
+    with resuming_beside(beside, lambda place: Journal.serves(place, origin)) as place:
+        try:
+            with wanting_room(folder):
+                journal = Journal(place, origin)
+                known = _numbered(source, journal, place, show_progress)
+                arrays = _arrays(source, known, duplicates, journal, place, show_progress)
+                interaction_folder.write_arrays(arrays, known.user_ids, known.item_ids, folder)
+        except OSError as error:
+            if error.errno is None or not Journal.serves(place, origin):
+                raise
+            raise OSError(error.errno, _kept(error, place), error.filename) from error
+
+
+def _kept(error: OSError, place: Path) -> str:
+    size = sum(path.stat().st_size for path in place.iterdir())
+    return (
+        f"{error.strerror}; what is done stays in {place} ({sized(size)}), with which the same "
+        "call goes on; else remove it"
+    )
 
 
 @dataclass(frozen=True)
@@ -111,143 +161,107 @@ class _Known:
     of_users: NDArray[np.int64]
     of_items: NDArray[np.int64]
     timestamps: bool
-    times: dict[Path, TimeKind]
+    times: Mapping[str, TimeKind]
 
     @property
     def n_rows(self) -> int:
         """Rows of all files."""
         return int(self.of_users.sum())
 
+    @property
+    def entry(self) -> np.dtype[Any]:
+        """What is kept of a row."""
+        fields = [("user", np.int32), ("item", np.int32), ("value", np.float64)]
+        return np.dtype(fields + [("time", np.int64)] * self.timestamps)
 
-def _numbered(source: _Source, show_progress: bool) -> _Known:
+
+def _numbered(source: _Source, journal: Journal, place: Path, show_progress: bool) -> _Known:
     """Number the ids of all files, and check their values."""
-    users, items = _Labels(), _Labels()
-    timed: dict[bool, Path] = {}
-    kinds: dict[Path, TimeKind] = {}
+    done, seen = journal.done["ids"], Numbering()
+    if done:
+        seen = Numbering.load(place / f"ids-{done}", journal.facts)
     with progress_bar(None, "reading ids", "row", shown=show_progress) as advance:
-        for path in source.paths:
+        for number, path in enumerate(source.paths[done:], done + 1):
             for portion in source.portions(path, None):
-                timed.setdefault(portion.is_timed, path)
-                if len(timed) > 1:
-                    raise ValueError(
-                        f"{timed[True]} has timestamps and {timed[False]} has none; read all "
-                        "without them: timestamp=False"
-                    )
-                if portion.times is not None:
-                    kinds[path] = max(kinds.get(path, portion.times), portion.times, key=_WIDER)
-                for labels, role in ((users, "user"), (items, "item")):
-                    try:
-                        labels.add(canonical(portion.columns[role], portion.first_row))
-                    except (TypeError, ValueError) as error:
-                        raise type(error)(f"{path}: {error}") from None
-                _check_values(path, portion)
+                seen.add(path, portion)
                 advance(portion.n_rows)
-    (user_ids, of_users), (item_ids, of_items) = users.numbered(), items.numbered()
-    return _Known(user_ids, item_ids, of_users, of_items, True in timed, kinds)
-
-
-_WIDER = get_args(TimeKind).index
-"""A file with numbers and dates has dates, one with fractions has numbers."""
-
-
-def _check_values(path: Path, portion: Portion) -> None:
-    values = portion.columns.get("value", np.empty(0))
-    infinite = np.flatnonzero(~np.isfinite(values))
-    if len(infinite):
-        row = int(infinite[0])
-        raise ValueError(
-            f"{path}: the value of row {portion.first_row + row} is {values[row]}, not finite"
-        )
-
-
-class _Labels:
-    """How often each id occurs; whole numbers become text where another portion has text."""
-
-    def __init__(self) -> None:
-        self._numbers = np.empty(0, np.int64)
-        self._occurrences = np.empty(0, np.int64)
-        self._new: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        self._text = Counter[Any]()
-
-    def add(self, labels: NDArray[Any]) -> None:
-        """Count canonical labels."""
-        if labels.dtype != np.int64:
-            self._text.update(labels.tolist())
-            return
-        self._new.append(np.unique(labels, return_counts=True))
-        # As many new ones as there are before all are sorted again.
-        if sum(len(new) for new, _ in self._new) >= max(_LABELS_AT_ONCE, len(self._numbers)):
-            self._merge()
-
-    def _merge(self) -> None:
-        parts = [(self._numbers, self._occurrences), *self._new]
-        labels, occurrences = (np.concatenate(part) for part in zip(*parts, strict=True))
-        self._numbers, place = np.unique(labels, return_inverse=True)
-        self._occurrences = np.zeros(len(self._numbers), np.int64)
-        np.add.at(self._occurrences, place, occurrences)
-        self._new = []
-
-    def numbered(self) -> tuple[Ids, NDArray[np.int64]]:
-        """The ids in the order of their rows, and how often each occurs."""
-        self._merge()
-        if not self._text:
-            return Ids.factorize(self._numbers)[0], self._occurrences
-        text = Counter(dict(zip(as_text(self._numbers), self._occurrences.tolist(), strict=True)))
-        text.update(self._text)
-        ids = Ids.factorize(objects(text))[0]
-        return ids, np.array([text[label] for label in ids.labels], np.int64)
+            journal.facts = seen.facts
+            journal.advance(
+                "ids",
+                gone=place / f"ids-{number - 1}",
+                save=partial(seen.save, place / f"ids-{number}"),
+                last=number == len(source.paths),
+            )
+    (user_ids, of_users), (item_ids, of_items) = seen.users.numbered(), seen.items.numbered()
+    return _Known(user_ids, item_ids, of_users, of_items, bool(seen.timed[True]), seen.times)
 
 
 def _arrays(
-    source: _Source, known: _Known, duplicates: Duplicates, place: Path, show_progress: bool
+    source: _Source,
+    known: _Known,
+    duplicates: Duplicates,
+    journal: Journal,
+    place: Path,
+    show_progress: bool,
 ) -> dict[str, NDArray[Any]]:
     """The folder's arrays, mapped from files in ``place``."""
-    n_users, n_items = len(known.user_ids), len(known.item_ids)
     bounds = even_bounds(known.of_users, _ENTRIES_AT_ONCE)
-    by_user = Spill(place, "entries", bounds, _entry_type(known.timestamps))
+    by_user = Spill(place, "entries", bounds, known.entry)
+    done = journal.done
     with progress_bar(known.n_rows, "reading entries", "row", shown=show_progress) as advance:
-        for path in source.paths:
-            for portion in source.portions(path, known.times.get(path)):
-                entries = _entries(path, portion, known, by_user.dtype)
+        advance(known.n_rows if done["users"] else len(by_user))
+        for path in source.paths[done["entries"] :]:
+            for portion in source.portions(path, known.times.get(str(path))):
+                entries = _entries(path, portion, known)
                 by_user.add(entries, entries["user"])
                 advance(len(entries))
+            journal.advance("entries")
     writer = FolderWriter(
         place,
-        n_users,
+        len(known.user_ids),
         known.of_items,
         dtype=np.float32,
         timestamps=known.timestamps,
         at_once=_ENTRIES_AT_ONCE,
     )
     with progress_bar(known.n_rows, "merging by users", "row", shown=show_progress) as advance:
-        for begin, end, entries in by_user.blocks():
-            block, moments = cells.from_triples(
-                entries["user"] - begin,
-                entries["item"],
-                entries["value"],
-                entries["time"] if known.timestamps else None,
-                shape=(end - begin, n_items),
-                duplicates=duplicates,
-            )
-            if not np.isfinite(block.data).all():
-                raise ValueError("a merged value is beyond the range of float32")
-            writer.add(begin, block, moments)
-            advance(len(entries))
+        advance(known.n_rows - len(by_user))
+        _merge(by_user, writer, known, duplicates, journal, advance)
     with progress_bar(None, "sorting by items", "entry", shown=show_progress) as advance:
-        for sorted_entries in writer.sort_items():
-            advance(sorted_entries)
+        for n_sorted in writer.sort_items(done["items"], partial(journal.advance, "items")):
+            advance(n_sorted)
     return writer.arrays()
 
 
-def _entry_type(timestamps: bool) -> np.dtype[Any]:
-    fields = [("user", np.int32), ("item", np.int32), ("value", np.float64)]
-    return np.dtype(fields + [("time", np.int64)] * timestamps)
+def _merge(
+    by_user: Spill,
+    writer: FolderWriter,
+    known: _Known,
+    duplicates: Duplicates,
+    journal: Journal,
+    advance: Advance,
+) -> None:
+    """Merge the entries of each block of users, and give them to the writer."""
+    done = journal.done["users"]
+    for begin, end, entries in by_user.blocks(done, partial(journal.advance, "users")):
+        block, moments = cells.from_triples(
+            entries["user"] - begin,
+            entries["item"],
+            entries["value"],
+            entries["time"] if known.timestamps else None,
+            shape=(end - begin, len(known.item_ids)),
+            duplicates=duplicates,
+        )
+        if not np.isfinite(block.data).all():
+            raise ValueError("a merged value is beyond the range of float32")
+        writer.add(begin, block, moments)
+        advance(len(entries))
 
 
-def _entries(path: Path, portion: Portion, known: _Known, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _entries(path: Path, portion: Portion, known: _Known) -> NDArray[Any]:
     """The entries of a portion with row numbers in place of ids."""
     columns = portion.columns
-    entries = np.empty(portion.n_rows, dtype)
+    entries = np.empty(portion.n_rows, known.entry)
     for role, ids in (("user", known.user_ids), ("item", known.item_ids)):
         labels = canonical(columns[role])
         is_text = ids.table is not None and ids.table.dtype == object

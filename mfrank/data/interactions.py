@@ -125,7 +125,10 @@ class Interactions(Sourced):
         Memory holds the ids, a portion of a file (some 260,000 rows), and then some eight million
         entries at a time, however many there are. The result is that of :meth:`from_file` for one
         file with all rows, those of the files in the order of their names. While it works, it takes
-        up to 64 bytes an entry on the disk beside the folder. A run that is killed begins anew.
+        up to 52 bytes an entry on the disk beside the folder, in a folder that begins with a dot.
+        After a run that is killed, or ends by Ctrl-C or a full disk, the same call goes on with
+        that folder, from the last file or block that was done half a minute before; a call with
+        other files or options removes it.
 
         Parameters
         ----------
@@ -145,7 +148,8 @@ class Interactions(Sourced):
         ValueError, TypeError
             As in :meth:`from_file`; the message names the file and the row.
         OSError
-            If the disk is full or a file cannot be read; the folder is unchanged.
+            If the disk is full or a file cannot be read; the folder is unchanged. The message
+            names the folder that the same call goes on with, if there is one.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         if isinstance(files, str | os.PathLike):

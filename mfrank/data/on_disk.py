@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 __all__ = ["Column", "RowsOnDisk", "Spill"]
 
 
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
 class Spill:
-    """Records on the disk, by blocks of rows."""
+    """Records on the disk, by blocks of rows; those that a file has are kept."""
 
     def __init__(
         self, place: Path, name: str, bounds: NDArray[np.int64], dtype: np.dtype[Any]
@@ -32,24 +36,34 @@ class Spill:
                 with path.open("ab") as file:
                     file.write(part.tobytes())
 
-    def blocks(self) -> Iterator[tuple[int, int, NDArray[Any]]]:
-        """Each block's bounds and records, whose file is then removed."""
-        for path, begin, end in zip(
-            self._paths, self._bounds[:-1].tolist(), self._bounds[1:].tolist(), strict=True
-        ):
-            if path.exists():
-                yield begin, end, np.fromfile(path, self.dtype)
-                path.unlink()
-            else:
-                yield begin, end, np.empty(0, self.dtype)
+    def blocks(
+        self, first: int = 0, done: Callable[[Path], None] = _remove
+    ) -> Iterator[tuple[int, int, NDArray[Any]]]:
+        """Bounds and records of each block from the ``first`` on.
+
+        ``done`` is called with its file, if it has any, when the next one is asked for.
+        """
+        for number in range(first, len(self._paths)):
+            path = self._paths[number]
+            records = np.fromfile(path, self.dtype) if path.exists() else np.empty(0, self.dtype)
+            yield int(self._bounds[number]), int(self._bounds[number + 1]), records
+            done(path)
+
+    def __len__(self) -> int:
+        """Records of all blocks whose files are there."""
+        return sum(p.stat().st_size for p in self._paths if p.exists()) // self.dtype.itemsize
 
 
 class Column:
-    """An array on the disk to which parts are appended."""
+    """An array on the disk to which parts are appended, after what its file has."""
 
     def __init__(self, place: Path, name: str, dtype: np.dtype[Any] | type[np.generic]) -> None:
-        self._path, self._dtype, self._size = place / name, np.dtype(dtype), 0
+        self._path, self._dtype = place / name, np.dtype(dtype)
         self._path.touch()
+        self._size = self._path.stat().st_size // self._dtype.itemsize
+
+    def __len__(self) -> int:
+        return self._size
 
     def add(self, part: NDArray[Any]) -> None:
         """Append a part."""
@@ -70,7 +84,8 @@ class RowsOnDisk:
     def __init__(
         self, place: Path, name: str, n_rows: int, dtype: np.dtype[Any] | type[np.generic]
     ) -> None:
-        self._name, self._counts = name, np.zeros(n_rows, dtype=np.int64)
+        self._name, self._n_rows = name, n_rows
+        self._counts = Column(place, f"{name}.counts", np.int64)
         self._columns = Column(place, f"{name}.indices", np.int32)
         self._values = Column(place, f"{name}.values", dtype)
 
@@ -78,14 +93,19 @@ class RowsOnDisk:
         self, begin: int, counts: NDArray[Any], columns: NDArray[Any], values: NDArray[Any]
     ) -> None:
         """Append the rows from ``begin`` on, with so many entries each."""
-        self._counts[begin : begin + len(counts)] = counts
+        self._counts.add(np.zeros(begin - len(self._counts)))
+        self._counts.add(counts)
         self._columns.add(columns)
         self._values.add(values)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Offsets, columns and values by their names, the last two mapped."""
+        indptr = np.zeros(self._n_rows + 1, np.int64)
+        counts = self._counts.array()
+        np.cumsum(counts, out=indptr[1 : len(counts) + 1])
+        indptr[len(counts) + 1 :] = indptr[len(counts)]
         return {
-            f"{self._name}.indptr": np.concatenate([[0], np.cumsum(self._counts)]),
+            f"{self._name}.indptr": indptr,
             f"{self._name}.indices": self._columns.array(),
             f"{self._name}.values": self._values.array(),
         }

@@ -34,6 +34,7 @@ __all__ = [
     "check_table_file",
     "is_stream",
     "is_text",
+    "parquet_rows",
     "read_columns",
     "read_portions",
     "write_table",
@@ -192,6 +193,13 @@ def read_portions(
             first_row += len(columns["user"])
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
+
+
+def parquet_rows(path: str | os.PathLike[str]) -> int | None:
+    """How many rows a parquet file has, of which its end tells; None for a text file."""
+    if _kind(path) != ".parquet":
+        return None
+    return int(_parquet_modules().parquet.read_metadata(path).num_rows)
 
 
 def check_table_file(path: str | os.PathLike[str]) -> None:

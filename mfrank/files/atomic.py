@@ -6,16 +6,17 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from mfrank.files.regular import check_replaceable
+from mfrank.files.room import wanting_room
 
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["replacing", "working_beside"]
+__all__ = ["replacing", "resuming_beside", "working_beside"]
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def replacing(path: Path) -> Iterator[Path]:
         A device, a pipe or a socket is there, or a link to one.
     """
     check_replaceable(path)
-    with working_beside(path) as folder:
+    with working_beside(path) as folder, wanting_room(path):
         draft = folder / path.name
         yield draft
         with draft.open("rb+") as file:
@@ -56,6 +57,29 @@ def working_beside(path: Path) -> Iterator[Path]:
             _remove(folder)
 
 
+@contextmanager
+def resuming_beside(path: Path, serves: Callable[[Path], bool]) -> Iterator[Path]:
+    """As :func:`working_beside`, for work that a later run can go on with.
+
+    Yield the folder that a killed run left, if ``serves`` is true of it, else a new one. If the
+    block fails by anything but a TypeError or ValueError, the folder stays if it serves.
+    """
+    left = _left(path, serves)
+    _sweep(path)
+    with left or _locked_folder(path) as folder:
+        stays = False
+        try:
+            yield folder
+        except (TypeError, ValueError):
+            raise
+        except BaseException:
+            stays = _LOCKS and serves(folder)
+            raise
+        finally:
+            if not stays:
+                _remove(folder)
+
+
 def _make(path: Path) -> Path:
     """Create a folder beside ``path``; its name is never reused, so sweeps identify it by name."""
     folder = path.with_name(f".{secrets.token_hex(8)}.{path.name}")
@@ -72,13 +96,19 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
-if sys.platform == "win32":  # no lock shows whether a folder is in use
+_LOCKS = sys.platform != "win32"
+"""Else nothing shows whether a folder is in use, so that none is swept."""
+
+if sys.platform == "win32":
 
     @contextmanager
     def _locked_folder(path: Path) -> Iterator[Path]:
         yield _make(path)
 
     def _sweep(path: Path) -> None:
+        pass
+
+    def _left(path: Path, serves: Callable[[Path], bool]) -> None:
         pass
 
 else:
@@ -89,10 +119,15 @@ else:
         locked = None
         while locked is None:
             locked = _lock(_make(path))
+        with _held(*locked) as folder:
+            yield folder
+
+    @contextmanager
+    def _held(folder: Path, descriptor: int) -> Iterator[Path]:
         try:
-            yield locked[0]
+            yield folder
         finally:
-            os.close(locked[1])
+            os.close(descriptor)
 
     def _lock(folder: Path) -> tuple[Path, int] | None:
         """Lock a folder and return both; None if another writer removed the folder first."""
@@ -107,11 +142,28 @@ else:
 
     def _sweep(path: Path) -> None:
         """Remove abandoned folders beside ``path``."""
+        for folder in _folders(path):
+            _remove_unlocked(folder)
+
+    def _left(path: Path, serves: Callable[[Path], bool]) -> AbstractContextManager[Path] | None:
+        """An abandoned folder beside ``path`` that serves, locked."""
+        for folder in _folders(path):
+            with suppress(OSError):  # not a folder, in use, or already removed
+                descriptor = _opened(folder)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if serves(folder):
+                        return _held(folder, os.dup(descriptor))
+                finally:
+                    os.close(descriptor)
+        return None
+
+    def _folders(path: Path) -> list[Path]:
+        """All folders beside ``path`` that were made for it."""
         of_path = re.compile(rf"\.[0-9a-f]{{16}}\.{re.escape(path.name)}")
         with suppress(OSError):  # the folder is missing or cannot be listed
-            for entry in path.parent.iterdir():
-                if of_path.fullmatch(entry.name):
-                    _remove_unlocked(entry)
+            return [entry for entry in path.parent.iterdir() if of_path.fullmatch(entry.name)]
+        return []
 
     def _remove_unlocked(folder: Path) -> None:
         with suppress(OSError):  # not a folder, in use, or already removed

@@ -30,6 +30,7 @@ from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import GENERATION, MANIFEST, Contents, Format, Manifest
 from mfrank.files.npy import read_array, write_array
 from mfrank.files.regular import open_regular
+from mfrank.files.room import wanting_room
 
 __all__ = ["generation_of", "metadata_of", "read", "write"]
 
@@ -55,7 +56,7 @@ def write(folder: Path, contents: Contents, format: Format) -> None:
     metadata_of(folder, format)
     folder.mkdir(parents=True, exist_ok=True)
     sync(folder.parent)
-    with locked(folder):
+    with locked(folder), wanting_room(folder):
         _sweep(folder, format)
         try:
             _publish(folder, contents, format)

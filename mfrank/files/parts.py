@@ -19,6 +19,7 @@ from mfrank.files.atomic import replacing
 from mfrank.files.durable import sync
 from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import Format, dump_json, parse_json
+from mfrank.files.room import wanting_room
 
 __all__ = ["COMPLETE", "begun", "check_takes_parts"]
 
@@ -62,7 +63,7 @@ def begun(
     check_takes_parts(folder, origin, format, names)
     folder.mkdir(parents=True, exist_ok=True)
     sync(folder.parent)
-    with locked(folder):
+    with locked(folder), wanting_room(folder):
         check_takes_parts(folder, origin, format, names)  # another run may have begun meanwhile
         manifest = folder / _MANIFEST
         if not manifest.exists():

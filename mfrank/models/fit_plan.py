@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isinf
 from typing import Self
 
 import numpy as np
 
 from mfrank.als.cost import epoch_seconds, tables_at_once
 from mfrank.arrays.counted import counted, sized
+from mfrank.backends.registry import choose
+from mfrank.backends.sharded.backend import Sharded
 from mfrank.backends.solve_options import SolveOptions
+from mfrank.cluster.connecting import Cluster, connected
 from mfrank.data.interactions import Interactions
 from mfrank.models.als import ALS
+from mfrank.models.option_checks import gather_dtype
+from mfrank.store.checks import is_mapped
 
-__all__ = ["FitPlan"]
+__all__ = ["FitPlan", "told_of_cluster"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,8 @@ class FitPlan:
         Bytes of the model's factors, and of all tables and vectors that a fit holds at once.
     data : int
         Bytes of the interactions, by users and by items.
+    mapped : bool
+        Whether they are read from a folder.
     state : int
         Bytes of a checkpoint.
     """
@@ -36,6 +44,7 @@ class FitPlan:
     factors: int
     held: int
     data: int
+    mapped: bool
     state: int
 
     @classmethod
@@ -46,24 +55,63 @@ class FitPlan:
         factors = (users + items) * width * size
         rows = data.user_items, data.item_users
         arrays = [array for each in rows for array in (each.indptr, each.indices, each.data)]
-        options = SolveOptions(
-            model.solver, int(model.cg_steps), model.cg_tolerance, model.n_threads
-        )
         return cls(
-            epoch_seconds(data.counts, width, options),
+            epoch_seconds(data.counts, width, _options(model)),
             factors,
             int(factors * tables_at_once(users, items, width * size)),
             sum(array.nbytes for array in arrays),
+            is_mapped(data.user_items.indices),
             factors + items * width * size // 2,
         )
 
     def told(self, epochs: int) -> str:
         """What it takes, in lines of text."""
+        interactions = (
+            f"; {sized(self.data)} of interactions are mapped from their folder"
+            if self.mapped
+            else f", {sized(self.data)} for interactions"
+        )
         return (
-            f"memory: about {sized(self.held)} for factors, {sized(self.data)} for "
-            "interactions (of a folder of mfrank ingest, less: they are mapped)\n"
+            f"memory: about {sized(self.held)} for factors{interactions}\n"
             f"disk: {sized(self.factors)} for the model, with a checkpoint "
             f"{sized(self.state)} more\n"
             f"time: about {self.epoch:.2g} seconds an epoch, {self.epoch * epochs:.2g} for "
             f"{counted(epochs, 'epoch')}, within a factor of a few"
         )
+
+
+def told_of_cluster(model: ALS, data: Interactions, cluster: Cluster) -> str:
+    """What an epoch of a fit takes of a checked cluster, which is asked for its workers.
+
+    Raises
+    ------
+    ConnectionError, ValueError
+        As a fit there.
+    """
+    options, dtype = _options(model), np.dtype(model.dtype)
+    with connected(cluster) as engine:
+        there = Sharded(choose(model.backend), model.backend, engine)
+        halves = [
+            there.shipped(rows, int(model.factors), dtype, options)
+            for rows in (data.user_rows(dtype), data.item_rows(dtype))
+        ]
+        task = max(half.task for half in halves)
+        free = "" if isinf(there.free) else f", of {sized(int(there.free))} that are free"
+        few = "; that is too little: take fewer workers, or fewer factors" * (task > there.free)
+        return (
+            f"cluster: {counted(there.n_workers, 'worker')}; an epoch is "
+            f"{counted(sum(half.tasks for half in halves), 'task')}, for which this process sends "
+            f"{sized(sum(half.sent for half in halves))} and gets "
+            f"{sized(sum(half.back for half in halves))}\n"
+            f"memory of a worker: about {sized(task)}{free}{few}"
+        )
+
+
+def _options(model: ALS) -> SolveOptions:
+    return SolveOptions(
+        "cholesky" if model.biases else model.solver,
+        int(model.cg_steps),
+        model.cg_tolerance,
+        model.n_threads,
+        gather_dtype(model.gather_dtype),
+    )

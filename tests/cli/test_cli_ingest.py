@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mfrank
 from mfrank.cli.main import main
+from mfrank.data.ingest_plan import IngestPlan
 from mfrank.data.table_files import write_table
 
 
@@ -42,3 +45,50 @@ def test_refusals_name_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "there is no file" in capsys.readouterr().err
     assert main(["ingest", *parts(tmp_path), "--folder", str(tmp_path)]) == 2
     assert "holds other files" in capsys.readouterr().err
+
+
+def test_a_dry_run_tells_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow", reason="writes parquet")
+    files = parts(tmp_path)
+    write_table(tmp_path / "more.parquet", {"user": range(1000), "item": range(1000)})
+    write_table(tmp_path / "more.csv.gz", {"user": range(9000), "item": range(9000)})
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    command = ["ingest", *files, "more.parquet", "more.csv.gz", "--folder", "new/plays"]
+    assert main([*command, "--dry-run"]) == 0
+    first, memory, disk = capsys.readouterr().out.splitlines()
+    assert first == "5 files, about 10,404 rows"  # four headers were counted, too
+    assert memory.startswith("memory: about 201 MiB")
+    assert f"up to {16 * 10404 / 2**20:.3g} MiB for the folder" in disk
+    assert "which are too few" not in disk
+    assert sorted(tmp_path.iterdir()) == before
+    full = type(shutil.disk_usage("."))(10, 5, 5)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    assert main([*command, "--dry-run"]) == 0
+    assert "which are too few: choose a folder on another disk" in capsys.readouterr().out
+    assert main([*command, "--dry-run", "--user", "who"]) == 2
+    assert "who" in capsys.readouterr().err
+
+
+def test_the_estimate_of_a_large_file_is_near(tmp_path: Path) -> None:
+    for name in ("plays.csv", "plays.csv.gz"):
+        numbers = np.random.default_rng(0).integers(10**8, 10**9, 150_000)
+        write_table(tmp_path / name, {"user": numbers, "item": numbers[::-1]})
+        plan = IngestPlan.of([tmp_path / name], tmp_path / "x", {})
+        assert plan.rows == pytest.approx(150_000, rel=0.1)
+
+
+def test_a_dry_run_tells_that_a_folder_is_mapped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "plays")
+    assert main(["ingest", *parts(tmp_path), "--folder", folder]) == 0
+    for what, told in (
+        (folder, "MiB of interactions are mapped from their folder"),
+        (str(tmp_path / "whole.csv"), "MiB for interactions"),
+    ):
+        capsys.readouterr()
+        assert main(["fit", what, "--model", str(tmp_path / "m"), "--dry-run"]) == 0
+        assert told in capsys.readouterr().out

@@ -15,8 +15,11 @@ from problems import OBJECTIVES, toy
 
 import mfrank
 from mfrank.als.quadratic import QuadraticObjective
+from mfrank.backends.registry import choose
 from mfrank.backends.sharded import backend, blocks, sent
 from mfrank.backends.sharded.tasks import solve
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.models.fit_plan import told_of_cluster
 
 DATA = mfrank.synthetic(120, 60, 1500, random_state=0)
 
@@ -174,6 +177,37 @@ def test_a_half_step_sends_each_row_that_is_needed_once(solver: str, warm: bool,
     # The first user step and, in each epoch, both. Momentum has not begun to be undone so early.
     steps = (1 + epochs) * rows(DATA.user_items) + epochs * rows(DATA.item_users)
     assert sum(each.nbytes for each in engine.factors()) == steps * width * 4
+
+
+@pytest.mark.parametrize("gathered", [None, "float16"])
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_what_is_told_before_is_what_an_epoch_sends(solver: str, gathered: Any) -> None:
+    model = als(mfrank.IALS(), solver=solver, gather_dtype=gathered)
+    sent_until = list[int]()
+    engine = Watched(3)
+    model.fit(
+        DATA,
+        cluster=engine,
+        callback=lambda *_: sent_until.append(sum(each.nbytes for each in engine.factors())),
+    )
+    there = backend.Sharded(choose("cpu"), "cpu", engine)
+    options = SolveOptions(solver, 3, None, 1, gathered)
+    halves = [
+        there.shipped(rows, 9, np.dtype("float32"), options)
+        for rows in (DATA.user_rows("float32"), DATA.item_rows("float32"))
+    ]
+    assert sum(half.sent for half in halves) == sent_until[1] - sent_until[0]
+    told = told_of_cluster(model, DATA, engine)
+    assert "cluster: 3 workers; an epoch is" in told
+    assert f"sends {sum(half.sent for half in halves) / 2**20:.3g} MiB" in told
+    assert "too little" not in told
+
+
+def test_too_little_memory_of_a_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend.Sharded, "free", 1000.0)
+    assert "too little: take fewer workers" in told_of_cluster(
+        als(mfrank.IALS()), DATA, Shuffled(2)
+    )
 
 
 @pytest.mark.parametrize("relays", [True, False])

@@ -117,7 +117,7 @@ def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for owner, name in ((on_disk.Spill, "add"), (on_disk.Column, "add")):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, full)
-            with pytest.raises(OSError, match="no space left"):
+            with pytest.raises(OSError, match="No space left"):
                 mfrank.Interactions.ingest(files, folder)
         same(mfrank.Interactions.open(folder), before)
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

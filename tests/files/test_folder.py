@@ -66,7 +66,7 @@ def test_a_full_disk_is_freed_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
     with monkeypatch.context() as patch:
         fault = Fault(3, forever=True)
         patch.setattr(npy._Hashing, "write", fault.half_written(npy._Hashing.write))
-        with pytest.raises(OSError, match="no space"):
+        with pytest.raises(OSError, match="No space"):
             write(tmp_path / "s", contents(2), FORMAT)
     assert is_clean(tmp_path / "s")
 

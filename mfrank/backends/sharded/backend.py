@@ -25,7 +25,7 @@ from mfrank.backends.solve_options import SolveOptions
 from mfrank.backends.surface import Backend, Factors
 from mfrank.cluster.surface import Engine, Task
 
-__all__ = ["Sharded"]
+__all__ = ["Sharded", "Shipped"]
 
 _SHARE_OF_MEMORY = 0.25
 """Most of a task's memory that all fixed factors may take: they are there twice as they come."""
@@ -46,6 +46,15 @@ class _Route(NamedTuple):
 
     whole: CSR
     parts: list[_Part]
+
+
+class Shipped(NamedTuple):
+    """What a half-step takes: tasks, bytes that this process sends and gets, bytes of a task."""
+
+    tasks: int
+    sent: int
+    back: int
+    task: int
 
 
 class Sharded:
@@ -98,7 +107,7 @@ class Sharded:
             problem.rows.data is not None,
             problem.users_are_rows,
             _beyond(fixed, shared),
-            self._sends_all(parts, fixed),
+            self._sends_all(sum(len(part.touched) for part in parts), len(fixed), fixed.nbytes),
         )
         begun = out if start is None else start
         rounds, warm = options.gather_dtype == "float16", options.solver != "cholesky"
@@ -122,11 +131,46 @@ class Sharded:
         self._collect(running, out, gain, most=0)
         return gain
 
-    def _sends_all(self, parts: list[_Part], fixed: Factors) -> bool:
+    def shipped(
+        self, rows: CSR, width: int, dtype: np.dtype[Any], options: SolveOptions
+    ) -> Shipped:
+        """What a half-step of these rows will take, told from their entries, which are read."""
+        sent_row = width * (2 if options.gather_dtype == "float16" else dtype.itemsize)
+        warm, row = options.solver != "cholesky", width * dtype.itemsize
+        touched, tasks = 0, list[int]()
+        for begin, end in pairwise(bounds(rows).tolist()):
+            n = len(columns_of(route(block_of(rows, begin, end))))
+            touched += n
+            entries = int(rows.indptr[end] - rows.indptr[begin])
+            # What came and what is returned, as messages and as arrays; entries three times.
+            tasks.append(2 * (row * (n + 2 * (end - begin))) + 24 * entries + 4 * rows.n_columns)
+        everywhere = self._sends_all(touched, rows.n_columns, rows.n_columns * row)
+        fixed = self._copies * rows.n_columns if everywhere else touched
+        return Shipped(
+            len(tasks),
+            sent_row * (fixed + warm * rows.n_rows),
+            (row + 8) * rows.n_rows,
+            max(tasks) + everywhere * row * rows.n_columns,
+        )
+
+    @property
+    def n_workers(self) -> int:
+        """Tasks that workers run at a time."""
+        return len(self._workers)
+
+    @property
+    def free(self) -> float:
+        """Bytes that a task, or this process, can use now where there are fewest."""
+        return memory_of_a_task(self._workers)
+
+    @property
+    def _copies(self) -> int:
+        """How often this process sends what goes to all workers."""
+        return 1 if self._engine.relays else len({name for name, _ in self._workers})
+
+    def _sends_all(self, touched: int, n_fixed: int, size: int) -> bool:
         """Whether this process sends fewer bytes if workers get all fixed factors, and they fit."""
-        apart = sum(len(part.touched) for part in parts)
-        copies = 1 if self._engine.relays else len({name for name, _ in self._workers})
-        return copies * len(fixed) < apart and fixed.nbytes <= self._memory
+        return self._copies * n_fixed < touched and size <= self._memory
 
     def _held(self, fixed: Factors, scale: float | None) -> list[Task]:
         """All fixed factors, as results that stay on workers."""

@@ -22,7 +22,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
 from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models.als import ALS
-from mfrank.models.fit_plan import FitPlan
+from mfrank.models.fit_plan import FitPlan, told_of_cluster
 
 EXAMPLES = """\
   mfrank fit ratings.csv --model model
@@ -81,6 +81,8 @@ def run(args: argparse.Namespace) -> None:
     announce(model.objective, data)
     if args.dry_run:
         print(FitPlan.of(model, data).told(int(model.iterations)))
+        if args.cluster is not None:
+            print(told_of_cluster(model, data, args.cluster))
         return
     if args.hold_out is not None:
         model.set_params(iterations=_best_epoch(model, data, args))

@@ -1,19 +1,22 @@
 """Write many files of interactions to a folder that other commands take in place of a file.
 
 Files are read by portions, and the folder is mapped, not read: files and interactions may be larger
-than memory.
+than memory. The same command resumes a run that was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from mfrank.arrays.counted import counted
 from mfrank.cli.inputs import add_table_flags, columns_of
 from mfrank.cli.progress import somebody_watches
+from mfrank.data.ingest_plan import IngestPlan
 from mfrank.data.interactions import Interactions
 
 EXAMPLES = """\
+  mfrank ingest plays-*.parquet --folder plays --dry-run
   mfrank ingest plays-*.parquet --folder plays
   mfrank fit plays --model model --objective ials
 """
@@ -25,11 +28,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--folder", required=True, metavar="FOLDER", help="where to write the interactions"
     )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only tell the memory and the disk that it would take",
+    )
     add_table_flags(parser, at_least=False)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read, merge and write."""
+    """Read, merge and write, or tell what it would take."""
+    if args.dry_run:
+        reading = {"ids": args.ids, "sep": args.sep}
+        print(IngestPlan.of(args.files, Path(args.folder), columns_of(args), **reading).told())
+        return
     data = Interactions.ingest(
         args.files,
         args.folder,

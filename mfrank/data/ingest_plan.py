@@ -1,0 +1,109 @@
+"""What an ingest of files will take, told before it begins: from their sizes and first rows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from gzip import GzipFile
+from pathlib import Path
+from typing import Self
+
+from mfrank.arrays.counted import counted, sized
+from mfrank.data.columns import Chosen
+from mfrank.data.fields import IdsAs
+from mfrank.data.folder_writer import ENTRIES_AT_ONCE
+from mfrank.data.ingest import check_files
+from mfrank.data.table_files import parquet_rows, read_portions
+
+__all__ = ["IngestPlan"]
+
+_SAMPLE = 1 << 20
+"""Bytes of a text file of which rows are counted."""
+_ROWS = 1000
+_PORTION, _BLOCK_ENTRY = 200 << 20, 100
+"""Bytes of a portion of a file while it is read, and of an entry of a block that is merged."""
+_STORED, _SPILLED, _TIME = 16, 36, 8
+"""Bytes of an entry by users and by items, of what is on the disk beside, and of a timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPlan:
+    """Estimates for an ingest.
+
+    Attributes
+    ----------
+    files : int
+    rows : int
+        Exact for parquet, estimated for text.
+    folder, beside : int
+        Most bytes of the folder, and of what is on the disk beside it meanwhile.
+    free : int
+        Bytes that are free on that disk.
+    memory : int
+        Bytes beside the ids.
+    """
+
+    files: int
+    rows: int
+    folder: int
+    beside: int
+    free: int
+    memory: int
+
+    @classmethod
+    def of(
+        cls,
+        files: Sequence[str | os.PathLike[str]],
+        folder: Path,
+        chosen: Chosen,
+        *,
+        ids: IdsAs = "auto",
+        sep: str | None = None,
+    ) -> Self:
+        """Estimate the ingest of files to a folder; the first rows of each are checked.
+
+        Raises
+        ------
+        ValueError, TypeError, FileNotFoundError
+            As :func:`mfrank.data.ingest.ingest`, of what the first rows tell.
+        """
+        paths, rows, timed = check_files(files), 0, False
+        for path in paths:
+            portion = next(read_portions(path, chosen, ids, sep, n_rows=_ROWS))
+            timed |= portion.is_timed
+            exact = parquet_rows(path)
+            rows += max(portion.n_rows, _text_rows(path)) if exact is None else exact
+        where = Path(os.path.abspath(folder))
+        while not where.exists():
+            where = where.parent
+        return cls(
+            len(paths),
+            rows,
+            rows * (_STORED + _TIME * timed),
+            rows * (_SPILLED + 2 * _TIME * timed),
+            shutil.disk_usage(where).free,
+            _PORTION + _BLOCK_ENTRY * min(rows, ENTRIES_AT_ONCE),
+        )
+
+    def told(self) -> str:
+        """What it takes, in lines of text."""
+        needed, short = self.folder + self.beside, ""
+        if needed > self.free:
+            short = ", which are too few: choose a folder on another disk"
+        return (
+            f"{counted(self.files, 'file')}, about {counted(self.rows, 'row')}\n"
+            f"memory: about {sized(self.memory)}, and the ids\n"
+            f"disk: up to {sized(self.folder)} for the folder, and {sized(self.beside)} beside it "
+            f"until it is done; {sized(self.free)} are free{short}"
+        )
+
+
+def _text_rows(path: Path) -> int:
+    """About how many rows a text file has, from the bytes of its first rows."""
+    with path.open("rb") as raw:
+        text = (GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw).read(_SAMPLE)
+        at_end = len(text) < _SAMPLE
+        consumed = path.stat().st_size if at_end else raw.tell()
+    return round(text.count(b"\n") * path.stat().st_size / max(1, consumed))

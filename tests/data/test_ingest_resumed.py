@@ -1,0 +1,203 @@
+"""An ingest that ended in any way but by bad input is gone on with, and loses at most a step."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from children import PATHS
+from test_ingest import Columns, columns, written
+from test_interaction_folder import same
+
+import mfrank
+from mfrank.data import ingest as module
+from mfrank.data import interaction_folder
+from mfrank.data.on_disk import Column, Spill
+from mfrank.files import journal
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks to tell by")
+
+PARTS = [columns(40, 0), columns(40, 1, text=True), columns(40, 2), columns(40, 3)]
+
+
+@pytest.fixture(autouse=True)
+def small_steps_that_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ENTRIES_AT_ONCE", 50)
+    monkeypatch.setattr(journal, "_SECONDS", 0)
+    monkeypatch.setattr(journal, "_SHARE", 0)
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # no machine is switched off here
+
+
+def left_beside(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+class Ending:
+    """Ends a run at the n-th call of a function, when half of its work is done."""
+
+    def __init__(self, n: int, error: BaseException) -> None:
+        self.n, self.error, self.calls = n, error, 0
+
+    def wrap(self, function: Callable[..., Any], half: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **options: Any) -> Any:
+            self.calls += 1
+            if self.calls == self.n:
+                half(*args)
+                raise self.error
+            return function(*args, **options)
+
+        return counted
+
+
+def half_of_records(spill: Spill, records: Any, rows: Any) -> None:
+    size = len(records) // 2
+    SPILLED(spill, records[:size], rows[:size])
+
+
+def half_of_a_column(column: Column, part: Any) -> None:
+    ADDED(column, part[: len(part) // 2])
+
+
+def nothing(*_: object) -> None:
+    pass
+
+
+SPILLED, ADDED = Spill.add, Column.add
+PLACES: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+    "ids": (module.Numbering, "add", nothing),
+    "entries": (Spill, "add", half_of_records),
+    "columns": (Column, "add", half_of_a_column),
+    "notes": (journal.Journal, "_note", nothing),
+    "folder": (interaction_folder, "write_arrays", nothing),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "no space left on device"), KeyboardInterrupt()]
+)
+def test_wherever_it_ended_the_next_has_the_same_result(
+    tmp_path: Path, place: str, error: BaseException
+) -> None:
+    files = written(tmp_path, PARTS)
+    wanted = mfrank.Interactions.ingest(files, tmp_path / "whole")
+    (owner, name, half), ended = PLACES[place], 0
+    for n in (1, 2, 3, 6, 12):
+        ending, folder = Ending(n, error), tmp_path / f"data-{n}"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, name, ending.wrap(getattr(owner, name), half))
+            try:
+                mfrank.Interactions.ingest(files, folder)
+            except (OSError, KeyboardInterrupt):
+                assert not folder.exists()
+        same(mfrank.Interactions.ingest(files, folder), wanted)
+        assert not left_beside(tmp_path)
+        ended += ending.calls >= n
+    assert ended > 2 or name == "write_arrays"
+
+
+def ended_late(files: list[Path], folder: Path, error: BaseException) -> None:
+    """Run until all entries are read, and end with an error."""
+    with pytest.MonkeyPatch.context() as patch:
+        ending = Ending(2, error)
+        patch.setattr(Column, "add", ending.wrap(Column.add, nothing))
+        mfrank.Interactions.ingest(files, folder)
+
+
+def portions_read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The file of every portion that is read from here on."""
+    read, portions = list[Path](), module.read_portions
+
+    def noted(path: Path, *args: Any, **options: Any) -> Any:
+        for portion in portions(path, *args, **options):
+            read.append(path)
+            yield portion
+
+    monkeypatch.setattr(module, "read_portions", noted)
+    return read
+
+
+def test_no_file_is_read_again_and_the_error_tells_where_the_work_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, folder = written(tmp_path, PARTS), tmp_path / "data"
+    full = OSError(errno.ENOSPC, "no space left on device")
+    with pytest.raises(OSError, match="with which the same call goes on; else") as error:
+        ended_late(files, folder, full)
+    assert error.value.errno == errno.ENOSPC
+    (place,) = left_beside(tmp_path)
+    assert str(place) in str(error.value)
+    read = portions_read(monkeypatch)
+    mfrank.Interactions.ingest(files[::-1], folder)
+    assert not read
+
+
+def test_what_is_left_of_other_files_or_options_is_no_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, folder = written(tmp_path, PARTS), tmp_path / "data"
+    changes: list[Callable[[], dict[str, Any]]] = [
+        lambda: {"duplicates": "last"},
+        lambda: {"timestamp": False},
+        lambda: written(tmp_path, [columns(41, 0)]) and {},
+    ]
+    for change in changes:
+        with pytest.raises(KeyboardInterrupt):
+            ended_late(files, folder, KeyboardInterrupt())
+        options, read = change(), portions_read(monkeypatch)
+        got = mfrank.Interactions.ingest(files, folder, **options)
+        assert sorted(set(read)) == files
+        same(got, mfrank.Interactions.ingest(files, tmp_path / "other", **options))
+        assert not left_beside(tmp_path)
+
+
+def test_a_file_that_is_missing_or_short_begins_anew(tmp_path: Path) -> None:
+    files = written(tmp_path, PARTS)
+    wanted = mfrank.Interactions.ingest(files, tmp_path / "whole")
+    harms: list[Callable[[Path], object]] = [
+        lambda file: file.unlink(),
+        lambda file: file.write_bytes(file.read_bytes()[:-1]),
+    ]
+    for harm in harms:
+        with pytest.raises(KeyboardInterrupt):
+            ended_late(files, tmp_path / "data", KeyboardInterrupt())
+        (place,) = left_beside(tmp_path)
+        harm(place / "entries-1")
+        same(mfrank.Interactions.ingest(files, tmp_path / "data"), wanted)
+
+
+def test_bad_input_leaves_nothing(tmp_path: Path) -> None:
+    bad: Columns = {"user": ["a"], "item": [1], "value": [np.inf], "timestamp": [1]}
+    with pytest.raises(ValueError, match="must be finite"):
+        mfrank.Interactions.ingest(written(tmp_path, [*PARTS, bad]), tmp_path / "data")
+    assert not left_beside(tmp_path)
+
+
+def test_a_run_that_is_killed_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, folder = written(tmp_path, PARTS), tmp_path / "data"
+    code = f"""
+import os, signal, sys
+sys.path[:0] = {PATHS!r}
+import mfrank
+from mfrank.data import ingest, interaction_folder
+from mfrank.files import journal
+ingest._ENTRIES_AT_ONCE, journal._SECONDS, journal._SHARE = 50, 0, 0
+interaction_folder.write_arrays = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+mfrank.Interactions.ingest({list(map(str, files))!r}, {str(folder)!r})
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert len(left_beside(tmp_path)) == 1
+    read = portions_read(monkeypatch)
+    got = mfrank.Interactions.ingest(files, folder)
+    assert not read
+    assert not left_beside(tmp_path)
+    same(got, mfrank.Interactions.ingest(files, tmp_path / "whole"))
