@@ -119,6 +119,15 @@ def test_a_leaderboard_is_best_first_and_all_of_it_is_json(found: Tuned, tmp_pat
     assert "Leaderboard" in board._repr_html_()
 
 
+def test_a_leaderboard_fits_the_terminal(found: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
+    board, wide = found.leaderboard, str(found.leaderboard)
+    assert max(map(len, wide.splitlines())) > 80
+    monkeypatch.setattr("mfrank.tuning.leaderboard.terminal_width", lambda: 80)
+    shown = str(board)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert shown.split() == wide.split()
+
+
 def test_a_leaderboard_as_a_frame(found: Tuned) -> None:
     pytest.importorskip("pandas", reason="frames are those of pandas")
     frame = found.leaderboard.to_frame()
