@@ -1,4 +1,4 @@
-"""The objective against seconds, start included, of every library: README's picture.
+"""The objective against seconds, start included, of every library.
 
 Draws what ``bench/time_to_objective.py`` measured; ``pip install matplotlib``.
 

@@ -1,4 +1,4 @@
-"""Ranked lists as tables, one row per place of a list, and how commands write them."""
+"""Ranked lists as tables, one row per place of a list, or as JSON, and how commands write them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.counted import counted
 from mfrank.cli.folders import check_writable
+from mfrank.cli.json_output import add_json_flag, check_json, write_json
 from mfrank.data.table_files import check_table_file, write_table
+from mfrank.retrieval.answers import Answer
 from mfrank.retrieval.list_tables import Table, list_table
 from mfrank.retrieval.recommender import Recommender
 
-__all__ = ["Table", "add_list_flags", "check_output", "listing", "similar_items", "write"]
+__all__ = ["Table", "add_list_flags", "check_output", "listing", "write", "write_lists"]
 
 
 def listing(model: Recommender, users: NDArray[Any], n: int = 10, **options: Any) -> Table:
@@ -27,31 +29,39 @@ def listing(model: Recommender, users: NDArray[Any], n: int = 10, **options: Any
     return list_table(("user", users), ("item", items), scores)
 
 
-def similar_items(model: Recommender, items: NDArray[Any], n: int, **options: Any) -> Table:
-    """Columns item, rank, similar and score of the ``n`` items nearest to each, without itself.
-
-    ``options`` are passed to :meth:`mfrank.Recommender.similar_items`.
-    """
-    own = [[item] for item in items]
-    similar, scores = model.similar_items(items, N=n, filter_items=own, **options)
-    return list_table(("item", items), ("similar", similar), scores)
-
-
 def add_list_flags(parser: argparse.ArgumentParser, of_each: str) -> None:
-    """Add the flags for the length of lists and the file they are written to."""
+    """Add the flags for the length of lists and the files they are written to."""
     parser.add_argument("--n", type=int, default=10, metavar="INT", help=f"{of_each} (default: 10)")
-    parser.add_argument(
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
         "--output",
         metavar="FILE",
         help=".csv, .tsv or .txt (also with .gz), or .parquet (default: CSV on stdout)",
     )
+    add_json_flag(where, "the result", "the CSV")
 
 
-def check_output(output: str | None) -> None:
+def check_output(args: argparse.Namespace) -> None:
     """Raise if the lists could not be written to this file, before they are made."""
-    if output is not None:
-        check_table_file(output)
-        check_writable(output)
+    check_json(args.json)
+    if args.output is not None:
+        check_table_file(args.output)
+        check_writable(args.output)
+
+
+def write_lists(
+    asked: tuple[str, NDArray[Any]], listed: str, answer: Answer, args: argparse.Namespace
+) -> None:
+    """Write the list of each id that was asked: columns asked, rank (from 1), listed and score.
+
+    As JSON it is ``[{asked: id, "items": [{"id": ..., "score": ...}, ...]}, ...]``.
+    """
+    name, ids = asked
+    if args.json is None:
+        write(list_table(asked, (listed, answer.ids), answer.scores), args.output)
+        return
+    lists = zip(ids.tolist(), answer.to_dicts(), strict=True)
+    write_json([{name: one, "items": items} for one, items in lists], args.json)
 
 
 def write(table: Table, output: str | None) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from mfrank.arrays.notebook import paragraphs, table
+from mfrank.arrays.text_table import aligned, terminal_width
 from mfrank.data.table_files import write_table
 from mfrank.evaluation.report import Evaluation
 from mfrank.files.atomic import replacing
@@ -79,7 +80,7 @@ _COLUMNS = tuple(f.name for f in fields(Row) if f.name not in ("evaluation", "ra
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Models fitted and evaluated side by side; ``print`` shows it as a table.
+    """Models fitted and evaluated side by side; ``print`` shows tables that fit the terminal.
 
     Attributes
     ----------
@@ -135,7 +136,8 @@ class Comparison:
         write_table(path, columns)
 
     def __str__(self) -> str:
-        blocks = [_aligned(_filled(self._costs())), _aligned(_filled(self._quality()))]
+        width = terminal_width()
+        blocks = [aligned(_filled(each), width) for each in (self._costs(), self._quality())]
         return "\n\n".join([*blocks, "\n".join(self.notes)]).rstrip()
 
     __repr__ = __str__
@@ -183,18 +185,6 @@ def _filled(table: Sequence[Sequence[str]]) -> list[list[str]]:
     """Drop the columns that are empty in all rows, such as ratios without a baseline."""
     columns = [column for column in zip(*table, strict=True) if any(column)]
     return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> str:
-    """Pad columns to their longest cell, the first left-aligned, the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return "\n".join(_line(row, widths) for row in table)
-
-
-def _line(row: Iterable[str], widths: Sequence[int]) -> str:
-    first, *rest = zip(row, widths, strict=True)
-    cells = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)]
-    return "  ".join(cells).rstrip()
 
 
 def _times(ratio: float | None) -> str:

@@ -85,6 +85,9 @@ class Difference:
             f"{self.test} p = {self.p_value:.3g}, {counted(self.n_users, 'user')}"
         )
 
+    def _repr_html_(self) -> str:
+        return paragraphs([str(self)])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:

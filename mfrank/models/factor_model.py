@@ -11,11 +11,12 @@ from typing import Self
 import scipy.sparse as sp
 
 from mfrank.arrays.checks import shown
+from mfrank.arrays.progress import progress_bar
 from mfrank.backends import choose
 from mfrank.data.interactions import Interactions
 from mfrank.models.option_checks import OPTION_KINDS, option_classes, runnable
 from mfrank.models.parameters import Parameters, describe, restore
-from mfrank.models.progress import follow
+from mfrank.models.progress import note
 from mfrank.models.shown import Fit, fit_of
 from mfrank.models.stopping import Stopping
 from mfrank.retrieval.fitted import Held, Promised
@@ -110,22 +111,24 @@ class FactorModel(Parameters, Recommender):
             best, unsettled = self._stored(data, start, records), unsettled + 1
         if stopping and values and stopping.is_over(_settled(values, unsettled)):
             steps = iter(())
-        for step in follow(steps, self.iterations) if watch.show_progress else steps:
-            records.append(step.record())
-            if stopping:
-                values.append(stopping.value(step, data, self.backend, self.n_threads))
-                records[-1]["valid"] = values[-1]
-            self._take(step, data, records)
-            if stopping and values[-1] > max(values[:-1], default=-math.inf):
-                best = self.store
-            if save:
-                save(self.placed, best)
-            if watch.callback and watch.callback(step.epoch - 1, step.seconds, step.objective):
-                break
-            if stopping and stopping.is_over(_settled(values, unsettled)):
-                break
-            self._let_go(step)
-            del step
+        with progress_bar(self.iterations, "fit", "epoch", shown=watch.show_progress) as advance:
+            for step in steps:
+                records.append(step.record())
+                if stopping:
+                    values.append(stopping.value(step, data, self.backend, self.n_threads))
+                    records[-1]["valid"] = values[-1]
+                advance(1, note(step.objective, stopping, values))
+                self._take(step, data, records)
+                if stopping and values[-1] > max(values[:-1], default=-math.inf):
+                    best = self.store
+                if save:
+                    save(self.placed, best)
+                if watch.callback and watch.callback(step.epoch - 1, step.seconds, step.objective):
+                    break
+                if stopping and stopping.is_over(_settled(values, unsettled)):
+                    break
+                self._let_go(step)
+                del step
         if best:
             self._hold(replace(best, history=records), copy(data.user_items))
 

@@ -1,13 +1,14 @@
-"""A progress bar that wraps the steps of a fit; the engines do not depend on it."""
+"""A progress bar of the steps of a fit, and what stands behind it; engines do not depend on it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from mfrank.arrays.progress import progress_bar
+from mfrank.models.stopping import Stopping
 
-__all__ = ["follow"]
+__all__ = ["follow", "note"]
 
 
 class _Counted(Protocol):
@@ -30,7 +31,17 @@ def follow(
     """
     with progress_bar(total, label, unit) as advance:
         for step in steps:
-            note = "" if step.objective is None else f"objective {step.objective:.6g}"
-            advance(1, note)
+            advance(1, note(step.objective))
             yield step
             del step  # which has large arrays: the next ones may take their place
+
+
+def note(
+    objective: float | None, stopping: Stopping | None = None, values: Sequence[float] = ()
+) -> str:
+    """What stands behind the bar: the objective or loss, and the last and best held-out value."""
+    told = [] if objective is None else [f"objective {objective:.6g}"]
+    if stopping is not None and values:
+        name = getattr(stopping, "metric", "held-out value")
+        told.append(f"{name} {values[-1]:.4f} (best {max(values):.4f})")
+    return ", ".join(told)

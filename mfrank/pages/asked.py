@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 from mfrank.data.ids import Ids
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.pages.world import World
-from mfrank.serving.answers import as_given
+from mfrank.serving.answers import known_of
 
 __all__ = ["Asked"]
 
@@ -39,16 +39,12 @@ class Asked:
 
     def id(self, name: str, known: Ids) -> Any:
         """An id in the path; UnknownIdError if it is none of the known."""
-        label = as_given([unquote(self.places[name])], known)[0]
-        known.rows([label])
-        return label
+        return known_of([unquote(self.places[name])], known)[0]
 
     def ids(self, name: str, known: Ids) -> list[Any]:
         """Ids in the query, each once; UnknownIdError if one is unknown."""
-        labels = list(dict.fromkeys(as_given(self.query.getlist(name), known)))
-        if labels:
-            known.rows(labels)
-        return labels
+        texts = self.query.getlist(name)
+        return list(dict.fromkeys(known_of(texts, known))) if texts else []
 
     def text(self, name: str, longest: int = 100) -> str:
         """A text in the query; empty if there is none."""

@@ -87,7 +87,7 @@ class _Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters.update(number=_number, short=_short)
+        self._templates.filters.update(number=_number, short=_short, digits=_digits)
         self._templates.globals.update(
             names=world.names,
             path_of=path_of,
@@ -140,3 +140,10 @@ def _short(value: float | None) -> str:
     if value is None:
         return ""
     return _number(round(value)) if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _digits(value: float | None) -> str:
+    """A number in three digits, zeros at its end too, so that those of a column are alike."""
+    if value is None or abs(value) >= 100:
+        return _short(value)
+    return f"{value:#.3g}"

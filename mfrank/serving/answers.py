@@ -27,6 +27,8 @@ __all__ = [
     "dump",
     "explanation",
     "from_items",
+    "known_of",
+    "numbered",
     "recommendations",
     "similar",
     "steered",
@@ -43,6 +45,38 @@ def as_given(texts: Sequence[str], known: Ids) -> list[Any]:
     """Ids of a URL as ids of the model: numbers where its ids are numbers."""
     ids: list[Any] = spelled_like(objects(texts), known).tolist()
     return ids
+
+
+def known_of(texts: Sequence[str], known: Ids) -> list[Any]:
+    """Ids of a URL as ids of the model.
+
+    Raises
+    ------
+    UnknownIdError
+        The model does not know one.
+    """
+    labels = as_given(texts, known)
+    known.rows(labels)
+    return labels
+
+
+def numbered(labels: Any, known: Ids, on_unknown: str) -> Any:
+    """Ids of a body, or lists of them, as the model takes them.
+
+    Where its ids are row numbers, a text is none of them: -1 if unknown ids are to be skipped.
+
+    Raises
+    ------
+    UnknownIdError
+        There is such a text, and ``on_unknown`` is "error".
+    """
+    if labels is None or known.table is not None:
+        return labels
+    if any(isinstance(label, list) for label in labels):
+        return [numbered(each, known, on_unknown) for each in labels]
+    if on_unknown == "error" and labels:
+        known.rows(labels)
+    return [-1 if isinstance(label, str) else label for label in labels]
 
 
 def dump(answer: Any) -> bytes:

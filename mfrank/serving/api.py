@@ -14,10 +14,11 @@ from starlette.exceptions import HTTPException
 
 from mfrank.retrieval.recommender import Recommender
 from mfrank.serving.answers import (
-    as_given,
     dump,
     explanation,
     from_items,
+    known_of,
+    numbered,
     recommendations,
     similar,
     steered,
@@ -106,9 +107,9 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
         desk.check(n, filter_items, items)
 
         def question(model: Recommender) -> Any:
-            asked = as_given([unquote(user)], model.user_ids)[0]
+            asked = known_of([unquote(user)], model.user_ids)[0]
             blocked, only = (
-                as_given(each, model.item_ids) if each is not None else None
+                known_of(each, model.item_ids) if each is not None else None
                 for each in (filter_items, items)
             )
             listed = recommendations(
@@ -135,26 +136,28 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
             raise ValueError("include_seen goes with users; somebody new has from_items only")
         desk.check(asked.n, asked.users, asked.from_items, asked.filter_items, asked.items)
         desk.check(1, list(asked.boosts))
-        filters: dict[str, Any] = {
-            "filter_items": asked.filter_items,
-            "items": asked.items,
-            "on_unknown": asked.on_unknown,
-        }
 
         def question(model: Recommender) -> Any:
-            boosted = as_given(list(asked.boosts), model.item_ids) if asked.boosts else []
+            boosted = known_of(list(asked.boosts), model.item_ids) if asked.boosts else []
             steer = steered(
                 boosts=dict(zip(boosted, asked.boosts.values(), strict=True)),
                 diversity=asked.diversity,
                 popularity_penalty=asked.popularity_penalty,
             )
-            more = {**filters, "steer": steer}
+            of_items, skip = model.item_ids, asked.on_unknown
+            more: dict[str, Any] = {
+                "filter_items": numbered(asked.filter_items, of_items, skip),
+                "items": numbered(asked.items, of_items, skip),
+                "on_unknown": skip,
+                "steer": steer,
+            }
             if asked.from_items is not None:
-                weights = asked.weights
-                listed = from_items(model, asked.from_items, asked.n, weights=weights, **more)
+                liked = numbered(asked.from_items, of_items, skip)
+                listed = from_items(model, liked, asked.n, weights=asked.weights, **more)
                 return {"lists": [{"user": None, "items": listed}]}
-            users, more = asked.users or [], {**more, "include_seen": asked.include_seen}
-            lists = recommendations(model, users, asked.n, **more) if users else []
+            users, more["include_seen"] = asked.users or [], asked.include_seen
+            rows = numbered(users, model.user_ids, skip)
+            lists = recommendations(model, rows, asked.n, **more) if users else []
             pairs = zip(users, lists, strict=True)
             return {"lists": [{"user": user, "items": listed} for user, listed in pairs]}
 
@@ -166,7 +169,7 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
         desk.check(n)
 
         def question(model: Recommender) -> Any:
-            asked = as_given([unquote(item)], model.item_ids)[0]
+            asked = known_of([unquote(item)], model.item_ids)[0]
             return {"item": asked, "items": similar(model, asked, n)}
 
         return await desk.ask(question)
@@ -177,10 +180,8 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
         desk.check(1, item)
 
         def question(model: Recommender) -> Any:
-            asked, items = (
-                as_given([unquote(user)], model.user_ids)[0],
-                as_given(item, model.item_ids),
-            )
+            asked = known_of([unquote(user)], model.user_ids)[0]
+            items = known_of(item, model.item_ids)
             scores = model.score([asked] * len(items), items).tolist()
             pairs = zip(items, scores, strict=True)
             return {"user": asked, "items": [{"id": each, "score": s} for each, s in pairs]}
@@ -193,11 +194,9 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
         desk.check(n)
 
         def question(model: Recommender) -> Any:
-            asked = (
-                as_given([unquote(user)], model.user_ids)[0],
-                as_given([unquote(item)], model.item_ids)[0],
-            )
-            return {"user": asked[0], "item": asked[1], **explanation(model, *asked, n)}
+            who = known_of([unquote(user)], model.user_ids)[0]
+            what = known_of([unquote(item)], model.item_ids)[0]
+            return {"user": who, "item": what, **explanation(model, who, what, n)}
 
         return await desk.ask(question)
 

@@ -7,9 +7,11 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, overload
 
 from mfrank.arrays.notebook import table
+from mfrank.arrays.text_table import terminal_width
 from mfrank.files.atomic import replacing
 
 __all__ = ["Leaderboard", "Row"]
@@ -80,7 +82,8 @@ class Leaderboard(Sequence[Row]):
     def __repr__(self) -> str:
         cells = [_COLUMNS, *self._cells()]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+        most = terminal_width()
+        lines = [line for row in cells for line in _lines(row, widths, most)]
         left_out = len(self.rows) - _SHOWN
         return "\n".join([*lines, *([f"... {left_out} more"] if left_out > 0 else [])])
 
@@ -101,3 +104,13 @@ class Leaderboard(Sequence[Row]):
             )
             for row in self.rows[:_SHOWN]
         ]
+
+
+def _lines(row: Sequence[str], widths: Sequence[int], most: int | None) -> list[str]:
+    """A row as a line; where it is longer than the terminal is wide, its model is told below."""
+    line = "  ".join(map(str.ljust, row, widths)).rstrip()
+    if most is None or len(line) <= most:
+        return [line]
+    indent = " " * (widths[0] + 2)
+    below = wrap(row[-1], most, initial_indent=indent, subsequent_indent=indent)
+    return [line.removesuffix(row[-1]).rstrip(), *below]

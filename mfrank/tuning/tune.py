@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mfrank.arrays.checks import check_above_zero, check_count
+from mfrank.arrays.notebook import paragraphs
 from mfrank.arrays.threads import check_threads
 from mfrank.arrays.time_limit import OutOfTimeError
 from mfrank.data.interactions import Interactions
@@ -47,9 +48,13 @@ class Tuned:
     validation: str
 
     def __repr__(self) -> str:
-        return (
-            f"{self.model!r}\nchosen on interactions held out {self.validation}\n{self.leaderboard}"
-        )
+        return "\n".join([*self._told(), str(self.leaderboard)])
+
+    def _repr_html_(self) -> str:
+        return paragraphs(self._told()) + self.leaderboard._repr_html_()
+
+    def _told(self) -> list[str]:
+        return [repr(self.model), f"chosen on interactions held out {self.validation}"]
 
 
 def tune(

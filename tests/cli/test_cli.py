@@ -224,6 +224,8 @@ def test_evaluate_gives_the_scores_of_python(model, split, tmp_path, capsys):
     assert "1 test interaction left out" in shown.err
     saved = json.loads(scores.read_text())
     assert list(saved["metrics"]) == ["NDCG@5", "Recall@20"]
+    assert main([*line[:-1], "-", "--metric", "ndcg@5", "--metric", "recall@20"]) == 0
+    assert json.loads(capsys.readouterr().out) == saved
 
     fitted = mfrank.load(model)
     lists, _ = fitted.recommend(fitted.user_ids.labels, N=20)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,6 +114,49 @@ def test_lists_are_written_to_files_too(folder, run, tmp_path):  # type: ignore[
     )[1]
     assert "3 rows written to" in told
     assert len((tmp_path / "s.tsv").read_text().splitlines()) == 4
+
+
+def test_results_are_json_on_stdout_or_in_a_file(folder, capsys, tmp_path):  # type: ignore[no-untyped-def]
+    model = mfrank.ALS.load(folder / "als")
+    user, other = model.user_ids.labels[:2].tolist()
+    item = model.item_ids.labels[9]
+
+    def told(command: str, *line: object) -> Any:
+        capsys.readouterr()
+        words = [command, "--model", str(folder / "als"), *map(str, line)]
+        assert main([*words, "--json", "-"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert main([*words, "--json", str(tmp_path / "result.json")]) == 0
+        assert json.loads((tmp_path / "result.json").read_text()) == shown
+        return shown
+
+    lists = model.recommend([user, other], N=3).to_dicts()
+    shown = told("recommend", "--user", user, "--user", other, "--n", 3)
+    assert shown == [{"user": user, "items": lists[0]}, {"user": other, "items": lists[1]}]
+    near = model.similar_items(item, N=3, filter_items=[item]).to_dicts()
+    assert told("similar-items", item, "--n", 3) == [{"item": item, "items": near}]
+    why = model.explain(user, None, item, N=2)
+    shown = told("explain", user, item, "--n", 2)
+    assert [(each["id"], each["contribution"]) for each in shown["contributions"]] == [
+        *why.contributions
+    ]
+    parts = sum(each["contribution"] for each in shown["contributions"])
+    assert shown["score"] == pytest.approx(shown["baseline"] + shown["others"] + parts)
+    about = told("info")
+    assert about["users"] == len(model.user_ids)
+    assert about["options"]["factors"] == 4
+
+
+def test_paths_of_a_walk_are_json_too(folder, capsys):  # type: ignore[no-untyped-def]
+    model = mfrank.SupervisedPageRank.load(folder / "walk")
+    user = model.user_ids.labels[5]
+    item = model.recommend(user, N=1).ids[0]
+    capsys.readouterr()
+    assert main(["explain", "--model", str(folder / "walk"), user, item, "--json", "-"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["paths"][0]["items"][-1] == item
+    masses = sum(path["mass"] for path in shown["paths"])
+    assert shown["score"] == pytest.approx(masses + shown["others"])
 
 
 def test_an_explanation_has_the_items_that_python_names(folder, run):  # type: ignore[no-untyped-def]

@@ -192,6 +192,14 @@ def test_a_table_without_models_is_its_header(tmp_path):
     assert "model" in nothing._repr_html_()
 
 
+def test_tables_fit_the_terminal(against_implicit, monkeypatch):
+    wide = str(against_implicit)
+    monkeypatch.setattr("mfrank.comparison.scoreboard.terminal_width", lambda: 60)
+    tables = str(against_implicit).removesuffix("\n".join(against_implicit.notes))
+    assert max(map(len, tables.splitlines())) <= 60
+    assert set(tables.split()) == set(wide.removesuffix("\n".join(against_implicit.notes)).split())
+
+
 def test_a_table_of_unlike_rows_has_the_columns_of_all(split, tmp_path):
     row = quick(split, models={"a": Recorder("a", [])}).rows[0]
     rated = replace(row, model="b", ratios={"total_seconds": 2.0})

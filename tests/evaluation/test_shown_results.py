@@ -59,6 +59,12 @@ def test_an_evaluation_of_nothing_prints() -> None:
     page(empty)
 
 
+def test_a_difference_is_the_sentence_that_it_prints(split: mfrank.Split, model: ALS) -> None:
+    popular = evaluate(mfrank.Popularity().fit(split.train), split.test)
+    difference = evaluate(model, split.test).compare(popular, "ndcg@10")
+    assert page(difference).texts == [str(difference)]
+
+
 @pytest.mark.parametrize("ratio", [None, 1.5])
 def test_a_comparison_shows_the_tables_that_it_prints(
     split: mfrank.Split, ratio: float | None

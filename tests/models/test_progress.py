@@ -10,6 +10,7 @@ import pytest
 from fits import als, same_factors
 from problems import toy
 
+import mfrank
 from mfrank.models.progress import follow
 from mfrank.store.step import Step
 
@@ -100,3 +101,14 @@ def test_a_fit_is_the_same_with_and_without(capfd: pytest.CaptureFixture[str]) -
     shown = als().fit(toy(), show_progress=True)
     assert "3/3" in capfd.readouterr().err
     assert same_factors(quiet, shown)
+
+
+def test_the_held_out_metric_is_shown_with_its_best(
+    bar: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    split = mfrank.by_ratio(toy(), random_state=0)
+    stopping = mfrank.EarlyStopping(split.valid, "recall@3", patience=9)
+    model = als().fit(split.train, stopping=stopping, show_progress=True)
+    values = [float(epoch["valid"]) for epoch in model.store.history]  # type: ignore[arg-type]
+    err = capfd.readouterr().err
+    assert f"Recall@3 {values[-1]:.4f} (best {max(values):.4f})" in err, bar

@@ -1,4 +1,7 @@
-"""The pages in Chromium: nothing on the console, no other host, keys, phone width, both themes."""
+"""The pages in Chromium: nothing on the console, no other host, keys, phone width, both themes.
+
+With ``MFRANK_SCREENSHOTS=folder``, a picture of each page in each width and theme is left there.
+"""
 
 from __future__ import annotations
 
@@ -115,6 +118,27 @@ def press(browser: Any, *keys: str) -> None:
     browser.switch_to.active_element.send_keys(*keys)
 
 
+def photograph(browser: Any, name: str, width: int, theme: str) -> None:
+    """Save a picture of the whole page to the folder that ``MFRANK_SCREENSHOTS`` names, if any."""
+    if not (folder := os.environ.get("MFRANK_SCREENSHOTS")):
+        return
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    height = browser.execute_script("return document.documentElement.scrollHeight")
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    place = (
+        Path(folder)
+        / f"{re.sub(r'[^a-z0-9]+', '-', name).strip('-') or 'home'}-{width}-{theme}.png"
+    )
+    assert browser.save_screenshot(str(place))
+
+
+def brightness(browser: Any) -> float:
+    """Of the page's background, from 0 to 255."""
+    color = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    return sum(map(int, re.findall(r"\d+", color)[:3])) / 3
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 360])
 def test_pages_render_without_a_complaint(
@@ -129,6 +153,8 @@ def test_pages_render_without_a_complaint(
         n_passed, violations = browser.execute_async_script(AUDIT)
         assert violations == [], path
         assert n_passed > 10, path
+        assert (brightness(browser) > 127) == (theme == "light"), path
+        photograph(browser, path, width, theme)
     assert browser.get_log("browser") == []
     asked = [
         json.loads(each["message"])["message"]["params"]["request"]["url"]
@@ -145,7 +171,12 @@ def test_a_user_is_found_and_a_list_walked_by_keys_alone(browser: Any, address: 
     assert browser.switch_to.active_element.get_attribute("id") == "search"
     press(browser, str(USER))
     wait_for(browser, "#found a")
-    press(browser, Keys.ARROW_DOWN, Keys.ENTER)
+    field = browser.find_element(By.ID, "search")
+    assert field.get_attribute("aria-expanded") == "true"
+    press(browser, Keys.ARROW_DOWN)
+    spoken = browser.find_element(By.ID, field.get_attribute("aria-activedescendant"))
+    assert spoken.get_attribute("aria-selected") == "true"
+    press(browser, Keys.ENTER)
     WebDriverWait(browser, 10).until(lambda b: b.current_url == f"{address}/user/{USER}")
     body = browser.find_element(By.TAG_NAME, "body")
     body.send_keys("j")
@@ -167,6 +198,7 @@ def test_escape_leaves_the_search(browser: Any, address: str) -> None:
     wait_for(browser, "#found a")
     field.send_keys(Keys.ESCAPE)
     assert not browser.find_element(By.ID, "found").is_displayed()
+    assert field.get_attribute("aria-expanded") == "false"
 
 
 def test_suggestions_show_a_hostile_name_as_text(browser: Any, address: str) -> None:

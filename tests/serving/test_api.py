@@ -185,6 +185,60 @@ def test_a_batch_may_be_empty_or_skip_the_unknown(api: Any) -> None:
     assert len(known["items"]) > 0
 
 
+@pytest.fixture(scope="module")
+def by_number() -> Any:
+    """A service whose ids are row numbers, as after a fit to a matrix or a file of ids 0, 1, 2."""
+    data = mfrank.synthetic(30, 20, 300, random_state=0)
+    return client(mfrank.ALS(factors=4, iterations=2, random_state=0).fit(data))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/recommend/nobody",
+        "/recommend/1.5",
+        "/recommend/-1",
+        "/recommend/99999999999999999999",
+        "/recommend/0?items=nothing",
+        "/similar/nothing",
+        "/score/0?item=nothing",
+        "/explain/0/nothing",
+    ],
+)
+def test_a_text_is_unknown_where_ids_are_row_numbers(by_number: Any, path: str) -> None:
+    answer = by_number.get(path)
+    assert answer.status_code == 404
+    assert answer.json()["error"].startswith("unknown ids: ")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"users": ["nobody"]},
+        {"users": [0], "items": ["nothing"]},
+        {"users": [0], "filter_items": [["nothing"]]},
+        {"users": [0], "boosts": {"nothing": 1}},
+        {"from_items": ["nothing"]},
+    ],
+)
+def test_so_it_is_in_a_batch(by_number: Any, body: dict[str, Any]) -> None:
+    answer = by_number.post("/recommend", json=body)
+    assert answer.status_code == 404
+    assert "unknown ids: 'no" in answer.json()["error"]
+
+
+def test_and_there_it_may_be_skipped(by_number: Any) -> None:
+    def lists(**asked: Any) -> Any:
+        answer = by_number.post("/recommend", json={**asked, "on_unknown": "skip"})
+        assert answer.status_code == 200
+        return answer.json()["lists"]
+
+    nobody, known = lists(users=["nobody", 0], filter_items=["nothing", 3])
+    assert nobody == {"user": "nobody", "items": []}
+    assert known == lists(users=[0], filter_items=[3])[0]
+    assert lists(from_items=["nothing", 1]) == lists(from_items=[1])
+
+
 def test_a_batch_has_filters_for_all_or_for_each(api: Any) -> None:
     users = named().user_ids.labels[-2:].tolist()
     asked = {"users": users, "n": 20, "include_seen": True}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from children import run
+from pages import page
 
 import mfrank
 from mfrank.tuning.budget import Budget
@@ -117,6 +118,21 @@ def test_a_leaderboard_is_best_first_and_all_of_it_is_json(found: Tuned, tmp_pat
     assert board[0]["weight"] == 1.0
     assert str(board).splitlines()[1].startswith("1 ")
     assert "Leaderboard" in board._repr_html_()
+
+
+def test_a_leaderboard_fits_the_terminal(found: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
+    board, wide = found.leaderboard, str(found.leaderboard)
+    assert max(map(len, wide.splitlines())) > 80
+    monkeypatch.setattr("mfrank.tuning.leaderboard.terminal_width", lambda: 80)
+    shown = str(board)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert shown.split() == wide.split()
+
+
+def test_what_was_found_is_shown_in_notebooks(found: Tuned) -> None:
+    shown = page(found)
+    assert shown.texts[:2] == str(found).splitlines()[:2]
+    assert [row[0] for row in shown.rows[1:]] == [str(row["rank"]) for row in found.leaderboard]
 
 
 def test_a_leaderboard_as_a_frame(found: Tuned) -> None:

@@ -18,6 +18,7 @@ from mfrank.cli.docstrings import parameters
 from mfrank.cli.flags import OBJECTIVES, objective
 from mfrank.cli.folders import check_writable
 from mfrank.cli.inputs import add_table_flags, read_like, read_table
+from mfrank.cli.json_output import add_json_flag, check_json, tell
 from mfrank.cli.progress import somebody_watches
 from mfrank.comparison.compare import DEFAULT_METRICS, compare
 from mfrank.comparison.contenders import DEFAULT_OBJECTIVES
@@ -108,14 +109,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             metavar="INT",
             help=parameters(compare)[name].text.rstrip(".") + shown,
         )
-    parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
+    add_json_flag(parser, "the results")
     parser.add_argument("--csv", metavar="FILE", help="also write the results to this file")
     add_table_flags(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Compare, print and save."""
-    check_writable(args.json, args.csv)
+    check_json(args.json)
+    check_writable(args.csv)
     models = usual_models(
         args.objective,
         tuned=args.tune is not None,
@@ -139,9 +141,7 @@ def run(args: argparse.Namespace) -> None:
         metrics=args.metric or DEFAULT_METRICS,
         show_progress=somebody_watches(),
     )
-    print(comparison)
-    if args.json:
-        comparison.to_json(args.json)
+    tell(comparison, comparison.to_dict(), args.json)
     if args.csv:
         comparison.to_csv(args.csv)
 

@@ -6,16 +6,14 @@ Items that a user had in the training data are excluded.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
 
 from mfrank.arrays.counted import counted
-from mfrank.cli.folders import check_writable, read_model
+from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import add_table_flags, read_like
+from mfrank.cli.json_output import add_json_flag, check_json, tell
 from mfrank.cli.steering import add_steering_flags, steering_of
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
-from mfrank.files.atomic import replacing
 
 EXAMPLES = """\
   mfrank evaluate --model model --test test.csv
@@ -44,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="metric such as ndcg@10; may be repeated "
         f"(default: {' '.join(map(str, DEFAULT_METRICS)).lower()})",
     )
-    parser.add_argument("--json", metavar="FILE", help="also write the scores to this file")
+    add_json_flag(parser, "the scores")
     parser.add_argument(
         "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
     )
@@ -54,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Evaluate and print."""
-    check_writable(args.json)
+    check_json(args.json)
     model = read_model(args.model)
     if model.seen is None and not (args.train or args.include_seen):
         raise ValueError(
@@ -80,7 +78,4 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError(
             f"nothing to evaluate: no user of {args.test} has a relevant item that is ranked{seen}"
         )
-    print(scores)
-    if args.json:
-        with replacing(Path(args.json)) as draft:
-            draft.write_text(json.dumps(scores.to_dict(), indent=2) + "\n", encoding="utf-8")
+    tell(scores, scores.to_dict(), args.json)

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import add_table_flags, as_ids, read_like
+from mfrank.cli.json_output import write_json
 from mfrank.cli.listing import Table, add_list_flags, check_output, write
 from mfrank.data.labels import objects
 from mfrank.models.als import ALS
@@ -48,27 +49,38 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Explain and write."""
-    check_output(args.output)
+    check_output(args)
     model = read_model(args.model)
-    user, item = as_ids([args.userid], model.user_ids)[0], as_ids([args.itemid], model.item_ids)[0]
+    user = as_ids([args.userid], model.user_ids).tolist()[0]
+    item = as_ids([args.itemid], model.item_ids).tolist()[0]
+    content: dict[str, Any] = {"user": user, "item": item}
     if isinstance(model, ALS):
         given = _items_of(user, args, model) if args.train else None
         explained = model.explain(user, given, item, args.n)
         score, reasons, baseline = explained.score, explained.contributions, explained.baseline
         others = score - baseline - _sum(reasons)
         rest = f"{others:.6g} of the user's other items + {baseline:.6g} of the baseline"
+        told = [{"id": each, "contribution": part} for each, part in reasons]
+        content |= {"score": score, "baseline": baseline, "contributions": told, "others": others}
     elif isinstance(model, SupervisedPageRank) and not args.train:
         score, paths = model.explain(user, item, None, args.n)
         reasons = [(" > ".join(map(str, path.items)), path.mass) for path in paths]
-        rest = f"{score - _sum(reasons):.6g} of other paths"
+        others = score - _sum(reasons)
+        rest = f"{others:.6g} of other paths"
+        told = [{"items": list(path.items), "mass": path.mass} for path in paths]
+        content |= {"score": score, "paths": told, "others": others}
     else:
         raise ValueError(
             f"{args.model} is of {model.store.fitter['name']}; explain needs a model of mfrank "
             "fit, whose scores are sums over a user's items, or of mfrank pagerank (without "
             "--train)"
         )
-    told = f"score {score:.6g} = {_sum(reasons):.6g} of these rows + {rest}"
-    print(f"mfrank: {told}", file=sys.stderr)
+    if args.json is not None:
+        write_json(content, args.json)
+        return
+    print(
+        f"mfrank: score {score:.6g} = {_sum(reasons):.6g} of these rows + {rest}", file=sys.stderr
+    )
     write(_table(user, item, reasons), args.output)
 
 

@@ -17,12 +17,14 @@ from mfrank._version import __version__
 from mfrank.arrays.counted import counted
 from mfrank.arrays.threads import usable_cores
 from mfrank.cli.folders import check_holds_model
+from mfrank.cli.json_output import add_json_flag, check_json, tell
 from mfrank.store.factors import FactorStore
 from mfrank.store.history import epochs_of, seconds_of
 
 EXAMPLES = """\
   mfrank info
   mfrank info --model model
+  mfrank info --model model --json -
 """
 
 _EXTRAS = {
@@ -42,13 +44,20 @@ _EXTRAS = {
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank info``."""
     parser.add_argument("--model", metavar="FOLDER", help="a saved model to describe")
+    add_json_flag(parser, "the properties")
 
 
 def run(args: argparse.Namespace) -> None:
     """Print one line per property."""
-    lines = _model(args.model) if args.model else _installation()
-    for name, text in lines:
-        print(f"{name:<14}{text}")
+    check_json(args.json)
+    if args.model:
+        check_holds_model(args.model)
+        store = FactorStore.load(args.model)
+        lines = dict(_model(store))
+        content = _content(store)
+    else:
+        content = lines = dict(_installation())
+    tell("\n".join(f"{name:<14}{text}" for name, text in lines.items()), content, args.json)
 
 
 def _installation() -> Iterator[tuple[str, str]]:
@@ -75,9 +84,25 @@ def _backend(name: str) -> str:
     return "runs"
 
 
-def _model(folder: str) -> Iterator[tuple[str, str]]:
-    check_holds_model(folder)
-    store = FactorStore.load(folder)
+def _content(store: FactorStore) -> dict[str, Any]:
+    """What a store knows of itself, as types that JSON has."""
+    entries = None if store.counts is None else int(store.counts.users.sum())
+    return {
+        "model": store.fitter["name"],
+        "options": store.fitter["options"],
+        "users": store.n_users,
+        "items": store.n_items,
+        "factors": store.user_factors.shape[1],
+        "dtype": str(store.user_factors.dtype),
+        "interactions": entries,
+        "epochs": epochs_of(store.history),
+        "seconds": seconds_of(store.history),
+        "history": list(store.history),
+        "versions": dict(store.versions),
+    }
+
+
+def _model(store: FactorStore) -> Iterator[tuple[str, str]]:
     yield "model", repr(store)
     yield "options", _listed(store.fitter["options"])
     yield "users", store.user_ids.summary

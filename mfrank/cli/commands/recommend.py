@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import as_ids, ids_in, known_only
-from mfrank.cli.listing import add_list_flags, check_output, listing, write
+from mfrank.cli.listing import add_list_flags, check_output, write_lists
 from mfrank.cli.steering import add_steering_flags, steering_of
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.retrieval.recommender import Recommender
@@ -22,6 +22,7 @@ EXAMPLES = """\
   mfrank recommend --model model --user alice --user bob --n 5
   mfrank recommend --model model --users users.txt --skip-unknown --output recommendations.csv
   mfrank recommend --model model --user alice --boost tea=0.5 --diversity 0.3
+  mfrank recommend --model model --user alice --json -
 """
 
 
@@ -55,17 +56,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Recommend and write."""
-    check_output(args.output)
+    check_output(args)
     model = read_model(args.model)
-    table = listing(
-        model,
-        _users(args, model),
-        args.n,
+    users = _users(args, model)
+    answer = model.recommend(
+        users,
+        N=args.n,
         filter_already_liked_items=not args.include_seen,
         n_threads=args.n_threads,
         steer=steering_of(args, model.item_ids),
     )
-    write(table, args.output)
+    write_lists(("user", users), "item", answer, args)
 
 
 def _users(args: argparse.Namespace, model: Recommender) -> NDArray[Any]:

@@ -10,11 +10,12 @@ import argparse
 
 from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import as_ids
-from mfrank.cli.listing import add_list_flags, check_output, similar_items, write
+from mfrank.cli.listing import add_list_flags, check_output, write_lists
 
 EXAMPLES = """\
   mfrank similar-items --model model item-9
   mfrank similar-items --model model item-9 item-17 --n 5 --output similar.csv
+  mfrank similar-items --model model item-9 --json -
 """
 
 
@@ -30,7 +31,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Find and write."""
-    check_output(args.output)
+    check_output(args)
     model = read_model(args.model)
     items = as_ids(args.items, model.item_ids)
-    write(similar_items(model, items, args.n, n_threads=args.n_threads), args.output)
+    itself = [[item] for item in items]
+    answer = model.similar_items(items, N=args.n, filter_items=itself, n_threads=args.n_threads)
+    write_lists(("item", items), "similar", answer, args)

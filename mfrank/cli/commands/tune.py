@@ -10,8 +10,9 @@ import argparse
 from inspect import signature
 
 from mfrank.cli.docstrings import parameters
-from mfrank.cli.folders import check_takes_model, check_writable
+from mfrank.cli.folders import check_takes_model
 from mfrank.cli.inputs import add_table_flags, read_table
+from mfrank.cli.json_output import add_json_flag, check_json, tell
 from mfrank.cli.progress import somebody_watches
 from mfrank.tuning.tune import tune
 
@@ -46,14 +47,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             metavar=metavar,
             help=told[name].text.rstrip(".") + shown,
         )
-    parser.add_argument("--json", metavar="FILE", help="also write the leaderboard to this file")
+    add_json_flag(parser, "the leaderboard")
     add_table_flags(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Search, save and print."""
     check_takes_model(args.model)
-    check_writable(args.json)
+    check_json(args.json)
     found = tune(
         read_table(args, args.interactions),
         minutes=args.minutes,
@@ -67,6 +68,4 @@ def run(args: argparse.Namespace) -> None:
         show_progress=somebody_watches(),
     )
     found.model.save(args.model)
-    if args.json:
-        found.leaderboard.to_json(args.json)
-    print(f"{found}\nsaved to {args.model}")
+    tell(f"{found}\nsaved to {args.model}", list(found.leaderboard), args.json)

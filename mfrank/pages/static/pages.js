@@ -13,33 +13,41 @@ function element(name, text, attributes = {}) {
 
 // ---- suggestions
 let typed = 0;
+let timer = 0;
 let chosen = -1;
 
 async function suggest() {
   const turn = ++typed;
   const text = field.value.trim();
   if (!text) return hide();
-  const answer = await fetch("/search?format=json&q=" + encodeURIComponent(text));
-  if (!answer.ok || turn !== typed) return;
+  const answer = await fetch("/search?format=json&q=" + encodeURIComponent(text)).catch(() => null);
+  if (!answer?.ok || turn !== typed) return;
   const { items, users } = await answer.json();
   const rows = [
     ...users.slice(0, 3).map((user) => [user.url, "User " + user.id, ""]),
     ...items.slice(0, 8).map((item) => [item.url, item.name, item.facts]),
   ];
-  found.replaceChildren(...rows.map(([url, name, facts]) => {
+  found.replaceChildren(...rows.map(([url, name, facts], place) => {
     const row = element("li", "", { role: "none" });
-    const link = element("a", "", { href: url, role: "option", tabindex: "-1" });
+    const link = element("a", "", { href: url, role: "option", tabindex: "-1", id: "found-" + place });
     link.append(element("span", name), element("span", facts.slice(0, 40), { class: "muted" }));
     row.append(link);
     return row;
   }));
-  chosen = -1;
-  found.hidden = rows.length === 0;
+  show(rows.length > 0);
 }
 
 function hide() {
-  found.hidden = true;
+  clearTimeout(timer);
+  typed++; // an answer on its way is late
+  show(false);
+}
+
+function show(is) {
   chosen = -1;
+  found.hidden = !is;
+  field.setAttribute("aria-expanded", String(is));
+  field.removeAttribute("aria-activedescendant");
 }
 
 function choose(step) {
@@ -47,9 +55,10 @@ function choose(step) {
   if (!links.length) return;
   chosen = (chosen + step + links.length) % links.length;
   links.forEach((link, at) => link.setAttribute("aria-selected", String(at === chosen)));
+  field.setAttribute("aria-activedescendant", links[chosen].id);
 }
 
-field.addEventListener("input", () => setTimeout(suggest, 60));
+field.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(suggest, 60); });
 field.addEventListener("keydown", (event) => {
   if (event.key === "ArrowDown" || event.key === "ArrowUp") {
     choose(event.key === "ArrowDown" ? 1 : -1);
