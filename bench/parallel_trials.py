@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.records import line, parser, save
+from harness.subjects import divided
 from threadpoolctl import threadpool_limits
-from tuned import CHOSEN_BY, MOST_FACTORS, SUBJECTS, subject
+from tuned import CHOSEN_BY, MOST_FACTORS, SUBJECTS
 
 from mfrank.tuning.budget import Budget
 from mfrank.tuning.facts import Facts
@@ -34,7 +35,7 @@ TRIALS = (("IALS", 0, 12), ("IALS", 1, 8), ("IALS", 2, 2), ("SampledSoftmax", 0,
 
 def work(name: str, family: str, rung: int, trials: int, threads: int, ready: Barrier) -> None:
     """Run trials in this process, after all are ready."""
-    judge = Judge.of(subject(name).train, CHOSEN_BY, 0, threads)
+    judge = Judge.of(divided(name).train, CHOSEN_BY, 0, threads)
     setting = Setting(Facts.of(judge.train), MOST_FACTORS, 0, threads)
     trial = Trial(family, named(family).first, rung)
     with threadpool_limits(threads, "blas"):

@@ -20,20 +20,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from harness.records import line, parser, save
-from harness.subjects import data_folder
+from harness.subjects import developed, divided
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import mfrank
 from mfrank.arrays.threads import usable_cores
-from mfrank.data.datasets import from_npz, published_split
 from mfrank.data.splits import Split
 from mfrank.tuning.judge import Judge
 
@@ -46,25 +44,6 @@ METRICS = (
 TUNE = "mfrank.tune"
 MOST_FACTORS = 512
 RIDGES = (30.0, 100.0, 300.0, 1000.0, 3000.0)
-
-
-def subject(name: str) -> Split:
-    """Training and test part."""
-    folder = data_folder(name)
-    with np.load(folder / "interactions.npz") as arrays:
-        columns = set(arrays)
-    if "split" in columns:
-        return published_split(folder)
-    data = from_npz(folder)
-    if data.timestamps is not None:
-        return mfrank.by_time(data, test=0.2)
-    return mfrank.by_ratio(data, train=0.8, valid=0.0, test=0.2, random_state=0)
-
-
-def developed(split: Split, args: argparse.Namespace) -> Split:
-    """The training part alone, divided as by ``tune``, but by another seed."""
-    judge = Judge.of(split.train, CHOSEN_BY, 1000 + args.seed, args.threads)
-    return replace(split, train=judge.train, test=judge.valid)
 
 
 class Steck:
@@ -201,8 +180,10 @@ def main() -> None:
     for name in args.data:
         rows = []
         with threadpool_limits(args.threads, "blas"):
-            split = subject(name)
-            for row in rows_of(developed(split, args) if args.develop else split, args):
+            split = divided(name)
+            if args.develop:
+                split = developed(split, CHOSEN_BY, args.seed, args.threads)
+            for row in rows_of(split, args):
                 print(name, line(row), flush=True)
                 rows.append(row)
         kind = f"developed-{args.seed}" if args.develop else "tuned"

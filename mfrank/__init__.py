@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mfrank.data.synthetic import synthetic
     from mfrank.data.unknown_ids import UnknownIdError
     from mfrank.data.user_splits import held_out_users
-    from mfrank.data.weights import bm25_weight, recency_weight, tfidf_weight
+    from mfrank.data.weights import bm25_weight, log_weight, recency_weight, tfidf_weight
     from mfrank.descent.langevin import Langevin
     from mfrank.descent.optimizers import SGD, Adagrad, Adam
     from mfrank.descent.schedules import Constant, CosineDecay, StepDecay
@@ -191,6 +191,7 @@ __all__ = [
     "leave_k_out",
     "leave_last",
     "load",
+    "log_weight",
     "movielens",
     "paired_differences",
     "recency_weight",
@@ -230,7 +231,7 @@ _HOMES = {
     "data.synthetic": ("synthetic",),
     "data.unknown_ids": ("UnknownIdError",),
     "data.user_splits": ("held_out_users",),
-    "data.weights": ("bm25_weight", "recency_weight", "tfidf_weight"),
+    "data.weights": ("bm25_weight", "log_weight", "recency_weight", "tfidf_weight"),
     "descent.langevin": ("Langevin",),
     "descent.optimizers": (
         "Adagrad",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from mfrank.data.datasets import from_npz, published_split
 from mfrank.data.interactions import Interactions
 from mfrank.data.judged import Judged
 from mfrank.data.splits import Split
+from mfrank.evaluation.kinds import Metric
+from mfrank.tuning.judge import Judge
 
 SYNTHETIC = {"ml-20m-shape": (138_000, 27_000, 10_000_000)}
 """Users, items and entries: MovieLens-20M's users and items, half its ratings."""
@@ -31,6 +34,34 @@ def interactions(name: str) -> Interactions:
     with np.load(folder / "interactions.npz") as arrays:
         split = "split" in arrays
     return published_split(folder).train if split else from_npz(folder)
+
+
+def divided(name: str) -> Split:
+    """Training and test part: the published ones; else the latest fifth, or a random one.
+
+    Where all users of the published test part are new, as sessions of a later day are, a random
+    fifth of what the others have.
+    """
+    folder = data_folder(name)
+    with np.load(folder / "interactions.npz") as arrays:
+        columns = set(arrays)
+    if "split" not in columns:
+        data = from_npz(folder)
+        if data.timestamps is not None:
+            return mfrank.by_time(data, test=0.2)
+        return mfrank.by_ratio(data, train=0.8, valid=0.0, test=0.2, random_state=0)
+    split = published_split(folder)
+    if (split.train.counts.users * split.test.counts.users).any():
+        return split
+    return mfrank.by_ratio(
+        split.train + split.valid, train=0.8, valid=0.0, test=0.2, random_state=0
+    )
+
+
+def developed(split: Split, metric: Metric, seed: int, n_threads: int) -> Split:
+    """The training part alone, divided as by ``mfrank.tune``, but by another seed."""
+    judge = Judge.of(split.train, metric, 1000 + seed, n_threads)
+    return replace(split, train=judge.train, test=judge.valid)
 
 
 def judged(name: str) -> tuple[Judged, Judged]:

@@ -1,4 +1,4 @@
-"""Weights of interactions: BM25 and tf-idf, from information retrieval, and by recency.
+"""Weights of interactions: logarithms, BM25 and tf-idf, and by recency.
 
 For BM25 and tf-idf an item is a document and its users are the terms: a user who has few items
 tells more about each of them, and repeated use of one item tells less each time.
@@ -17,7 +17,7 @@ from mfrank.arrays.checks import check_above_zero, check_at_least_zero, is_numbe
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import timestamps_of
 
-__all__ = ["bm25_weight", "recency_weight", "tfidf_weight"]
+__all__ = ["bm25_weight", "log_weight", "recency_weight", "tfidf_weight"]
 
 _LEAST_IDF = 1e-6
 """For users of all or nearly all items, whose idf is not positive: nothing becomes a dislike."""
@@ -98,6 +98,45 @@ def tfidf_weight(interactions: Any) -> Interactions:
     """
     data, values = _positive(interactions)
     return _with_values(data, np.sqrt(values) * _idf(data))
+
+
+def log_weight(interactions: Any, scale: float = 1.0) -> Interactions:
+    """Weight interactions by the logarithm of their values: ``log(1 + v / scale)``.
+
+    For counts of plays, seconds watched, amounts of money, of which a few are thousands of times
+    as large as most: Hu, Koren & Volinsky (2008) propose it as the confidence of ``WRMF``. On the
+    play counts of lastfm-2k, 1 to 352,698, ``ALS(WRMF())`` ranks better by it (``bench/NOTES.md``).
+
+    Parameters
+    ----------
+    interactions : Interactions, scipy sparse (users x items) or DataFrame
+        Values > 0, such as counts.
+    scale : float, default 1.0
+        > 0. Values far below it keep their proportions, those far above count by their digits.
+
+    Returns
+    -------
+    Interactions
+        The same cells, ids and timestamps, with new values in the same dtype.
+
+    Raises
+    ------
+    ValueError
+        A value is negative, or ``scale`` is not above 0.
+    TypeError
+        ``interactions`` cannot be read as such.
+
+    Examples
+    --------
+    >>> import mfrank
+    >>> plays = mfrank.Interactions.from_arrays(["ann", "ann"], ["Bach", "Abba"], [1, 9999])
+    >>> mfrank.log_weight(plays).to_pandas()["value"].round(1).tolist()
+    [9.2, 0.7]
+    """
+    check_above_zero(scale=scale)
+    data, values = _positive(interactions)
+    # log(1 + exp(log v - log scale)): the quotient itself could overflow
+    return _with_values(data, np.logaddexp(0.0, np.log(values) - np.log(scale)))
 
 
 def recency_weight(

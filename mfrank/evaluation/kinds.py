@@ -40,7 +40,7 @@ class Metric:
 
     def depth(self, n_items: int) -> int:
         """Number of ranks that the metric reads, given a catalog of ``n_items``."""
-        if self.cutoff is None and self.cutoff_rule == "optional":
+        if self.cutoff is None and self.cutoff_rule != "needed":
             return n_items
         return min(self.k, n_items)
 

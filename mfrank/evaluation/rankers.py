@@ -22,6 +22,8 @@ from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.top_k import recommend
 from mfrank.steering.steering import Steering
+from mfrank.store.blend import refuse_item_weights
+from mfrank.store.factors import FactorStore
 
 __all__ = ["Ranker", "ranker_of", "steered_ranker"]
 
@@ -155,8 +157,11 @@ def ranker_of(
     TypeError
         The model has neither factors nor ``recommend`` and is not callable.
     ValueError
-        Factors or biases do not match each other or the shape of ``seen``, or are not finite.
+        Factors or biases do not match each other or the shape of ``seen``, or are not finite, or a
+        store has weights between items beside its factors.
     """
+    if isinstance(model, FactorStore):
+        refuse_item_weights(model)
     # Read an estimator's FactorStore, because only the store has the biases.
     source = model.placed if isinstance(model, Recommender) else getattr(model, "store", model)
     sides = getattr(source, "user_factors", None), getattr(source, "item_factors", None)

@@ -42,6 +42,7 @@ from mfrank.models.option_checks import (
 )
 from mfrank.models.parameters import describe
 from mfrank.models.stopping import Stopping
+from mfrank.models.unscaled import warn_if_unscaled
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 from mfrank.store.step import Record
@@ -302,6 +303,7 @@ class ALS(FactorModel, Growing):
         if checkpoint is not None:
             kept = checkpoint_of(checkpoint, data, store, stopping, features)
             past = resumed(kept, describe(self), stopping)
+        warn_if_unscaled(self.objective, data)
         warn_if_long(data.counts, width, int(self.iterations), options, backend)
         with solving(self.backend, cluster) as solver:
             momentum, history, best = Momentum(solver, self.n_threads), list[Record](), None

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -15,6 +12,7 @@ from mfrank.backends import Backend
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.counts import Counts
 from mfrank.models.batch_memory import is_on_host
+from mfrank.models.warned import warn_caller
 
 __all__ = ["Pace", "warn_if_long", "warn_if_steps_are_long"]
 
@@ -24,7 +22,6 @@ _LONG_LEARNING = 3_600.0
 _MEASURED = 1.0
 """Seconds of batches that are enough to know how long an epoch takes."""
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
-_PACKAGE = str(Path(__file__).parents[1])
 
 
 def warn_if_long(
@@ -39,7 +36,7 @@ def warn_if_long(
         remedy += f": more than the number of {side}, {fewest:,}, add nothing"
     elif options.solver == "cholesky" and shared_seconds(width) < seconds / 2:
         remedy += ' or pass solver="auto"'
-    _warn(
+    warn_caller(
         f"an epoch with {counted(width, 'factor')} will take about {_told(seconds)}, and "
         f"{counted(iterations, 'epoch')} about {_told(seconds * iterations)}; {remedy}"
     )
@@ -75,7 +72,7 @@ class Pace:
         if spent < _MEASURED or (epoch := spent * of / lists) < _LONG:
             return
         self._is_told = True
-        _warn(
+        warn_caller(
             f"an epoch takes about {_told(epoch)} by its first {counted(done, 'list')} of {of:,}, "
             f"and {counted(self.iterations, 'epoch')} about {_told(epoch * self.iterations)}; "
             f"{self.remedy}"
@@ -85,18 +82,10 @@ class Pace:
 def warn_if_steps_are_long(first: float, most: int) -> None:
     """Warn if all steps of learning a walk, each as long as the first, take an hour or more."""
     if (seconds := first * most) >= _LONG_LEARNING:
-        _warn(
+        warn_caller(
             f"learning takes up to {counted(most, 'step')}, about {_told(seconds)} by the first; "
             "lower queries, or the iterations of the method"
         )
-
-
-def _warn(message: str) -> None:
-    """Warn of the line that called mfrank."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 def _told(seconds: float) -> str:

@@ -33,6 +33,7 @@ from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_lists, si
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import score
 from mfrank.steering.steering import Steering
+from mfrank.store.blend import refuse_item_weights
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Recommender"]
@@ -63,8 +64,18 @@ class Recommender(Fitted):
 
     @classmethod
     def of(cls, store: FactorStore) -> Recommender:
-        """Return a recommender over a store's factors, without fitting and fold-in."""
+        """Return a recommender over a store's factors, without fitting and fold-in.
+
+        Raises
+        ------
+        ValueError
+            The store is a blend with weights between items, by which :class:`mfrank.ItemBlend`
+            ranks.
+        TypeError
+            It is no store.
+        """
         check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
+        refuse_item_weights(store)
         model = Recommender()
         model._adopt(store)
         return model

@@ -13,7 +13,7 @@ from mfrank.arrays.checks import check_at_least_zero, check_instance
 from mfrank.store import extra_rows
 from mfrank.store.factors import FactorStore
 
-__all__ = ["blend"]
+__all__ = ["blend", "refuse_item_weights"]
 
 _WITH_ITEMS = "ItemBlend"
 """The class that ranks by a blend with weights between items."""
@@ -96,6 +96,15 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
         if rows
         else {},
     )
+
+
+def refuse_item_weights(store: FactorStore) -> None:
+    """Raise ValueError if it is of a blend of which the factors are only a part."""
+    if store.fitter["name"] == _WITH_ITEMS:
+        raise ValueError(
+            "store is a blend with weights between items, which would be left out of its scores; "
+            "rank by mfrank.ItemBlend.of(store)"
+        )
 
 
 def _ranks_by_factors(store: FactorStore) -> bool:

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
-from mfrank import Interactions, bm25_weight, recency_weight, tfidf_weight
+from mfrank import Interactions, bm25_weight, log_weight, recency_weight, tfidf_weight
 
 quick = settings(max_examples=40, deadline=None)
-BOTH = pytest.mark.parametrize("weight", [bm25_weight, tfidf_weight])
+EACH = pytest.mark.parametrize("weight", [bm25_weight, log_weight, tfidf_weight])
 
 
 def counts(seed: int, shape: tuple[int, int] = (12, 9), most: int = 6) -> Interactions:
@@ -54,7 +54,7 @@ def test_weights_are_those_of_the_equation():
             assert weight.user_items[user, item] == pytest.approx(term * idf, rel=1e-12)
 
 
-@BOTH
+@EACH
 @quick
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(1, 9)), max_size=20),
@@ -74,7 +74,7 @@ def test_no_interaction_is_lost_or_turned_into_a_dislike(weight, rows, wide):
     assert (weighted.user_items.data > 0).all()
 
 
-@BOTH
+@EACH
 def test_tables_and_matrices_are_weighted_and_fitted(weight):
     data = counts(3)
     from_matrix = weight(data.to_scipy())
@@ -83,7 +83,7 @@ def test_tables_and_matrices_are_weighted_and_fitted(weight):
     assert np.isfinite(model.item_factors).all()
 
 
-@BOTH
+@EACH
 def test_dislikes_are_refused(weight):
     with pytest.raises(ValueError, match=r"got -2; drop dislikes with interactions\.at_least\(0\)"):
         weight(Interactions.from_arrays([0, 1], [0, 1], [1, -2]))
@@ -100,6 +100,25 @@ def test_dislikes_are_refused(weight):
 def test_options_are_in_their_ranges(options, message):
     with pytest.raises(ValueError, match=message):
         bm25_weight(counts(0), **options)
+
+
+@quick
+@given(st.lists(st.floats(1e-6, 1e30), min_size=1, max_size=9), st.floats(1e-9, 1e9))
+def test_log_weights_are_those_of_the_equation(values, scale):
+    data = Interactions.from_arrays(np.arange(len(values)), [0] * len(values), values)
+    wanted = [math.log1p(value / scale) for value in data.user_items.data.tolist()]
+    np.testing.assert_allclose(log_weight(data, scale).user_items.data, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [0, -1, math.nan, math.inf, "1"])
+def test_the_scale_of_logarithms_is_above_0(scale):
+    with pytest.raises(ValueError, match="scale must be a finite number > 0"):
+        log_weight(counts(0), scale)
+
+
+def test_the_smallest_scale_does_not_overflow():
+    weighted = log_weight(sp.csr_array([[1e300, 1e-300]]), 1e-300)
+    np.testing.assert_allclose(weighted.user_items.data, [600 * math.log(10), math.log(2)], 1e-12)
 
 
 timed = st.lists(

@@ -35,6 +35,15 @@ def test_scores_are_sums(
         np.testing.assert_allclose(scores(both), truth, rtol=1e-5, atol=1e-5)
 
 
+def test_what_ranks_by_factors_alone_refuses_the_store() -> None:
+    """It would rank by a part of the blend, and nobody would see it."""
+    store = mfrank.blend(ALS.store, FILTER.store, 0.5)
+    with pytest.raises(ValueError, match=r"rank by mfrank\.ItemBlend\.of\(store\)"):
+        mfrank.Recommender.of(store)
+    with pytest.raises(ValueError, match=r"rank by mfrank\.ItemBlend\.of\(store\)"):
+        mfrank.evaluate(store, DATA, filter_already_liked_items=False)
+
+
 def test_blends_are_blended_again() -> None:
     first = mfrank.blend(ALS.store, FILTER.store, 0.5)
     whole = mfrank.blend(mfrank.blend(first, EASE.store, 2.0), BIASED.store, 3.0)

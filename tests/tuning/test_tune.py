@@ -151,6 +151,18 @@ def test_the_value_is_that_of_the_models_on_the_held_out_part(found: Tuned) -> N
     assert row["standard_error"] == value.standard_error
 
 
+@pytest.mark.parametrize("metric", ["auc", "auprc", "limitedauc@10", "recall@50"])
+def test_metrics_of_the_whole_ranking_are_searched_too(metric: str) -> None:
+    data = mfrank.synthetic(100, 60, 1500, random_state=0)
+    found = mfrank.tune(data, trials=2, factors=4, metric=metric, n_threads=1)
+    judge = Judge.of(data, mfrank.NDCG @ 20, 0, 1)
+    popular = mfrank.Popularity().fit(judge.train)
+    value = mfrank.evaluate(popular, judge.valid, users=judge.users, metrics=metric)[metric].value
+    row = next(row for row in found.leaderboard if row["family"] == "Popularity")
+    assert row["value"] == pytest.approx(value, rel=1e-12)
+    assert found.leaderboard[0]["value"] > value
+
+
 def test_what_everybody_likes_is_found_by_popularity() -> None:
     """Users choose by popularity alone: whatever a model learns beyond is noise."""
     rng = np.random.default_rng(0)
