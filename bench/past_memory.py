@@ -4,7 +4,7 @@ Draws interactions by power laws straight to a folder, and fits ALS to them thre
 processes of their own: mapped, with private memory that the kernel limits (harness/capped.py says
 how, and why so); in memory, unlimited; and in memory under the same limit, which has to fail. The
 limit is ``--tables`` times both factor matrices and the offsets, and 64 MiB: the entries are none
-of it. Twice is enough for few rows; vectors of a number for each row come to it for many.
+of it.
 Fewer entries are drawn than asked for, because a user has an item once. ``over_memory`` are seconds
 per epoch over those in memory, ``same_bits`` whether all factors are equal to the last bit.
 ``peak_anonymous_mib`` is what the process held itself, ``peak_mapped_mib`` pages of files that it
@@ -13,7 +13,7 @@ had in view, ``page_cache_grew_mib`` what the system kept of files.
     python bench/past_memory.py --entries 4000000 --repeats 1 --data-folder /tmp
     python bench/past_memory.py --entries 200000000 --data-folder /var/tmp  # 7 GB of disk
     python bench/past_memory.py --entries 730000000 --users 21900000 --items 1470000 \
-        --ways mapped --tables 3 --repeats 1 --epochs 2 --data-folder /var/tmp  # 24 GB of disk
+        --ways mapped --tables 1.7 --repeats 1 --epochs 2 --data-folder /var/tmp  # 24 GB of disk
 """
 
 from __future__ import annotations

@@ -27,7 +27,14 @@ from mfrank.backends.solve_options import SolveOptions, Solver
 from mfrank.cluster.connecting import Cluster
 from mfrank.data.interactions import Interactions
 from mfrank.models.als_checks import check_biased_fit, check_biases, check_featured_fit
-from mfrank.models.als_state import Resumed, checkpoint_of, half_step_saver, resumed, saver
+from mfrank.models.als_state import (
+    Resumed,
+    checkpoint_of,
+    half_step_saver,
+    in_memory,
+    resumed,
+    saver,
+)
 from mfrank.models.batch_memory import check_width
 from mfrank.models.durations import warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
@@ -302,7 +309,7 @@ class ALS(FactorModel, Growing):
             check_start(store, width)
         if checkpoint is not None:
             kept = checkpoint_of(checkpoint, data, store, stopping, features)
-            past = resumed(kept, describe(self), stopping)
+            past = resumed(kept, describe(self), stopping, data)
         warn_if_unscaled(self.objective, data)
         warn_if_long(data.counts, width, int(self.iterations), options, backend)
         with solving(self.backend, cluster) as solver:
@@ -352,6 +359,8 @@ class ALS(FactorModel, Growing):
                 )
             del first, halfway, start, store, features  # so that the fit can free them
             self._keep(steps, data, watch, history, save, best)
+        if kept is not None:  # nothing was left to do, or the best epoch is an earlier one
+            self._hold(in_memory(self.placed), copy(data.user_items))
         return self
 
     def _resume(
@@ -362,7 +371,7 @@ class ALS(FactorModel, Growing):
             self._hold(past.store, copy(data.user_items))
         if past.momentum is not None:
             momentum.resume(past.momentum)
-        users, items = past.store.user_factors, past.store.item_factors
+        users, items = past.store.user_factors, copied(past.store.item_factors)
         if past.halfway is not None and past.halfway.user_factors is not None:
             return users, items  # which are not needed any more
         return copied(users), items

@@ -13,17 +13,18 @@ import numpy as np
 from mfrank.als.engine import Halfway, OnHalfStep
 from mfrank.als.features import Features
 from mfrank.als.momentum import Momentum
-from mfrank.arrays.placement import Array
+from mfrank.arrays.placement import Array, copied
 from mfrank.backends.displacements import half_of
 from mfrank.data.interactions import Interactions
 from mfrank.models.checkpoint import Checkpoint
 from mfrank.models.stopping import KnownStopping, Stopping
 from mfrank.retrieval import fingerprint
+from mfrank.store.checks import is_mapped
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import check_features, columns_name, names_of
 from mfrank.store.step import Step
 
-__all__ = ["Resumed", "checkpoint_of", "half_step_saver", "resumed", "saver"]
+__all__ = ["Resumed", "checkpoint_of", "half_step_saver", "in_memory", "resumed", "saver"]
 
 
 class Resumed(NamedTuple):
@@ -32,13 +33,14 @@ class Resumed(NamedTuple):
     Attributes
     ----------
     store : FactorStore
-        Factors and history of the last epoch; without any, the factors after the first user step.
+        Factors, mapped, and history of the last epoch; without any, the factors after the first
+        user step.
     momentum : mapping or None
         See ``Momentum.resume``.
     halfway : Halfway, or None
         Factors within the next epoch, if half-steps of it were done; own memory.
     best : FactorStore or None
-        The best epoch so far, with early stopping.
+        The best epoch so far, with early stopping; mapped.
     """
 
     store: FactorStore
@@ -111,16 +113,19 @@ def half_step_saver(
 
 
 def resumed(
-    checkpoint: Checkpoint, fitter: Mapping[str, Any], stopping: Stopping | None
+    checkpoint: Checkpoint,
+    fitter: Mapping[str, Any],
+    stopping: Stopping | None,
+    data: Interactions,
 ) -> Resumed | None:
-    """What the folder has; None if it has nothing.
+    """What the folder has of a fit to these interactions; None if it has nothing.
 
     Raises
     ------
     ValueError
         The folder has something else; see ``Checkpoint.load``.
     """
-    store = checkpoint.load(fitter)
+    store = checkpoint.load(fitter, mmap=True)
     if store is None:
         return None
     users, items, width = store.user_factors, store.item_factors, store.factors
@@ -141,8 +146,14 @@ def resumed(
         momentum = {
             name: checkpoint.array(store, f"momentum_{name}", *shapes[name]) for name in shapes
         }
-        momentum["displacements"] = momentum["displacements"].copy()
-    epoch = replace(store, extras=_of_fit(store, ""))
+        momentum = {name: array.copy() for name, array in momentum.items()}
+    epoch = replace(
+        store,
+        user_ids=data.user_ids,
+        item_ids=data.item_ids,
+        counts=data.counts,
+        extras=_of_fit(store, ""),
+    )
     check_features(epoch)
     if stopping is None or not store.history:
         return Resumed(epoch, momentum, halfway, None)
@@ -159,10 +170,19 @@ def resumed(
     return Resumed(epoch, momentum, halfway, best)
 
 
+def in_memory(store: FactorStore) -> FactorStore:
+    """The store with factors that do not depend on a checkpoint's files."""
+    if not is_mapped(store.user_factors):
+        return store
+    users, items = map(copied, (store.user_factors, store.item_factors))
+    return replace(store, user_factors=users, item_factors=items)
+
+
 def _of_fit(store: FactorStore, prefix: str) -> dict[str, Array]:
     """What features left in an epoch, among what was saved of it."""
     names = [*names_of("user"), *names_of("item"), columns_name("user"), columns_name("item")]
-    return {name: store.extras[prefix + name] for name in names if prefix + name in store.extras}
+    kept = {name: store.extras[prefix + name] for name in names if prefix + name in store.extras}
+    return {name: array.copy() for name, array in kept.items()}
 
 
 def _of_features(features: Features) -> str | None:

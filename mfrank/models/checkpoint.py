@@ -84,7 +84,7 @@ class Checkpoint:
             return None
         return read(folder, _HALF_FORMAT, verify=True).arrays
 
-    def load(self, fitter: Mapping[str, Any]) -> FactorStore | None:
+    def load(self, fitter: Mapping[str, Any], *, mmap: bool = False) -> FactorStore | None:
         """Return the saved state of a fit with the same options; None if the folder has none.
 
         Raises
@@ -95,7 +95,7 @@ class Checkpoint:
         """
         if metadata_of(self.folder, FORMAT) is None:
             return None
-        store, remedy = FactorStore.load(self.folder, verify=True), self._remedy
+        store, remedy = FactorStore.load(self.folder, mmap=mmap, verify=True), self._remedy
         if "checkpoint_data" not in store.extras:
             raise ValueError(f"checkpoint holds a saved model, not the state of a fit{remedy}")
         if changed := sorted(_changes(store.fitter, fitter)):

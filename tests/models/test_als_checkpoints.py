@@ -18,6 +18,7 @@ from problems import OBJECTIVES
 import mfrank
 from mfrank.als.engine import HalfSteps
 from mfrank.backends.sharded import blocks
+from mfrank.store.checks import is_mapped
 
 DATA = mfrank.synthetic(120, 60, 1500, names=True, random_state=0)
 SPLIT = mfrank.by_ratio(DATA, train=0.8, valid=0.2, test=0.0, random_state=0)
@@ -390,6 +391,27 @@ def killing(self, problem, *factors):
 HalfSteps.{step} = killing
 als().fit(DATA, checkpoint={folder!r}, cluster={cluster})
 """
+
+
+def test_the_epoch_gone_on_from_is_mapped_while_the_fit_needs_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, mapped, solve = als(), list[bool](), HalfSteps.solve_items
+    with pytest.raises(Stopped):
+        als().fit(DATA, checkpoint=tmp_path, callback=stop_after(4))
+
+    def noted(*args: Any, **options: Any) -> Any:
+        mapped.append(is_mapped(model.user_factors))
+        return solve(*args, **options)
+
+    monkeypatch.setattr(HalfSteps, "solve_items", noted)
+    assert bits(model.fit(DATA, checkpoint=tmp_path)) == bits(als().fit(DATA))
+    assert mapped[0]
+    finished = als().fit(DATA, checkpoint=tmp_path)
+    assert len(mapped) == 6  # five of them by the fit without a checkpoint
+    for held in (model, finished):
+        assert not is_mapped(held.user_factors)
+        assert not is_mapped(held.item_factors)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
