@@ -60,7 +60,7 @@ def test_a_dry_run_tells_and_writes_nothing(
     assert main([*command, "--dry-run"]) == 0
     first, memory, disk = capsys.readouterr().out.splitlines()
     assert first == "5 files, about 10,404 rows"  # four headers were counted, too
-    assert memory.startswith("memory: about 201 MiB")
+    assert memory.startswith("memory: about 200 MiB")
     assert f"up to {16 * 10404 / 2**20:.3g} MiB for the folder" in disk
     assert "which are too few" not in disk
     assert sorted(tmp_path.iterdir()) == before
