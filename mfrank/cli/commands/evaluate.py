@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 
 from mfrank.arrays.counted import counted
+from mfrank.cli.clusters import add_cluster_flag
 from mfrank.cli.folders import check_writable, read_model
 from mfrank.cli.inputs import add_table_flags, read_like
 from mfrank.cli.steering import add_steering_flags, steering_of
+from mfrank.cluster.connecting import check_cluster
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
 from mfrank.files.atomic import replacing
 
@@ -50,11 +52,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_steering_flags(parser)
     add_table_flags(parser)
+    add_cluster_flag(parser, "judge users", "the numbers are the same")
 
 
 def run(args: argparse.Namespace) -> None:
     """Evaluate and print."""
     check_writable(args.json)
+    check_cluster(args.cluster)
     model = read_model(args.model)
     if model.seen is None and not (args.train or args.include_seen):
         raise ValueError(
@@ -74,6 +78,7 @@ def run(args: argparse.Namespace) -> None:
         metrics=args.metric or DEFAULT_METRICS,
         n_threads=args.n_threads,
         steer=steering_of(args, model.item_ids),
+        cluster=args.cluster,
     )
     if not scores.n_users:
         seen = "" if args.include_seen else "; items of the fit are not, without --include-seen"
