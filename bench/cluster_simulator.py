@@ -7,9 +7,9 @@ and a worker's memory, and first of small fits that are really run on 1, 2 and 4
 entries, 100 M users, 10 M items, 128 factors and 32 workers with 16 cores each at 10 Gbit/s, in
 three ways. ``client``: as fits are where a worker has no room for all fixed factors: the client has
 all factors, and sends each block those that it touches. ``relayed``: as fits are on Dask and Ray
-where there is room: the client sends all fixed factors once, and workers send them on. ``peers``,
-which is not built: each worker keeps the factors of its own rows, in one block a side, and sends
-them to the others. Cores are taken to add up.
+where there is room, ``mib_free_a_worker``: the client sends all fixed factors once, and workers
+send them on. ``peers``, which is not built: each worker keeps the factors of its own rows, in one
+block a side, and sends them to the others. Cores are taken to add up.
 
     python bench/cluster_simulator.py --check-entries 300000 --repeats 1 --folder /tmp
     python bench/cluster_simulator.py
@@ -41,6 +41,7 @@ from harness.cluster_rates import measured
 from harness.drawn_folder import drawn_to, expected_degrees
 from harness.records import line, parser, save
 
+from mfrank.backends.sharded import backend
 from mfrank.data.interactions import Interactions
 
 _SAMPLE = 500_000
@@ -120,6 +121,9 @@ def large(args: argparse.Namespace) -> list[dict[str, Any]]:
     links = 4 * args.factors * (users.rows + items.rows) / rates.out
     relayed["seconds"] += links
     relayed["mib_client"] = client["mib_client"]
+    # A fit goes this way only where the larger side takes no more than its share of what is free.
+    larger = 4 * args.factors * max(users.rows, items.rows)
+    relayed["mib_free_a_worker"] = larger / backend._SHARE_OF_MEMORY / _MIB
     rows = [client, relayed, {"case": "peers", **size, **among_peers(users, items, args, rates)}]
     for row in rows:
         print(line(row), flush=True)

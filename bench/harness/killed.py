@@ -25,6 +25,8 @@ from mfrank.als.engine import HalfSteps
 from mfrank.backends.sharded import blocks
 from mfrank.backends.sharded.backend import Sharded
 from mfrank.cluster.processes import Processes
+from mfrank.data import ingest as ingest_module
+from mfrank.files import journal
 from mfrank.models import als as als_module
 from mfrank.models.checkpoint import Checkpoint
 from mfrank.retrieval import all_lists
@@ -36,7 +38,9 @@ N_WORKERS = 2
 
 
 def ingest(place: Path, engine: Any) -> None:
-    """Read the files into a folder of interactions."""
+    """Read the files into a folder of interactions, with a note after each step."""
+    journal._SECONDS = journal._SHARE = 0
+    ingest_module._ENTRIES_AT_ONCE = 10_000
     mfrank.Interactions.ingest(sorted(place.glob("*.csv")), place / "data")
 
 
@@ -71,6 +75,7 @@ _HERE = sys.modules[__name__]
 _ANY = ("worker", "client")
 STAGES = {
     "ingest": Stage("ingest", _HERE, "ingest", ("client",)),
+    "note of an ingest": Stage("ingest", journal.Journal, "_note", ("client",)),
     "start of a fit": Stage("fit", als_module, "first_factors", _ANY),
     "blocks sent": Stage("fit", Sharded, "_routed", _ANY),
     "half-step": Stage("fit", Sharded, "solve_rows", _ANY),

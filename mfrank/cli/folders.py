@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mfrank.data.interaction_folder import holds_interactions
 from mfrank.files.folder import metadata_of
 from mfrank.files.manifest import MANIFEST
 from mfrank.files.regular import check_replaceable
@@ -31,6 +32,11 @@ def check_holds_model(folder: str) -> None:
     """Raise ValueError, with the command that makes one, if no model was saved in this folder."""
     path = Path(folder)
     if (path / MANIFEST).exists():
+        if holds_interactions(path):
+            raise ValueError(
+                f"{folder} holds interactions and no model; make one with "
+                f"mfrank fit {folder} --model FOLDER"
+            )
         return
     if not path.exists():
         raise ValueError(

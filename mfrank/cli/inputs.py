@@ -16,6 +16,7 @@ from mfrank.data.cells import Duplicates
 from mfrank.data.columns import ROLES
 from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.ids import Ids
+from mfrank.data.interaction_folder import holds_interactions
 from mfrank.data.interactions import Interactions
 from mfrank.data.labels import objects
 from mfrank.files.manifest import MANIFEST
@@ -76,6 +77,8 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
 def read_table(args: argparse.Namespace, path: str) -> Interactions:
     """Read the interactions of a file according to the flags."""
     if Path(path, MANIFEST).is_file():
+        if not holds_interactions(Path(path)):
+            raise ValueError(f"{path} is a folder of no interactions; pass one of mfrank ingest")
         data = Interactions.open(path)
     else:
         data = Interactions.from_file(

@@ -84,14 +84,18 @@ def serve(descriptor: int) -> None:
         except (EOFError, OSError):
             return
         try:
-            order = pickle.loads(message.pop())  # not held while the call runs
-            answer = pickle.dumps((True, results.obey(order)), -1)
-        except Exception as error:
-            answer = _failure(error)
-        try:
-            link.send_bytes(answer)
+            link.send_bytes(_answer(results, message))
         except OSError:  # who asked was killed
             return
+
+
+def _answer(results: Results, message: list[bytes]) -> bytes:
+    """Carry out the order of a message; nothing of it is held when the next one comes."""
+    try:
+        order = pickle.loads(message.pop())  # not held while the call runs
+        return pickle.dumps((True, results.obey(order)), -1)
+    except Exception as error:
+        return _failure(error)
 
 
 def _failure(error: Exception) -> bytes:

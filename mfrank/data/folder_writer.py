@@ -20,7 +20,7 @@ from mfrank.data.on_disk import Column, RowsOnDisk, Spill
 __all__ = ["ENTRIES_AT_ONCE", "FolderWriter", "even_bounds"]
 
 ENTRIES_AT_ONCE = 1 << 23
-"""Entries of a block, which take about 100 bytes each while they are merged."""
+"""Entries of a block, which take up to 140 bytes each while they are merged."""
 
 
 def even_bounds(counts: NDArray[np.int64], at_once: int) -> NDArray[np.int64]:

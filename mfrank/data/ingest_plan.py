@@ -22,7 +22,7 @@ __all__ = ["IngestPlan"]
 _SAMPLE = 1 << 20
 """Bytes of a text file of which rows are counted."""
 _ROWS = 1000
-_PORTION, _BLOCK_ENTRY = 200 << 20, 100
+_PORTION, _BLOCK_ENTRY = 200 << 20, 140
 """Bytes of a portion of a file while it is read, and of an entry of a block that is merged."""
 _STORED, _SPILLED, _TIME = 16, 36, 8
 """Bytes of an entry by users and by items, of what is on the disk beside, and of a timestamp."""
@@ -84,7 +84,7 @@ class IngestPlan:
             rows * (_STORED + _TIME * timed),
             rows * (_SPILLED + 2 * _TIME * timed),
             shutil.disk_usage(where).free,
-            _PORTION + _BLOCK_ENTRY * min(rows, ENTRIES_AT_ONCE),
+            max(_PORTION, _BLOCK_ENTRY * min(rows, ENTRIES_AT_ONCE)),
         )
 
     def told(self) -> str:

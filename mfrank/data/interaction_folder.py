@@ -23,7 +23,7 @@ from mfrank.data.stored_ids import stored_ids
 from mfrank.files import folder as folders
 from mfrank.files.manifest import Contents, Format, check_keys
 
-__all__ = ["Mapped", "check_takes", "read", "write", "write_arrays"]
+__all__ = ["Mapped", "check_takes", "holds_interactions", "read", "write", "write_arrays"]
 
 FORMAT = Format("mfrank interactions", 1)
 
@@ -73,6 +73,14 @@ def write_arrays(
 def check_takes(path: Path) -> None:
     """Raise ValueError if interactions could not be written to this folder."""
     folders.metadata_of(path, FORMAT)
+
+
+def holds_interactions(path: Path) -> bool:
+    """Whether a folder that was saved holds interactions, and not a model."""
+    try:
+        return folders.metadata_of(path, FORMAT) is not None
+    except ValueError:
+        return False
 
 
 def read(path: Path, *, verify: bool) -> Mapped:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_count, check_instance, shown
 from mfrank.arrays.distinct import distinct
@@ -14,6 +16,8 @@ from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.arrays.time_limit import check_time
 from mfrank.backends import choose
+from mfrank.backends.sharded import check_one_place
+from mfrank.cluster.connecting import Cluster
 from mfrank.data.groups import Groups
 from mfrank.data.user_splits import HeldOut
 from mfrank.evaluation.excluded import excluded, had_in_training
@@ -21,6 +25,7 @@ from mfrank.evaluation.kinds import KnownMetric, Metric, RankingMetric
 from mfrank.evaluation.known import Known
 from mfrank.evaluation.metrics import MRR, NDCG, Recall
 from mfrank.evaluation.names import metric as read_metric
+from mfrank.evaluation.on_workers import judged_on_workers
 from mfrank.evaluation.rankers import ranker_of, steered_ranker
 from mfrank.evaluation.relevant import Relevant, blocks, relevant_of
 from mfrank.evaluation.report import Evaluation
@@ -53,6 +58,7 @@ def evaluate(
     backend: str = "auto",
     n_threads: int = 0,
     steer: Steering | None = None,
+    cluster: Cluster | None = None,
 ) -> Evaluation:
     """Rank the whole catalog for each user and score the rankings against ``test``.
 
@@ -123,6 +129,10 @@ def evaluate(
         Judge the lists of ``model.recommend(..., steer=steer)``, by metrics of the top ranks; the
         model must then be one of mfrank, and ranks with its own backend. Not with ``negatives`` or
         held-out users.
+    cluster : int, dask.distributed.Client, str, Engine or None, default None
+        Where users are judged, as in :meth:`mfrank.ALS.fit`: each worker is sent the model and the
+        data once, and judges some users at a time. The numbers are the same. Not with
+        ``negatives``.
 
     Returns
     -------
@@ -135,9 +145,14 @@ def evaluate(
         not finite, a metric is unknown or lacks its cutoff; or ``train`` is needed because the
         model does not keep its training data; or ``negatives`` is given with other metrics than
         those of relevance at the top ranks, or ``item_groups`` are not of these items; or held-out
-        users are given and the model cannot fold them in.
+        users are given and the model cannot fold them in; or ``cluster`` is none.
+    ConnectionError, ModuleNotFoundError
+        Nothing answers where ``cluster`` is, or Dask or Ray is not installed.
     """
     check_threads(n_threads)
+    check_one_place(cluster, backend)
+    if cluster is not None and negatives is not None:
+        raise ValueError("cluster and negatives, which are drawn in turn, do not go together")
     wanted = _read_metrics(metrics)
     if negatives is not None:
         check_sampled(negatives, wanted)
@@ -154,48 +169,34 @@ def evaluate(
     n_users, n_items = relevance.shape
     if item_groups is not None:
         _check_groups(item_groups, n_items)
-    seen, rows_seen = excluded(model, train, filter_already_liked_items, relevance.shape)
-    known = None
-    if any(isinstance(m, KnownMetric) for m in wanted):
-        had = seen if filter_already_liked_items else had_in_training(model, relevance.shape)
-        known = Known.of(had, item_groups, excluded=filter_already_liked_items)
-    tally = Tally(wanted, n_items, known, item_groups)
-    ranker = (
-        ranker_of(model, seen, rows_seen, choose(backend), n_threads)
-        if steer is None
-        else steered_ranker(model, seen, steer, n_threads, filters=filter_already_liked_items)
-    )
     requested = (
         np.arange(n_users) if users is None else distinct(check_rows(users, n_users, "users"))
     )
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
-    lists = (
-        SampledLists(ranker, rows_seen, min(int(negatives), n_items), generator(random_state))
-        if negatives is not None
-        else lambda users, relevant, k: ranker.lists(users, k)
+    judge = _Judge(
+        model,
+        relevance,
+        train,
+        filter_already_liked_items,
+        wanted,
+        item_groups,
+        None if negatives is None else (int(negatives), generator(random_state)),
+        batch_size,
+        backend,
+        n_threads,
+        steer,
     )
-
-    evaluated, n_in_train = [np.empty(0, np.int64)], 0
-
-    def found() -> Iterator[Relevant]:
-        nonlocal n_in_train
-        for part in relevant_of(relevance, rows_seen, requested):
-            n_in_train += part.n_in_train
-            yield part
-
-    size = batch_size or max(1, _CELLS_AT_ONCE // max(1, tally.width))
-    for block, rows in blocks(found(), size):
-        tally.add(ranker, lists, block, rows)
-        evaluated.append(block)
-        check_time()
-    tally.finish()
-    of_users = np.concatenate(evaluated)
+    if cluster is None:
+        tally = judge.judged(requested)
+    else:
+        tally = judged_on_workers(cluster, judge, requested)
+    of_users = np.concatenate(tally.users)
     return Evaluation(
         scores=tally.scores(),
         users=of_users,
         n_without_test_items=len(requested) - len(of_users),
-        n_in_train=n_in_train,
+        n_in_train=tally.n_in_train,
         protocol=protocol,
         exposure=tally.exposure if tally.list_length and negatives is None else None,
         by_item_group={
@@ -203,6 +204,59 @@ def evaluate(
             for name, (own, scores) in tally.group_scores().items()
         },
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judge:
+    """All that is asked, of any users."""
+
+    model: Any
+    relevance: sp.csr_array
+    train: Any
+    filters: bool
+    wanted: tuple[Metric, ...]
+    item_groups: Groups | None
+    sample: tuple[int, np.random.Generator] | None
+    batch_size: int | None
+    backend: str
+    n_threads: int
+    steer: Steering | None
+
+    def judged(self, users: NDArray[np.int64]) -> Tally:
+        """Rank for these users, and score the rankings."""
+        shape, n_items = self.relevance.shape, self.relevance.shape[1]
+        seen, rows_seen = excluded(self.model, self.train, self.filters, shape)
+        known = None
+        if any(isinstance(m, KnownMetric) for m in self.wanted):
+            had = seen if self.filters else had_in_training(self.model, shape)
+            known = Known.of(had, self.item_groups, excluded=self.filters)
+        tally = Tally(self.wanted, n_items, known, self.item_groups)
+        ranker = (
+            ranker_of(self.model, seen, rows_seen, choose(self.backend), self.n_threads)
+            if self.steer is None
+            else steered_ranker(self.model, seen, self.steer, self.n_threads, filters=self.filters)
+        )
+        lists = (
+            SampledLists(ranker, rows_seen, min(self.sample[0], n_items), self.sample[1])
+            if self.sample is not None
+            else lambda users, relevant, k: ranker.lists(users, k)
+        )
+
+        def found() -> Iterator[Relevant]:
+            for part in relevant_of(self.relevance, rows_seen, users):
+                tally.n_in_train += part.n_in_train
+                yield part
+
+        size = self.batch_size or max(1, _CELLS_AT_ONCE // max(1, tally.width))
+        for block, rows in blocks(found(), size):
+            tally.add(ranker, lists, block, rows)
+            check_time()
+        tally.finish()
+        return tally
+
+    def by_threads(self, n_threads: int) -> Self:
+        """The same, by so many threads."""
+        return replace(self, n_threads=n_threads)
 
 
 def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metric, ...]:

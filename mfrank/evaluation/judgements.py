@@ -33,8 +33,8 @@ class JudgedLists:
         Relevance of the item at each rank, best rank first; 0 where the item is not relevant or
         the list has ended.
     ideal : float64, shape (U, I)
-        Relevance of the user's relevant items, descending, padded with 0: the ideal list, up to
-        the longest cutoff.
+        Relevance of the user's relevant items, descending, padded with 0: the ideal list, as long
+        as the longest cutoff.
     n_relevant : int64, shape (U,)
         Number of relevant items of each user, at least 1.
     n_items : int
@@ -153,7 +153,8 @@ def _descending(relevant: CSR, values: Floats, width: int) -> Floats:
     order = np.lexsort((-values, users))  # stable within a user, whose entries stay together
     ranks = np.arange(len(users)) - np.repeat(relevant.indptr[:-1], relevant.counts)
     kept = ranks < width
-    ideal = np.zeros((relevant.n_rows, min(width, int(relevant.counts.max(initial=0)))))
+    # As wide for all blocks, because sums of wider rows may have other bits.
+    ideal = np.zeros((relevant.n_rows, width))
     ideal[users[kept], ranks[kept]] = values[order][kept]
     return ideal
 

@@ -40,6 +40,12 @@ class Values:
         self.values[metric].append(on_host(values))
         self.weights[metric].append(on_host(weights))
 
+    def append(self, other: Values) -> None:
+        """Append what others have."""
+        for metric, values in other.values.items():
+            self.values[metric] += values
+            self.weights[metric] += other.weights[metric]
+
     def judged(self, metrics: Iterable[ListMetric], lists: JudgedLists) -> None:
         """Append what these metrics make of a block of lists."""
         for metric in metrics:
@@ -54,7 +60,15 @@ class Values:
 
 
 class Tally:
-    """Collects per-user values by block, on the host; item counts stay where the lists are."""
+    """Collects per-user values by block, on the host; item counts stay where the lists are.
+
+    Attributes
+    ----------
+    users : list of int64 arrays
+        Rows of the users, by block.
+    n_in_train : int
+        Their test entries that are in the training data, too.
+    """
 
     def __init__(
         self,
@@ -80,9 +94,12 @@ class Tally:
         self.exposure = np.zeros(n_items, dtype=np.int64)
         self.counts = {m: np.zeros(n_items, dtype=np.int64) for m in self.on_catalog}
         self.waiting: list[KnownLists] = []
+        self.users: list[Ints] = [np.empty(0, np.int64)]
+        self.n_in_train = 0
 
     def add(self, ranker: Ranker, lists: Lists, users: Ints, relevant: sp.csr_array) -> None:
         """Rank and score a block of users; ``relevant`` has one row for each of them."""
+        self.users.append(users)
         judgements = CSR.from_scipy(relevant, np.float64)
         if self.list_length:
             ids = lists(users, relevant, self.list_length)
@@ -106,12 +123,24 @@ class Tally:
     def finish(self) -> None:
         """Score the lists that still wait; to be called after the last block."""
         self._add_waiting()
-        self.exposure = on_host(self.exposure)
+        self.exposure, self.known = on_host(self.exposure), None
+        self.counts = {m: on_host(counts) for m, counts in self.counts.items()}
+
+    def append(self, other: Tally) -> None:
+        """Take in the values of other users; both are finished."""
+        self.per_user.append(other.per_user)
+        for name, values in self.in_groups.items():
+            values.append(other.in_groups[name])
+            self.group_users[name] += other.group_users[name]
+        self.exposure = self.exposure + other.exposure
+        self.counts = {m: counts + other.counts[m] for m, counts in self.counts.items()}
+        self.users += other.users
+        self.n_in_train += other.n_in_train
 
     def scores(self) -> dict[Metric, Score]:
         """Scores of all metrics, in the order they were passed."""
         scores = self.per_user.scores()
-        scores |= {m: Score(m.of(on_host(self.counts[m]))) for m in self.on_catalog}
+        scores |= {m: Score(m.of(self.counts[m])) for m in self.on_catalog}
         return {m: scores[m] for m in self.metrics}
 
     def group_scores(self) -> Mapping[str, tuple[Ints, dict[Metric, Score]]]:

@@ -47,6 +47,19 @@ def test_refusals_name_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "holds other files" in capsys.readouterr().err
 
 
+def test_a_folder_of_the_other_kind_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = parts(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["ingest", *files, "--folder", "plays"]) == 0
+    assert main(["recommend-all", "--model", "plays", "--folder", "lists"]) == 2
+    assert "plays holds interactions and no model" in capsys.readouterr().err
+    assert main(["fit", "plays", "--model", "m", "--factors", "2", "--iterations", "1"]) == 0
+    assert main(["fit", "m", "--model", "other"]) == 2
+    assert "m is a folder of no interactions" in capsys.readouterr().err
+
+
 def test_a_dry_run_tells_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +73,7 @@ def test_a_dry_run_tells_and_writes_nothing(
     assert main([*command, "--dry-run"]) == 0
     first, memory, disk = capsys.readouterr().out.splitlines()
     assert first == "5 files, about 10,404 rows"  # four headers were counted, too
-    assert memory.startswith("memory: about 201 MiB")
+    assert memory.startswith("memory: about 200 MiB")
     assert f"up to {16 * 10404 / 2**20:.3g} MiB for the folder" in disk
     assert "which are too few" not in disk
     assert sorted(tmp_path.iterdir()) == before

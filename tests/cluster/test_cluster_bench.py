@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import pickle
 import sys
@@ -18,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mfrank
+from mfrank.backends.registry import choose
 from mfrank.backends.sharded import backend, blocks
 from mfrank.backends.sharded.sent import held
 from mfrank.backends.sharded.tasks import solve
@@ -87,6 +89,55 @@ def test_bytes_are_within_a_tenth_of_the_formula(
     out, back = (after - before for before, after in zip(*noted[-2:], strict=True))
     assert out == pytest.approx(wanted, rel=0.1)
     assert back == pytest.approx(backs, rel=0.1)
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_the_simulator_predicts_what_a_fit_sends(
+    everywhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not everywhere:
+        monkeypatch.setattr(backend, "_SHARE_OF_MEMORY", 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCH))
+        simulator = importlib.import_module("cluster_simulator")
+    cost, engine, width = harness("cluster_cost"), Weighed(), 64
+    noted: list[tuple[int, int]] = []
+    mfrank.ALS(mfrank.IALS(), width, 3, random_state=0, n_threads=1).fit(
+        DATA, cluster=engine, callback=lambda *_: noted.append((engine.out, engine.back))
+    )
+    sides = [
+        cost.blocks_of(rows, width)
+        for rows in (DATA.user_rows("float32"), DATA.item_rows("float32"))
+    ]
+    rates = cost.Rates(1e9, 1e9, 1e9, 1e9, 1e-3, 1e-6, 0.0)
+    copies = 1 if everywhere else None
+    told = simulator.predicted(*sides, width, rates, 2, 2, copies=copies)
+    basis = 8 * width * (width + 2) * sum(map(len, sides))  # which large blocks do not notice
+    out, back = (after - before for before, after in zip(*noted[-2:], strict=True))
+    assert told["mib_out"] * 2**20 == pytest.approx(out - basis, rel=0.1)
+    assert told["mib_back"] * 2**20 == pytest.approx(back, rel=0.1)
+
+
+def test_relayed_is_told_with_the_memory_that_a_fit_wants_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker that has it free gets all factors of either side, and one that has less does not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCH))
+        simulator = importlib.import_module("cluster_simulator")
+    rates = harness("cluster_cost").Rates(1e9, 1e9, 1e9, 1e9, 1e-3, 1e-6, 0.0)
+    monkeypatch.setattr(simulator, "measured", lambda *_: rates)
+    monkeypatch.setattr(simulator, "_SAMPLE", 1000)
+    width, shape = 16, {"users": 600.0, "items": 200.0, "entries": 9000.0}
+    args = argparse.Namespace(factors=width, workers=2, cores=1, gbit=10.0, **shape)
+    client, relayed, peers = simulator.large(args)
+    assert [row["case"] for row in (client, relayed, peers)] == ["client", "relayed", "peers"]
+    needed = relayed["mib_free_a_worker"] * 2**20
+    for free, sends in ((needed, True), (0.99 * needed, False)):
+        monkeypatch.setattr(backend, "memory_of_a_task", lambda _, free=free: free)
+        there = backend.Sharded(choose("cpu"), "cpu", Shuffled(2))
+        table = 600 * width * 4
+        assert there._sends_all(10**6, 600, table) is sends
 
 
 def test_a_block_touches_about_as_many_rows_as_expected() -> None:

@@ -193,6 +193,13 @@ def test_walks_have_the_bits_of_one_process(engine: Engine) -> None:
     np.testing.assert_array_equal(there, pagerank(links, restarts))
 
 
+def test_an_evaluation_has_the_numbers_of_one_process(engine: Engine) -> None:
+    split = mfrank.by_ratio(DATA, train=0.8, valid=0.0, test=0.2, random_state=0)
+    model = mfrank.ALS(factors=4, iterations=1, random_state=0).fit(split.train)
+    alone = mfrank.evaluate(model, split.test)
+    assert mfrank.evaluate(model, split.test, cluster=engine).to_dict() == alone.to_dict()
+
+
 @pytest.mark.parametrize("kind", ["factors", "walk"])
 def test_lists_of_all_users_are_those_of_one_process(
     engine: Engine, tmp_path: Path, kind: str

@@ -89,7 +89,12 @@ def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", *program],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(PATHS)},
+            env=os.environ
+            | {
+                "PYTHONPATH": os.pathsep.join(PATHS),
+                # Else it keeps its last 1,000 messages of less than a megabyte.
+                "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "10",
+            },
             stderr=subprocess.DEVNULL,
         )
         for program in programs
@@ -145,3 +150,35 @@ def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "_SECONDS", 0.5)
     with pytest.raises(ConnectionError, match="cluster: no Dask scheduler answers at 'tcp://127"):
         fitted(cluster="tcp://127.0.0.1:9")
+
+
+def held() -> int:
+    """Bytes of memory of the process that runs this."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_tasks_and_memory_do_not_grow_with_the_epochs(
+    scheduler: tuple[str, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "_FEWEST_ENTRIES", 12_000)
+    data = mfrank.synthetic(3000, 1000, 20_000, random_state=0)
+    left = sum(len(blocks.bounds(rows)) - 1 for rows in (data.user_rows(), data.item_rows()))
+    epochs, tasks, memory = 30, list[int](), list[list[int]]()
+    model = mfrank.ALS(mfrank.IALS(), 128, iterations=epochs, random_state=0, n_threads=1)
+
+    with distributed.Client(scheduler[0], set_as_default=False) as client:
+
+        def note(*_: object) -> None:
+            until, now = time.monotonic() + 10, 0
+            while now != left and time.monotonic() < until:  # they are forgotten a moment later
+                now = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+            tasks.append(now)
+            memory.append([client.run_on_scheduler(held), *client.run(held).values()])
+
+        model.fit(data, cluster=client, callback=note)
+    assert tasks == [left] * epochs
+    shipped = 4 * 128 * (data.n_users + data.n_items)  # in an epoch, at least
+    growth = max(after - before for before, after in zip(memory[4], memory[-1], strict=True))
+    assert growth < 0.2 * (epochs - 5) * shipped

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from children import PATHS
+from children import PATHS, run
 from test_interaction_folder import same
 
 import mfrank
@@ -171,3 +171,36 @@ def test_what_a_killed_run_left_goes_with_the_next_and_not_before(tmp_path: Path
     got = mfrank.Interactions.ingest([file], folder)
     assert not temporary()
     same(got, mfrank.Interactions.from_file(file))
+
+
+BOUNDED = """
+import resource, sys
+import numpy as np
+import mfrank
+from mfrank.data import ingest
+ingest._ENTRIES_AT_ONCE, ingest._ROWS_AT_ONCE = 1 << 15, 1 << 13
+file, warm, folder = sys.argv[1:]
+mfrank.Interactions.ingest([warm], folder)
+lines = open("/proc/self/status").read().splitlines()
+held = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmData:"))
+resource.setrlimit(resource.RLIMIT_DATA, (held + (12 << 20),) * 2)
+data = mfrank.Interactions.ingest([file], folder)
+try:
+    np.ones(data.nnz * 3)
+except MemoryError:
+    print("bounded", data.nnz)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits what is not mapped")
+def test_memory_does_not_hold_the_rows(tmp_path: Path) -> None:
+    """12 MiB of private memory for 600,000 rows, which take 14 MiB in numbers of 24 bytes."""
+    pytest.importorskip("pyarrow", reason="writes parquet")
+    n = 600_000
+    users, items = np.repeat(np.arange(2000), n // 2000), np.tile(np.arange(n // 2000), 2000)
+    paths = [tmp_path / name for name in ("whole.parquet", "warm.parquet")]
+    for path, size in zip(paths, (n, 90_000), strict=True):
+        write_table(path, {"user": users[:size], "item": items[:size], "value": np.ones(size)})
+    given = [str(path) for path in (*paths, tmp_path / "data")]
+    told = run(f"import sys; sys.argv[1:] = {given!r}\n" + BOUNDED, MALLOC_ARENA_MAX="2")
+    assert told.stdout == f"bounded {n}\n", told.stderr

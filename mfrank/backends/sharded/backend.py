@@ -142,8 +142,9 @@ class Sharded:
             n = len(columns_of(route(block_of(rows, begin, end))))
             touched += n
             entries = int(rows.indptr[end] - rows.indptr[begin])
-            # What came and what is returned, as messages and as arrays; entries three times.
-            tasks.append(2 * (row * (n + 2 * (end - begin))) + 24 * entries + 4 * rows.n_columns)
+            # What came and what is returned, as messages, as arrays, and what the allocator keeps
+            # of those before; entries three times.
+            tasks.append(3 * (row * (n + 2 * (end - begin))) + 24 * entries + 4 * rows.n_columns)
         everywhere = self._sends_all(touched, rows.n_columns, rows.n_columns * row)
         fixed = self._copies * rows.n_columns if everywhere else touched
         return Shipped(

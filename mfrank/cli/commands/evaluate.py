@@ -9,10 +9,12 @@ import argparse
 import sys
 
 from mfrank.arrays.counted import counted
+from mfrank.cli.clusters import add_cluster_flag
 from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import add_table_flags, read_like
 from mfrank.cli.json_output import add_json_flag, check_json, tell
 from mfrank.cli.steering import add_steering_flags, steering_of
+from mfrank.cluster.connecting import check_cluster
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
 
 EXAMPLES = """\
@@ -48,11 +50,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_steering_flags(parser)
     add_table_flags(parser)
+    add_cluster_flag(parser, "judge users", "the numbers are the same")
 
 
 def run(args: argparse.Namespace) -> None:
     """Evaluate and print."""
     check_json(args.json)
+    check_cluster(args.cluster)
     model = read_model(args.model)
     if model.seen is None and not (args.train or args.include_seen):
         raise ValueError(
@@ -72,6 +76,7 @@ def run(args: argparse.Namespace) -> None:
         metrics=args.metric or DEFAULT_METRICS,
         n_threads=args.n_threads,
         steer=steering_of(args, model.item_ids),
+        cluster=args.cluster,
     )
     if not scores.n_users:
         seen = "" if args.include_seen else "; items of the fit are not, without --include-seen"
