@@ -15,7 +15,7 @@ from mfrank.retrieval.recommender import Recommender
 
 __all__ = ["places"]
 
-_NEIGHBORS, _STEPS, _OTHERS, _FARTHEST, _GRAVITY = 12, 250, 6, 4.0, 0.05
+_NEIGHBORS, _STEPS, _OTHERS, _FARTHEST, _GRAVITY = 12, 250, 6, 4.0, 0.2
 
 
 def places(model: Recommender, rows: NDArray[np.int64], seed: int = 0) -> NDArray[np.float64]:
