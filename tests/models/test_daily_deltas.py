@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,34 @@ def test_new_and_old_are_as_if_they_had_come_at_once() -> None:
         model.user_factors[2], als(mfrank.WRMF(), dtype="float64").fit(labeled()).user_factors[2]
     )
     assert model.store.history[-1]["rows"] == 5 * 3 + 4 * 3 + 1  # one item has many old ones
+
+
+def test_a_model_serves_while_it_is_updated() -> None:
+    """Each list is that of one day's model, with its factors, ids and seen items; none is torn."""
+    data = mfrank.synthetic(300, 60, 3000, names=True)
+    before, *each = days(data, by_time=True)
+    model, twin = (als(random_state=0).fit(before) for _ in range(2))
+    asked = before.user_ids.labels[200:].tolist()
+    wanted = [twin.recommend(asked, N=60).ids.tolist()]
+    wanted += [twin.partial_fit(day).recommend(asked, N=60).ids.tolist() for day in each]
+    torn, served, done = list[Any](), list[int](), threading.Event()
+
+    def serve() -> None:
+        while not done.is_set():
+            try:
+                served.append(wanted.index(model.recommend(asked, N=60).ids.tolist()))
+            except Exception as error:
+                torn.append(error)
+
+    reader = threading.Thread(target=serve)
+    reader.start()
+    for day in each:
+        model.partial_fit(day)
+    done.set()
+    reader.join()
+    assert not torn, torn[:3]
+    assert served == sorted(served)
+    assert len({str(each) for each in wanted}) == DAYS + 1  # they can be told apart
 
 
 def test_what_is_old_decays() -> None:
