@@ -2,11 +2,13 @@
 
 A model is fitted to the first days. Each further day is first recommended for, by NDCG@20 over the
 items that its users take up that day, and then learned: by ``partial_fit`` of the day, by a fit to
-all days so far, or not at all. Users and items count that were there before the day. Differences
-are paired by users, and their errors those of the mean over the days. Seconds are those of the
-updates alone, to which evaluation does not belong.
+all days so far, or not at all. Users and items count that were there before the day. Sessions of a
+shop are all new: their last item is asked for, and the others are folded in; their days have eight
+hours. Differences are paired by users, and their errors those of the mean over the days. Seconds
+are those of the updates alone, to which evaluation does not belong.
 
     python bench/stream.py globo
+    python bench/stream.py yoochoose-100k
     python bench/stream.py globo --factors 16 --threads 1 --folder /tmp/trial
 """
 
@@ -16,9 +18,11 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from harness.records import line, parser, save
 from harness.subjects import data_folder
 
@@ -32,8 +36,20 @@ from mfrank.evaluation.report import Evaluation
 DAYS = 10
 METRIC = "ndcg@20"
 Update: TypeAlias = Callable[[mfrank.ALS, Interactions, Interactions], mfrank.ALS]
-_DAY = {"globo": 86_400_000}
-"""A day in the units of the timestamps of a data set that has some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """How a data set is divided: milliseconds of a day, days of the first fit, whether its users
+    are sessions, which do not come again.
+    """  # noqa: D205
+
+    day: int
+    first: int
+    sessions: bool
+
+
+STREAMS = {"globo": Stream(86_400_000, 7, False), "yoochoose-100k": Stream(28_800_000, 11, True)}
 
 
 def model_of(args: argparse.Namespace) -> mfrank.ALS:
@@ -63,7 +79,7 @@ def by_nothing(model: mfrank.ALS, before: Interactions, today: Interactions) -> 
 
 UPDATES: dict[str, Update] = {
     "no update": by_nothing,
-    **{f"delta, {counted(n, 'alternation')}": by_delta(n) for n in (1, 2, 3, 5)},
+    **{f"delta, {counted(n, 'alternation')}": by_delta(n) for n in (1, 2, 3, 4)},
     "refit": by_refit,
 }
 
@@ -83,12 +99,32 @@ def judged(model: mfrank.ALS, before: Interactions, today: Interactions) -> Eval
     columns = items.rows(today.item_ids.labels, missing=-1)[today.user_items.indices]
     known = (rows >= 0) & (columns >= 0)
     test = Interactions.from_arrays(rows[known], columns[known], shape=before.user_items.shape)
-    factors = (
-        _in_order(model.user_factors, model.user_ids.rows(users.labels, missing=-1)),
-        _in_order(model.item_factors, model.item_ids.rows(items.labels, missing=-1)),
-    )
+    factors = _in_order(model.user_factors, model.user_ids.rows(users.labels, missing=-1))
     train = Interactions.from_sparse(before.user_items)
-    ranker = mfrank.Recommender.of(mfrank.FactorStore(*factors))
+    return _ranked(model, items, factors, test, train)
+
+
+def judged_sessions(model: mfrank.ALS, before: Interactions, today: Interactions) -> Evaluation:
+    """Fold in all but the last item of each of the day's sessions, and ask for the last."""
+    asked, items = mfrank.leave_last(today), before.item_ids
+
+    def among(part: Interactions, ids: Any) -> sp.csr_array:
+        columns = ids.rows(part.item_ids.labels, missing=-1)[part.user_items.indices]
+        cells = part.entry_users[columns >= 0], columns[columns >= 0]
+        return sp.csr_array((np.ones(len(cells[0]), np.float32), cells), (today.n_users, len(ids)))
+
+    factors = model.recalculate_user(today.user_ids.labels, among(asked.train, model.item_ids))
+    test, train = (
+        Interactions.from_sparse(among(each, items)) for each in (asked.test, asked.train)
+    )
+    return _ranked(model, items, factors, test, train)
+
+
+def _ranked(
+    model: mfrank.ALS, items: Any, users: Any, test: Interactions, train: Interactions
+) -> Evaluation:
+    of_items = _in_order(model.item_factors, model.item_ids.rows(items.labels, missing=-1))
+    ranker = mfrank.Recommender.of(mfrank.FactorStore(users, of_items))
     return evaluate(ranker, test, train=train, metrics=[METRIC])
 
 
@@ -100,33 +136,34 @@ def _in_order(factors: Any, rows: Any) -> Any:
 def main() -> None:
     """Stream, judge, print, save."""
     made = parser(__doc__)
-    made.add_argument("data", nargs="?", default="globo", choices=sorted(_DAY))
-    made.add_argument("--first", type=int, default=7, help="days of the first fit")
+    made.add_argument("data", nargs="?", default="globo", choices=sorted(STREAMS))
     made.add_argument("--factors", type=int, default=64)
     made.add_argument("--epochs", type=int, default=10, help="of each fit")
     made.add_argument("--alpha0", type=float, default=0.1)
     made.add_argument("--regularization", type=float, default=0.01)
     args = made.parse_args()
 
-    before, *each = days_of(from_npz(data_folder(args.data)), _DAY[args.data], args.first)
+    stream = STREAMS[args.data]
+    before, *each = days_of(from_npz(data_folder(args.data)), stream.day, stream.first)
+    judge = judged_sessions if stream.sessions else judged
     models = {name: model_of(args).fit(before) for name in UPDATES}
     seconds = dict.fromkeys(UPDATES, 0.0)
     found: dict[str, list[Evaluation]] = {name: [] for name in UPDATES}
     for number, today in enumerate(each):
         for name, model in models.items():
-            found[name].append(judged(model, before, today))
+            found[name].append(judge(model, before, today))
         for name, update in UPDATES.items():
             began = time.perf_counter()
             models[name] = update(models[name], before, today)
             seconds[name] += time.perf_counter() - began
         values = {name: float(of_days[-1][METRIC].value) for name, of_days in found.items()}
-        print(line({"day": args.first + number, **values}), flush=True)
+        print(line({"day": stream.first + number, **values}), flush=True)
         before = before + today
     rows = [summed(name, found, seconds[name]) for name in UPDATES]
     for row in rows:
         print(line(row))
     more = {key: getattr(args, key) for key in ("factors", "epochs", "alpha0", "regularization")}
-    save(args.folder, f"stream-{args.data}-{args.factors}", rows, first=args.first, **more)
+    save(args.folder, f"stream-{args.data}-{args.factors}", rows, first=stream.first, **more)
 
 
 def summed(name: str, found: dict[str, list[Evaluation]], seconds: float) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +64,6 @@ class Halfway(NamedTuple):
 
 _ROWS_AT_ONCE = 1024
 
-Rows: TypeAlias = NDArray[np.int64]
-
 
 def refuse_dislikes(objective: QuadraticObjective, values: NDArray[np.floating]) -> None:
     """Raise ValueError if there are negative values and the objective does not support them."""
@@ -109,15 +107,13 @@ class HalfSteps:
         problem = self.objective.item_problem(item_users, self.counts)
         return without_empty_rows(problem) if "item" in self.featured else problem
 
-    def item_gram(self, item_factors: Factors, rows: Rows | None = None) -> Gram:
-        """Return G = Q' W Q and m = Q' w; the share of some ``rows`` if these are their factors."""
-        weights = self.item_weights if rows is None else self.item_weights[rows]
-        return self.backend.gram(item_factors, weights, self.options.n_threads)
+    def item_gram(self, item_factors: Factors) -> Gram:
+        """Return G = Q' W Q and m = Q' w."""
+        return self.backend.gram(item_factors, self.item_weights, self.options.n_threads)
 
-    def user_gram(self, user_factors: Factors, rows: Rows | None = None) -> Gram:
-        """Return H = P' A P and h = P' a, or the share of some rows."""
-        weights = self._user_weights if rows is None else self._user_weights[rows]
-        return self.backend.gram(user_factors, weights, self.options.n_threads)
+    def user_gram(self, user_factors: Factors) -> Gram:
+        """Return H = P' A P and h = P' a."""
+        return self.backend.gram(user_factors, self.user_weights, self.options.n_threads)
 
     def users_basis(self, item_factors: Factors, gram: Gram | None = None) -> Eigenbasis:
         """Diagonalize the matrix and vector that users' systems share: G - kappa m m' and z m.
@@ -267,7 +263,8 @@ class HalfSteps:
         return read_only(self._of_fit("item", weights, self.counts.items))
 
     @lazy
-    def _user_weights(self) -> Vector:
+    def user_weights(self) -> Vector:
+        """Background weights of all users, float64, shape (n_users,)."""
         weights = self.objective.user_weights(self.counts.users, len(self.counts.items))
         return read_only(self._of_fit("user", weights, self.counts.users))
 

@@ -87,17 +87,26 @@ class RowProblem:
 
     def part(self, rows: NDArray[Any]) -> tuple[RowProblem, NDArray[np.int32]]:
         """The problem of some rows, restricted to the columns they use, and those columns."""
+        return self.cut(rows).on_used_columns()
+
+    def cut(self, rows: NDArray[Any]) -> RowProblem:
+        """The problem of some rows, among all columns."""
         whole = self.rows
         counts = whole.counts[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         entries = np.arange(indptr[-1]) + np.repeat(whole.indptr[rows] - indptr[:-1], counts)
-        columns, indices = _renumbered(whole.indices[entries], whole.n_columns)
         data = None if whole.data is None else whole.data[entries]
-        csr = CSR(indptr, indices, data, len(columns))
-        users = rows if self.users_are_rows else columns
-        observed = self.observed.of_users(users)
+        csr = CSR(indptr, whole.indices[entries], data, whole.n_columns)
+        observed = self.observed.of_users(rows) if self.users_are_rows else self.observed
         weight, ridge = self.weight[rows], self.ridge[rows]
-        return RowProblem(csr, weight, ridge, observed, self.users_are_rows), columns
+        return RowProblem(csr, weight, ridge, observed, self.users_are_rows)
+
+    def placed(self, places: NDArray[np.int32], columns: NDArray[np.int64]) -> RowProblem:
+        """The same rows among ``columns`` alone, in that order: column c is at ``places[c]``."""
+        whole = self.rows
+        rows = CSR(whole.indptr, places[whole.indices], whole.data, len(columns))
+        observed = self.observed if self.users_are_rows else self.observed.of_users(columns)
+        return RowProblem(rows, self.weight, self.ridge, observed, self.users_are_rows)
 
     def on_used_columns(self) -> tuple[RowProblem, NDArray[np.int32]]:
         """The problem restricted to the columns that its rows use, and those columns."""

@@ -58,7 +58,7 @@ def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
             )
         new = other.labels[ids.rows(other.labels, missing=-1) < 0]
         if len(new):
-            ids = Ids.of(np.concatenate([ids.labels, new]))
+            ids = ids.followed_by(new)
     return ids
 
 

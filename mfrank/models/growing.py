@@ -41,7 +41,7 @@ class Growing(ClosedForm):
         new: Any = None,
         *,
         user_items: Matrix | None = None,
-        alternations: int = 5,
+        alternations: int = 4,
         decay: float = 1.0,
         user_features: Any = None,
         item_features: Any = None,
@@ -67,7 +67,7 @@ class Growing(ClosedForm):
         user_items : Interactions or scipy sparse, optional
             All interactions of the model, without the new ones; default those it has. A sparse
             matrix has its rows and columns.
-        alternations : int, default 5
+        alternations : int, default 4
             At least 0; 0 solves users only, 1 is enough where few items are new. New users of new
             items need some, as each side learns from the other (``bench/stream.py``).
         decay : float, default 1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -210,3 +212,19 @@ def test_take_renumbers_rows():
 def test_repr_tells_the_first_ids():
     assert repr(Ids.of(list("abcdefg"))) == "Ids.of(['a', 'b', 'c', 'd', 'e', ...], 7 rows)"
     assert repr(Ids.numbered(3)) == "Ids.numbered(3)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [([7, 3, 9], [4, 11, 1]), (["b", "a"], ["c", ""]), ([0, 1], [2, 3])]
+)
+@pytest.mark.parametrize("asked", [False, True])
+def test_ids_followed_by_new_ones_find_both(old: list[Any], new: list[Any], asked: bool) -> None:
+    """Also where the first have been asked for rows; they themselves stay as they are."""
+    ids = Ids.of(old)
+    if asked:
+        ids.rows(old)
+    both = ids.followed_by(Ids.of(new).labels)
+    assert both == Ids.of([*old, *new])
+    assert both.rows([*old, *new]).tolist() == list(range(len(old) + len(new)))
+    assert both.rows(new[::-1]).tolist() == list(range(len(old), len(both)))[::-1]
+    assert ids.rows([*new], missing=-1).tolist() == [-1] * len(new)

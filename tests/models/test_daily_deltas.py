@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from fits import als, labeled
 from problems import OBJECTIVES, toy
 
 import mfrank
-from mfrank.als import touched
+from mfrank.als.eigenbasis import solve_in_own_basis
 from mfrank.als.engine import HalfSteps
+from mfrank.arrays.csr import CSR
 from mfrank.backends import choose
 from mfrank.backends.solve_options import SolveOptions
 
@@ -141,23 +143,50 @@ def test_the_only_alternation_ends_with_users_that_fit_the_items() -> None:
 
 
 @pytest.mark.parametrize("name", ["ials", "wrmf", "rg2", "rgx"])
-def test_gram_matrices_that_follow_are_those_computed_anew(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """New users and items among few that are touched; up to rounding."""
+@pytest.mark.parametrize("alternations", [1, 3])
+def test_a_day_is_its_half_steps_written_out(name: str, alternations: int) -> None:
+    """New users and items among few that are touched, each solved among all rows of the other."""
     data = mfrank.synthetic(300, 90, 4000, random_state=0)
     first = data.take((data.entry_users < 295) & (data.user_items.indices < 88)).k_core(1)
     today = data.take(data.entry_users >= 280)
     today = today.take((today.user_items.indices % 4 == 0) | (today.user_items.indices > 87))
-    fits = []
-    for spared in (3, 10**9):
-        monkeypatch.setattr(touched, "_SPARED", spared)
-        model = als(OBJECTIVES[name], dtype="float64", random_state=0).fit(first)
-        fits.append(model.partial_fit(today.k_core(1)))
-    followed, anew = fits
-    np.testing.assert_allclose(followed.user_factors, anew.user_factors, atol=1e-8)
-    np.testing.assert_allclose(followed.item_factors, anew.item_factors, atol=1e-8)
-    assert not np.array_equal(followed.user_factors, anew.user_factors)  # it is another sum
+    model = als(OBJECTIVES[name], dtype="float64", random_state=0).fit(first)
+    users, items, counts = model.user_factors, model.item_factors, (first + today).counts
+    model.partial_fit(today.k_core(1), alternations=alternations)
+    everything = model.seen.matrix.astype(float)
+    new = np.bincount(model.user_ids.rows(today.user_ids.raw(today.entry_users)))
+    of_items = np.bincount(model.item_ids.rows(today.item_ids.raw(today.user_items.indices)))
+    users = np.pad(users, [(0, model.store.n_users - len(users)), (0, 0)])
+    items = np.pad(items, [(0, model.store.n_items - len(items)), (0, 0)])
+    counts = model.store.counts
+    steps = HalfSteps(model.objective, counts, choose("reference"), SolveOptions("cholesky"))
+
+    def solve(own: Any, of_day: Any, fresh: bool, rows: sp.csr_array, beyond: float) -> None:
+        some = of_day > 0
+        if fresh:
+            some &= of_day >= 0.15 * np.diff(rows.indptr)
+        number = np.flatnonzero(some)
+        csr = CSR.from_scipy(sp.csr_array(rows[number]), np.float64)
+        if own is users:
+            problem, fixed, at = steps.user_problem(csr), items, steps.users_basis(items)
+        else:
+            total = steps.item_weights @ items
+            problem, fixed = steps.item_problem(csr), users
+            at = steps.items_basis(users, total if "rgx" in name else None)
+        found = solve_in_own_basis(steps.backend, problem, fixed, at, steps.options)
+        ahead = (of_day[number] >= 0.15 * np.diff(csr.indptr))[:, None] * beyond
+        own[number] = found + ahead * (found - own[number])
+
+    of_users, across = np.pad(new, (0, len(users) - len(new))), sp.csr_array(everything.T)
+    of_items = np.pad(of_items, (0, len(items) - len(of_items)))
+    solve(users, of_users, True, everything, 0)
+    for turn in range(alternations):
+        fresh = turn != alternations // 2
+        solve(items, of_items, fresh, across, 0.3 if turn else 0)
+        solve(users, of_users, fresh, everything, 0)
+    assert (of_users > 0).sum() > ((of_users > 0) & (of_users >= 0.15 * counts.users)).sum()
+    np.testing.assert_allclose(model.user_factors, users, atol=1e-8)
+    np.testing.assert_allclose(model.item_factors, items, atol=1e-8)
 
 
 def test_new_and_old_are_as_if_they_had_come_at_once() -> None:
@@ -178,7 +207,35 @@ def test_new_and_old_are_as_if_they_had_come_at_once() -> None:
     np.testing.assert_array_equal(
         model.user_factors[2], als(mfrank.WRMF(), dtype="float64").fit(labeled()).user_factors[2]
     )
-    assert model.store.history[-1]["rows"] == 6 * 3 + 5 * 3 + 1  # one item has many old ones
+    assert model.store.history[-1]["rows"] == 5 * 3 + 4 * 3 + 1  # one item has many old ones
+
+
+def test_a_model_serves_while_it_is_updated() -> None:
+    """Each list is that of one day's model, with its factors, ids and seen items; none is torn."""
+    data = mfrank.synthetic(300, 60, 3000, names=True)
+    before, *each = days(data, by_time=True)
+    model, twin = (als(random_state=0).fit(before) for _ in range(2))
+    asked = before.user_ids.labels[200:].tolist()
+    wanted = [twin.recommend(asked, N=60).ids.tolist()]
+    wanted += [twin.partial_fit(day).recommend(asked, N=60).ids.tolist() for day in each]
+    torn, served, done = list[Any](), list[int](), threading.Event()
+
+    def serve() -> None:
+        while not done.is_set():
+            try:
+                served.append(wanted.index(model.recommend(asked, N=60).ids.tolist()))
+            except Exception as error:
+                torn.append(error)
+
+    reader = threading.Thread(target=serve)
+    reader.start()
+    for day in each:
+        model.partial_fit(day)
+    done.set()
+    reader.join()
+    assert not torn, torn[:3]
+    assert served == sorted(served)
+    assert len({str(each) for each in wanted}) == DAYS + 1  # they can be told apart
 
 
 def test_what_is_old_decays() -> None:

@@ -1,0 +1,157 @@
+"""The rows of one side that an update reads and writes, apart from all others, in groups.
+
+Each group is in a basis of its own, the last it was solved or read in. So a half-step turns what it
+reads once, writes its rows in the basis it solves them in, and no row is copied out of the side's
+table or back into it between the first half-step and the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.als.eigenbasis import Eigenbasis
+from mfrank.arrays.read_only import read_only
+from mfrank.arrays.threads import single_threaded
+from mfrank.backends import Backend, Factors
+from mfrank.backends.row_problem import Gram, RowProblem, Vector
+from mfrank.backends.solve_options import SolveOptions
+
+__all__ = ["SOLVED", "WorkingTable", "groups_of"]
+
+SOLVED = 2
+"""Groups of rows that are solved; those after them are only read."""
+
+
+def groups_of(
+    n_rows: int, solved: Sequence[NDArray[Any]], read: Sequence[NDArray[Any]]
+) -> list[NDArray[np.int64]]:
+    """Row numbers of each group: those solved, then those that are read besides, each row once."""
+    left, groups = np.ones(n_rows, dtype=bool), list[NDArray[np.int64]]()
+    for rows in solved:
+        groups.append(rows)
+        left[rows] = False
+    for columns in read:
+        used = np.zeros(n_rows, dtype=bool)
+        used[columns] = True
+        groups.append(np.flatnonzero(used & left))
+        left &= ~used
+    return groups
+
+
+class WorkingTable:
+    """Factors of a side's rows, group after group, and the Gram matrix of all of the side's rows.
+
+    Parameters
+    ----------
+    factors : shape (n, K)
+        The side's; not read any more after this.
+    weights : float64, shape (n,)
+        Its background weights.
+    groups : sequence of int64 arrays
+        Row numbers: ``SOLVED`` groups that are solved, then others.
+    backend : Backend
+    n_threads : int
+    """
+
+    def __init__(
+        self,
+        factors: Factors,
+        weights: Vector,
+        groups: Sequence[NDArray[np.int64]],
+        backend: Backend,
+        n_threads: int,
+    ) -> None:
+        self._backend, self._threads = backend, n_threads
+        self._ends = np.cumsum([0, *map(len, groups)])
+        self._numbers = np.concatenate(groups)
+        self._local: Factors = factors[self._numbers]
+        self._bases = [read_only(np.eye(factors.shape[1]))] * len(groups)
+        still = weights.copy()
+        still[self._numbers[: self._ends[SOLVED]]] = 0
+        self._still = backend.gram(factors, still, n_threads)
+        self._weights = [weights[rows] for rows in groups[:SOLVED]]
+        self._shares: list[Gram | None] = [None] * SOLVED
+
+    def places(self, n: int) -> NDArray[np.int32]:
+        """Where each of the side's ``n`` rows lies here; meaningless for rows that do not."""
+        places = np.zeros(n, dtype=np.int32)
+        places[self._numbers] = np.arange(len(self._numbers), dtype=np.int32)
+        return places
+
+    def _rows(self, group: int) -> Factors:
+        """Factors of a group, in its basis; a view."""
+        return self._local[self._ends[group] : self._ends[group + 1]]
+
+    def numbers_of(self, n_groups: int) -> NDArray[np.int64]:
+        """Row numbers of the first groups, as they lie here."""
+        return self._numbers[: self._ends[n_groups]]
+
+    @property
+    def gram(self) -> Gram:
+        """The Gram matrix of all rows of the side, in the basis of the side's table."""
+        matrix, vector = self._still.matrix, self._still.vector
+        for group in range(SOLVED):
+            share = self._share(group)
+            matrix, vector = matrix + share.matrix, vector + share.vector
+        return Gram(matrix, vector)
+
+    def turned(self, n_groups: int, at: Eigenbasis) -> Factors:
+        """The first groups, turned into a basis, in the backend's memory; a view on the host."""
+        for group in range(n_groups):
+            rows = self._rows(group)
+            self._rotate(rows, self._towards(group, at), rows)
+            self._bases[group] = at.basis
+        return self._backend.place(self._local[: self._ends[n_groups]])
+
+    def solve(
+        self,
+        group: int,
+        problem: RowProblem,
+        fixed: Factors,
+        at: Eigenbasis,
+        options: SolveOptions,
+        prior: Factors | None = None,
+        beyond: float = 0.0,
+    ) -> None:
+        """Solve a group against ``fixed``, in the basis ``at``, and go ``beyond`` the solution."""
+        rows, how = self._rows(group), dict[str, Factors]()
+        if prior is not None:
+            how["prior"] = np.empty_like(rows)
+            at.turn(self._backend, np.ascontiguousarray(prior), how["prior"], self._threads)
+        before = None
+        if beyond or options.solver != "cholesky":  # else nothing reads it
+            before = np.empty_like(rows)
+            self._rotate(rows, self._towards(group, at), before)
+        self._backend.solve_rows(problem, fixed, at.shared, rows, options, before, **how)
+        if beyond:
+            rows += rows.dtype.type(beyond) * (rows - before)
+        self._bases[group], self._shares[group] = at.basis, None
+
+    def write(self, factors: Factors) -> None:
+        """Write the rows that were solved into the side's table."""
+        for group in range(SOLVED):
+            rows, numbers = self._rows(group), self._numbers[self._ends[group] :]
+            back = np.empty_like(rows)
+            self._rotate(rows, np.ascontiguousarray(self._bases[group].T), back)
+            factors[numbers[: len(rows)]] = back
+
+    def _towards(self, group: int, at: Eigenbasis) -> NDArray[np.float64]:
+        with single_threaded():
+            return np.ascontiguousarray(self._bases[group].T @ at.basis)
+
+    def _rotate(self, rows: Factors, basis: NDArray[np.float64], out: Factors) -> None:
+        self._backend.rotate(rows, basis, 0, out, self._threads)
+
+    def _share(self, group: int) -> Gram:
+        share = self._shares[group]
+        if share is None:
+            turned = self._backend.gram(self._rows(group), self._weights[group], self._threads)
+            basis = self._bases[group]
+            with single_threaded():
+                share = Gram(basis @ turned.matrix @ basis.T, basis @ turned.vector)
+            self._shares[group] = share
+        return share

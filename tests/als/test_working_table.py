@@ -1,0 +1,78 @@
+"""Tables of the rows that an update needs: their bases, their Gram matrix, what goes beyond."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+import mfrank
+from mfrank.als.eigenbasis import Eigenbasis
+from mfrank.als.engine import HalfSteps
+from mfrank.als.working_table import WorkingTable, groups_of
+from mfrank.arrays.csr import CSR
+from mfrank.backends import choose
+from mfrank.backends.row_problem import Gram
+from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.counts import Counts
+
+EXACT = SolveOptions("cholesky", n_threads=1)
+
+
+def drawn(*shape: int, seed: int = 0) -> NDArray[Any]:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def basis(seed: int, width: int = 4) -> Eigenbasis:
+    half = drawn(9, width, seed=seed)
+    return Eigenbasis.of(Gram(half.T @ half, drawn(width, seed=seed)))
+
+
+def test_each_row_is_in_one_group() -> None:
+    groups = groups_of(9, [np.array([1, 4]), np.array([7])], [[4, 2, 2, 7], [0, 1, 2]])
+    assert [group.tolist() for group in groups] == [[1, 4], [7], [2], [0]]
+
+
+def test_turned_rows_are_the_same_rows_in_the_basis() -> None:
+    factors, groups = drawn(6, 4), [np.array([5, 1]), np.array([0]), np.array([3]), np.array([4])]
+    table = WorkingTable(factors, np.ones(6), groups, choose("cpu"), 1)
+    table.turned(4, basis(1))
+    turned = table.turned(3, basis(2))
+    np.testing.assert_allclose(turned, factors[[5, 1, 0, 3]] @ basis(2).basis, atol=1e-12)
+    table.write(factors_out := np.full_like(factors, np.nan))
+    np.testing.assert_allclose(factors_out[[5, 1, 0]], factors[[5, 1, 0]], atol=1e-12)
+    assert np.isnan(factors_out[[2, 3, 4]]).all()  # rows that were only read are not written
+
+
+@pytest.mark.parametrize("beyond", [0.0, 0.3])
+def test_solved_rows_their_gram_matrix_and_the_objective(beyond: float) -> None:
+    """Beyond b, rows are at (1 + b) times the way; 1 - b^2 of the descent is left."""
+    cells = sp.csr_array((drawn(5, 7) > 0).astype(float))
+    counts = Counts(np.diff(cells.indptr), np.bincount(cells.indices, minlength=7))
+    steps = HalfSteps(mfrank.IALS(alpha0=0.3), counts, choose("cpu"), EXACT)
+    users, items = CSR.from_scipy(cells, np.float64), CSR.from_scipy(sp.csr_array(cells.T), float)
+    user_factors, item_factors = drawn(5, 3, seed=1), drawn(7, 3, seed=2)
+    problems = steps.user_problem(users), steps.item_problem(items)
+
+    def value(factors: Any) -> float:
+        return steps.value(*problems, user_factors, factors)
+
+    def solved(share: float) -> NDArray[Any]:
+        groups = [np.arange(7), np.arange(0), np.arange(0), np.arange(0)]
+        table = WorkingTable(item_factors, steps.item_weights, groups, steps.backend, 1)
+        table.turned(1, basis(3, 3))
+        at = steps.items_basis(user_factors)
+        turned = np.ascontiguousarray(user_factors @ at.basis)
+        table.solve(0, problems[1], turned, at, EXACT, beyond=share)
+        table.write(out := item_factors.copy())
+        np.testing.assert_allclose(table.gram.matrix, steps.item_gram(out).matrix, atol=1e-10)
+        np.testing.assert_allclose(table.gram.vector, steps.item_gram(out).vector, atol=1e-10)
+        return out
+
+    exact, found = solved(0.0), solved(beyond)
+    np.testing.assert_allclose(found, exact + beyond * (exact - item_factors), atol=1e-10)
+    descent = value(item_factors) - value(exact)
+    assert value(item_factors) - value(found) == pytest.approx((1 - beyond**2) * descent)
