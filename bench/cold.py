@@ -63,7 +63,7 @@ def fitted(
 ) -> mfrank.ALS:
     """An ALS with features, or with none."""
     model = mfrank.ALS(
-        mfrank.IALS(alpha0=options["alpha0"], regularization=options["regularization"]),
+        mfrank.IALS(alpha0=options["alpha0"], regularization=options["regularization"], nu=1),
         args.factors,
         round(options["epochs"]),
         feature_regularization=options["features"],

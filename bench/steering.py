@@ -36,6 +36,7 @@ from mfrank.steering.categories import ItemCategories
 Categories = Mapping[int, list[Hashable]]
 
 N = 10
+OBJECTIVE = mfrank.IALS(alpha0=0.1, regularization=0.003, nu=1)
 _SAMPLE = 2000
 """Users whose lists are looked into."""
 
@@ -180,7 +181,7 @@ def main() -> None:
     for name in args.data:
         split = load(name)
         options = {"factors": args.factors, "iterations": 8, "n_threads": args.threads}
-        model = mfrank.ALS(mfrank.IALS(), **options, random_state=0).fit(split.train)
+        model = mfrank.ALS(OBJECTIVE, **options, random_state=0).fit(split.train)
         categories = categories_of(name, split.train)
         for part, kind, rows in (
             ("cost", "steering-cost", costs(model, split.train, categories, args)),

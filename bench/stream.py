@@ -54,7 +54,7 @@ STREAMS = {"globo": Stream(86_400_000, 7, False), "yoochoose-100k": Stream(28_80
 
 def model_of(args: argparse.Namespace) -> mfrank.ALS:
     """The contender: what a day is learned with differs, not the model."""
-    objective = mfrank.IALS(alpha0=args.alpha0, regularization=args.regularization)
+    objective = mfrank.IALS(alpha0=args.alpha0, regularization=args.regularization, nu=1)
     return mfrank.ALS(objective, args.factors, args.epochs, random_state=0, n_threads=args.threads)
 
 

@@ -19,7 +19,7 @@ chosen_by = next(metric for metric in metrics if str(metric).startswith("NDCG"))
 # %% Every objective, at every ridge, at its best epoch.
 objectives = {
     "WRMF": [mfrank.WRMF(alpha=10, regularization=ridge) for ridge in (1, 10, 30)],
-    "IALS": [mfrank.IALS(alpha0=0.1, regularization=ridge) for ridge in (0.003, 0.01, 0.03)],
+    "IALS": [mfrank.IALS(regularization=ridge) for ridge in (0.07, 0.2, 0.6)],
     "RG2": [mfrank.RG2(regularization=ridge) for ridge in (0.03, 0.07, 0.15)],
     "RGX": [mfrank.RGX(regularization=ridge) for ridge in (0.03, 0.07, 0.15)],
 }

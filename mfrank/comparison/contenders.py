@@ -35,6 +35,7 @@ __all__ = [
     "fit_once",
     "has_implicit",
     "is_implicit_als",
+    "needs_times",
     "objective_minimized",
     "objective_name",
     "objective_value",
@@ -122,11 +123,11 @@ def default_models(
 def fit_once(unfitted: Any, train: Interactions) -> Fit:
     """Fit a copy of the model and time it.
 
-    The data are passed as a ``scipy.sparse.csr_matrix``, the only class that implicit reads; a walk
-    gets the Interactions, because it needs their timestamps.
+    The data are passed as a ``scipy.sparse.csr_matrix``, the only class that implicit reads; what
+    needs their timestamps gets the Interactions.
     """
     model = deepcopy(unfitted)
-    data = train if isinstance(model, SupervisedPageRank) else train.to_scipy()
+    data = train if needs_times(model) else train.to_scipy()
     epochs: list[float] = []
     with suitable_blas_threads(model):
         began = perf_counter()
@@ -134,6 +135,13 @@ def fit_once(unfitted: Any, train: Interactions) -> Fit:
         total = perf_counter() - began
     fitted = made if isinstance(made, Recommender) else model
     return Fit(fitted, statistics.median(epochs or [total]), total)
+
+
+def needs_times(model: Any) -> bool:
+    """Whether a fit reads timestamps: a walk, popularity within a window, or a blend with one."""
+    if isinstance(model, Popularity):
+        return model.window is not None
+    return isinstance(model, SupervisedPageRank) or getattr(model, "needs_times", False) is True
 
 
 def is_implicit_als(model: Any) -> bool:

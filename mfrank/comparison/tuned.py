@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mfrank.arrays.checks import check_above_zero, check_count
-from mfrank.comparison.contenders import is_implicit_als
+from mfrank.comparison.contenders import is_implicit_als, needs_times
 from mfrank.comparison.implicit_family import ImplicitALS
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.kinds import Metric
@@ -143,6 +143,11 @@ class _Recipe:
     models: Sequence[Any]
     epochs: Sequence[int]
     weights: Sequence[float]
+
+    @property
+    def needs_times(self) -> bool:
+        """Whether one of the models does."""
+        return any(map(needs_times, self.models))
 
     def fit(self, user_items: Any, *, callback: Any = None, show_progress: bool = False) -> Any:
         """Fit all; ``callback`` is told of the epochs of a single model."""

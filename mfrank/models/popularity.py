@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mfrank.arrays.checks import check_above_zero
 from mfrank.backends import Factors
 from mfrank.data.interactions import Interactions
+from mfrank.data.splits import timestamps_of
 from mfrank.models.baseline import Baseline
 from mfrank.models.option_checks import check_backend
 from mfrank.models.parameters import describe
@@ -29,11 +32,15 @@ class Popularity(Baseline):
     ----------
     backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
         Where lists are computed, as for :class:`mfrank.ALS`.
+    window : float or None, default None
+        > 0, in the unit of the timestamps (seconds, where they were dates). Only users count whose
+        latest interaction with the item is at most that long before the latest of all: where news
+        or fashions come and go, the baseline to beat is what is popular now. None counts all.
 
     Attributes
     ----------
     store : FactorStore
-        Has one factor: 1 for each user, and the number of users for each item.
+        Has one factor: 1 for each user, and for each item the number of users that count.
 
     Examples
     --------
@@ -45,12 +52,20 @@ class Popularity(Baseline):
     """
 
     backend: str = "auto"
+    window: float | None = None
 
     def __post_init__(self) -> None:
         check_backend(self.backend)
+        if self.window is not None:
+            check_above_zero(window=self.window)
 
     def _store_of(self, data: Interactions) -> FactorStore:
-        return popularity_store(data, describe(self))
+        if self.window is None:
+            return popularity_store(data, describe(self))
+        times = timestamps_of(data, "Popularity with a window", "window=None")
+        late = times >= int(times.max()) - self.window
+        likes = data.user_items.indices[late & (data.user_items.data > 0)]
+        return _store(data, likes, describe(self))
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
         """The factor of any user, 1: shape (1,) for one user, (len(userid), 1) for many."""
@@ -61,7 +76,13 @@ class Popularity(Baseline):
 
 def popularity_store(data: Interactions, fitter: dict[str, Any], **arrays: Any) -> FactorStore:
     """The number of users of each item as a store; ``arrays`` are its extras."""
-    likes = data.user_items.indices[data.user_items.data > 0]
+    return _store(data, data.user_items.indices[data.user_items.data > 0], fitter, **arrays)
+
+
+def _store(
+    data: Interactions, likes: NDArray[Any], fitter: dict[str, Any], **arrays: Any
+) -> FactorStore:
+    """The number of times that each item is among ``likes``, as a store."""
     popularity = np.bincount(likes, minlength=data.n_items).astype(np.float64)
     return FactorStore(
         np.ones((data.n_users, 1)),

@@ -30,6 +30,7 @@ from mfrank.tuning.axes import Axis, Point
 from mfrank.tuning.facts import Facts
 from mfrank.tuning.family import Family, Setting, short
 from mfrank.tuning.item_families import Filter, Regression
+from mfrank.tuning.recent_family import Recent
 from mfrank.tuning.space import Space
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "EPOCHS",
     "FAMILIES",
     "SPACE",
+    "TIMED_SPACE",
     "Closed",
     "Counted",
     "Sampled",
@@ -215,7 +217,12 @@ FAMILIES: Mapping[str, tuple[Family, ...]] = {
             lambda share, facts: {"alpha": 1 / (share * facts.density * facts.mean_value)},
             (1.5, 0.1, 0),
         ),
-        Closed("EALS", EALS, lambda share, facts: {"c0": share * facts.per_user}, (1, 0.08, 0.5)),
+        Closed(
+            "EALS",
+            EALS,
+            lambda share, facts: {"c0": share * facts.per_user, "exponent": 0.5},
+            (1, 0.08, 0.5),
+        ),
     ),
     "Descent": (Sampled("SampledSoftmax", _softmax),),
     "item filter": (Filter(),),
@@ -235,5 +242,8 @@ BASELINES: tuple[Family, ...] = (
 
 SPACE = Space(FAMILIES, BASELINES)
 """All that is searched by :func:`mfrank.tune`."""
+
+TIMED_SPACE = Space({"recent popularity": (Recent(),), **FAMILIES}, BASELINES)
+"""The same where models are judged by what came later: what is popular changes, too."""
 
 named = SPACE.named

@@ -19,7 +19,7 @@ from mfrank.evaluation.report import Score
 from mfrank.models.factor_model import refuse_no_likes
 from mfrank.tuning.budget import Budget, refit_seconds
 from mfrank.tuning.facts import Facts
-from mfrank.tuning.families import SPACE
+from mfrank.tuning.families import SPACE, TIMED_SPACE
 from mfrank.tuning.family import Setting
 from mfrank.tuning.finalists import finalists
 from mfrank.tuning.journal import Journal, fingerprint
@@ -92,6 +92,8 @@ def search(
     """Search a space; parameters are those of :func:`mfrank.tune`."""
     of = fingerprint(data, metric=str(metric), factors=factors, random_state=seed)
     judge = Judge.of(data, metric, seed, n_threads)
+    if space is SPACE and judge.kind == "by time":
+        space = TIMED_SPACE
     journal = Journal(storage, of)
     clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
     most = _FIT_SHARE * (memory_free_now() if memory is None else memory * 2**30)

@@ -76,10 +76,11 @@ def tune(
     have interactions before and after; otherwise a random tenth of each user's. Models are fitted
     to the rest and judged on it: ALS under several objectives, a sampled softmax, and linear
     item-to-item models (:class:`mfrank.ItemFilter`; :class:`mfrank.EASE` where users or items are
-    few), each in one space for all data: ranges are in units of what the data tell (numbers of
-    rows, columns and entries, mean values). Each fit is judged after every epoch, by at most 5,000
-    users, and keeps its best epoch. All begin narrow; the best go on to more factors. The best
-    model or, if that ranks higher, a blend of up to four of several kinds is fitted to all data.
+    few), and, if the latest are held out, popularity within windows of time, each in one space for
+    all data: ranges are in units of what the data tell (numbers of rows, columns and entries, mean
+    values). Each fit is judged after every epoch, by at most 5,000 users, and keeps its best epoch.
+    All begin narrow; the best go on to more factors. The best model or, if that ranks higher, a
+    blend of up to four of several kinds is fitted to all data.
 
     A fit begins if it and all that comes after it are expected to be in time, by the fits that were
     measured. One that is slower ends early or is given up: an item-to-item model within a block of

@@ -72,6 +72,21 @@ def test_every_model_with_a_space_is_searched_on_the_training_part(
 
 
 @pytest.mark.usefixtures("searched")
+def test_what_was_popular_of_late_is_fitted_to_times() -> None:
+    """Each week has its own items, which all take."""
+    rng = np.random.default_rng(0)
+    days = np.repeat(np.arange(20), 200)
+    items = 30 * (days // 7) + rng.integers(0, 30, len(days))
+    data = mfrank.Interactions.from_arrays(
+        rng.integers(0, 90, len(days)), items, None, 86_400 * days, duplicates="last"
+    )
+    found = quick(mfrank.by_time(data, test=0.1), models={"all": mfrank.tune}, tune=1.0, factors=4)
+    row = found.leaderboards["all"][0]
+    assert "RecentPopularity" in row["model"] + row["family"]
+    assert found["all"].evaluation["recall@20"].value > 0.5
+
+
+@pytest.mark.usefixtures("searched")
 def test_what_was_found_is_fitted_to_the_whole_training_part(split: Split) -> None:
     comparison = quick(split, models=models(), tune=1.0, factors=16)
     options: dict[str, Any] = {"trials": TRIALS, "n_threads": 1, "metric": "ndcg@10"}

@@ -168,7 +168,7 @@ def test_numbers_survive_json_exactly(alpha: float, regularization: float, nu: f
 
 
 def test_numbers_of_numpy_become_plain() -> None:
-    objective = mfrank.IALS(alpha0=np.float32(0.5), nu=np.float64(1))  # type: ignore[arg-type]
+    objective = mfrank.IALS(alpha0=np.float32(0.5), regularization=0.003, nu=np.float64(1))  # type: ignore[arg-type]
     model = als(objective, factors=np.int64(3), dtype=np.dtype("f4"))
     options = json.loads(json.dumps(describe(model)))["options"]
     assert options["factors"] == 3

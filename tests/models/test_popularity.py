@@ -37,6 +37,33 @@ def test_lists_are_those_of_a_count(rows, n):
         assert scores[user, : len(left)].tolist() == count[left].tolist()
 
 
+timed = st.tuples(st.integers(0, 5), st.integers(0, 4), st.integers(-50, 50))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(timed, min_size=1, max_size=25), st.integers(1, 120))
+def test_within_a_window_only_what_is_recent_counts(rows, window):
+    users, items, times = np.array(rows).T
+    data = Interactions.from_arrays(users, items, None, times, shape=(6, 5), duplicates="last")
+    latest: dict[tuple[int, int], int] = {}
+    for user, item, time in rows:
+        latest[user, item] = max(time, latest.get((user, item), time))
+    late = [item for (_, item), time in latest.items() if time >= times.max() - window]
+    model = Popularity(window=window).fit(data)
+    assert model.item_factors[:, 0].tolist() == np.bincount(late, minlength=5).tolist()
+    seen = sorted(item for user, item in latest if user == users[0])
+    ids, _ = model.recommend(users[0], N=5)
+    assert not set(ids.tolist()) & set(seen)  # what is older than the window is known all the same
+
+
+def test_a_window_needs_times_and_a_length() -> None:
+    with pytest.raises(ValueError, match="Popularity with a window needs timestamps"):
+        Popularity(window=7).fit(toy())
+    for window in (0, -1, float("nan"), "week"):
+        with pytest.raises(ValueError, match="window must be a finite number > 0"):
+            Popularity(window=window)
+
+
 def test_what_is_loaded_answers_alike(tmp_path: Path) -> None:
     model = Popularity(backend="reference").fit(toy())
     for loaded in (
@@ -44,7 +71,7 @@ def test_what_is_loaded_answers_alike(tmp_path: Path) -> None:
         Popularity.load(tmp_path / "model", mmap=True, verify=True),
     ):
         assert isinstance(loaded, Popularity)
-        assert loaded.get_params() == model.get_params() == {"backend": "reference"}
+        assert loaded.get_params() == model.get_params() == {"backend": "reference", "window": None}
         for mine, theirs in zip(loaded.recommend([0, 3]), model.recommend([0, 3]), strict=True):
             np.testing.assert_array_equal(mine, theirs)
 

@@ -40,7 +40,7 @@ OBJECTIVES: dict[str, QuadraticObjective] = {
     "wrmf below one": mfrank.WRMF(alpha=0.1, regularization=0.2),
     "wrmf hu": mfrank.WRMF(alpha=1.5, regularization=0.1, confidence="1+alpha*r"),
     "wrmf scaled": mfrank.WRMF(alpha=2.0, regularization=0.05, nu=0.7),
-    "ials": mfrank.IALS(alpha0=0.3, regularization=0.02),
+    "ials": mfrank.IALS(alpha0=0.3, regularization=0.02, nu=1.0),
     "ials nu": mfrank.IALS(alpha0=0.1, regularization=0.05, nu=0.5),
     "eals": mfrank.EALS(c0=3.0, exponent=0.5, regularization=0.1),
     "rg2 pure": mfrank.RG2(alpha=0.0, regularization=0.1),
@@ -86,7 +86,8 @@ def stated_loss(objective: QuadraticObjective, r: Dense) -> Callable[[Dense, Den
         assert isinstance(o, mfrank.EALS)
         s, w = p @ q.T, m**o.exponent / (m**o.exponent).sum()
         fit = (d * (1 - s) ** 2).sum() + o.c0 * (w * s**2).sum()
-        return float(fit) + ridge(np.ones(users), np.ones(items), p, q)
+        rho, sigma = (n + o.c0) ** o.nu, (m + o.c0 * users * w) ** o.nu
+        return float(fit) + ridge(rho, sigma, p, q)
 
     def rg(p: Dense, q: Dense) -> float:
         o = objective

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,8 +11,9 @@ import scipy.sparse as sp
 import mfrank
 from mfrank.tuning.axes import Axis, near, spread_out
 from mfrank.tuning.facts import Facts
-from mfrank.tuning.families import BASELINES, FAMILIES, Closed, named
+from mfrank.tuning.families import BASELINES, FAMILIES, TIMED_SPACE, Closed, named
 from mfrank.tuning.family import Family, Setting
+from mfrank.tuning.recent_family import Recent
 
 CLOSED = [family for family in FAMILIES["ALS"] if isinstance(family, Closed)]
 IDS = [family.name for family in CLOSED]
@@ -118,10 +121,30 @@ def test_the_first_point_is_in_the_cube(family: Family) -> None:
     assert list(family.values(family.first).values()) == pytest.approx(list(family.first_values))
 
 
+def test_recent_popularity_counts_the_share_of_the_interactions_that_is_latest() -> None:
+    """In no unit of time: the same for seconds and milliseconds, and where most came at once."""
+    rng = np.random.default_rng(0)
+    ages = rng.permutation(np.r_[np.arange(1, 901) * 50, np.full(100, 3)])
+    data = mfrank.Interactions.from_arrays(np.arange(1000), rng.integers(0, 20, 1000), None, -ages)
+    for unit in (1, 1000):
+        timed = replace(data, timestamps=unit * data.timestamps)
+        setting = Setting(Facts.of(timed), 512, 0, 1)
+        for share, counted in ((0.05, 100), (0.2, 200), (0.3, 300)):
+            family = Recent()
+            model = family.model((family.axes[0].place(share),), 0, setting).fit(timed)
+            assert model.item_factors.sum() == counted
+
+
+def test_one_moment_has_a_window_too() -> None:
+    data = mfrank.Interactions.from_arrays(np.arange(50), np.arange(50) % 7, None, np.full(50, 9))
+    model = Recent().model((0.5,), 0, Setting(Facts.of(data), 512, 0, 1))
+    assert model.fit(data).item_factors.sum() == 50
+
+
 def test_names_are_different() -> None:
-    families = [*BASELINES, *(family for of in FAMILIES.values() for family in of)]
+    families = [*BASELINES, *TIMED_SPACE.families()]
     assert len({family.name for family in families}) == len(families)
-    assert [named(family.name) for family in families] == families
+    assert [TIMED_SPACE.named(family.name) for family in families] == families
 
 
 def test_places_on_an_axis() -> None:

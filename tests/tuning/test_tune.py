@@ -163,6 +163,21 @@ def test_metrics_of_the_whole_ranking_are_searched_too(metric: str) -> None:
     assert found.leaderboard[0]["value"] > value
 
 
+def test_what_is_popular_of_late_is_found_where_it_changes() -> None:
+    """Each day has its own few items, which all users take; without times nobody can know them."""
+    rng = np.random.default_rng(0)
+    n_days, each = 20, 400
+    days = np.repeat(np.arange(n_days), each)
+    users, items = rng.integers(0, 150, len(days)), 3 * days + rng.integers(0, 6, len(days))
+    data = mfrank.Interactions.from_arrays(users, items, None, 86_400 * days, duplicates="last")
+    found = mfrank.tune(data, trials=8, factors=4, n_threads=1)
+    assert found.validation == "by time"
+    value = {row["family"]: row["value"] for row in reversed(found.leaderboard)}
+    assert value["RecentPopularity"] > 2 * value["Popularity"]
+    without = mfrank.tune(data.user_items, trials=8, factors=4, n_threads=1)
+    assert "RecentPopularity" not in families(without)
+
+
 def test_what_everybody_likes_is_found_by_popularity() -> None:
     """Users choose by popularity alone: whatever a model learns beyond is noise."""
     rng = np.random.default_rng(0)
