@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mfrank.arrays.checks import check_count, check_instance, shown
 from mfrank.arrays.distinct import distinct
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
-from mfrank.arrays.time_limit import check_time
-from mfrank.backends import choose
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster.connecting import Cluster
 from mfrank.data.groups import Groups
 from mfrank.data.user_splits import HeldOut
-from mfrank.evaluation.excluded import excluded, had_in_training
-from mfrank.evaluation.kinds import KnownMetric, Metric, RankingMetric
-from mfrank.evaluation.known import Known
+from mfrank.evaluation.judge import Judge
+from mfrank.evaluation.kinds import Metric, RankingMetric
 from mfrank.evaluation.metrics import MRR, NDCG, Recall
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.on_workers import judged_on_workers
-from mfrank.evaluation.rankers import ranker_of, steered_ranker
-from mfrank.evaluation.relevant import Relevant, blocks, relevant_of
 from mfrank.evaluation.report import Evaluation
-from mfrank.evaluation.sampled import SampledLists, check_sampled, protocol_of
-from mfrank.evaluation.tally import Tally
+from mfrank.evaluation.sampled import check_sampled, protocol_of
 from mfrank.evaluation.unseen import folded_in
 from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
 from mfrank.retrieval.queries import check_rows
@@ -39,8 +31,6 @@ from mfrank.steering.steering import Steering
 __all__ = ["DEFAULT_METRICS", "evaluate"]
 
 DEFAULT_METRICS: tuple[Metric, ...] = (NDCG @ 10, Recall @ 10, MRR @ 10)
-
-_CELLS_AT_ONCE = 1 << 22
 
 
 def evaluate(
@@ -174,7 +164,7 @@ def evaluate(
     )
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
-    judge = _Judge(
+    judge = Judge(
         model,
         relevance,
         train,
@@ -204,59 +194,6 @@ def evaluate(
             for name, (own, scores) in tally.group_scores().items()
         },
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Judge:
-    """All that is asked, of any users."""
-
-    model: Any
-    relevance: sp.csr_array
-    train: Any
-    filters: bool
-    wanted: tuple[Metric, ...]
-    item_groups: Groups | None
-    sample: tuple[int, np.random.Generator] | None
-    batch_size: int | None
-    backend: str
-    n_threads: int
-    steer: Steering | None
-
-    def judged(self, users: NDArray[np.int64]) -> Tally:
-        """Rank for these users, and score the rankings."""
-        shape, n_items = self.relevance.shape, self.relevance.shape[1]
-        seen, rows_seen = excluded(self.model, self.train, self.filters, shape)
-        known = None
-        if any(isinstance(m, KnownMetric) for m in self.wanted):
-            had = seen if self.filters else had_in_training(self.model, shape)
-            known = Known.of(had, self.item_groups, excluded=self.filters)
-        tally = Tally(self.wanted, n_items, known, self.item_groups)
-        ranker = (
-            ranker_of(self.model, seen, rows_seen, choose(self.backend), self.n_threads)
-            if self.steer is None
-            else steered_ranker(self.model, seen, self.steer, self.n_threads, filters=self.filters)
-        )
-        lists = (
-            SampledLists(ranker, rows_seen, min(self.sample[0], n_items), self.sample[1])
-            if self.sample is not None
-            else lambda users, relevant, k: ranker.lists(users, k)
-        )
-
-        def found() -> Iterator[Relevant]:
-            for part in relevant_of(self.relevance, rows_seen, users):
-                tally.n_in_train += part.n_in_train
-                yield part
-
-        size = self.batch_size or max(1, _CELLS_AT_ONCE // max(1, tally.width))
-        for block, rows in blocks(found(), size):
-            tally.add(ranker, lists, block, rows)
-            check_time()
-        tally.finish()
-        return tally
-
-    def by_threads(self, n_threads: int) -> Self:
-        """The same, by so many threads."""
-        return replace(self, n_threads=n_threads)
 
 
 def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metric, ...]:
