@@ -62,12 +62,13 @@ class ItemMap {
   name(ink, card) {
     const pen = this.pen;
     const taken = [];
+    const most = Math.min(45, this.width * this.height / 13500); // a phone has room for fewer
     pen.font = "12px system-ui, sans-serif";
     pen.lineJoin = "round";
     pen.lineWidth = 3;
     const order = this.over ? [this.over, ...this.points] : this.points;
     for (const point of order) {
-      if (taken.length >= 45) break;
+      if (taken.length >= most) break;
       const [x, y] = this.place(point);
       if (x < 0 || y < 0 || x > this.width || y > this.height) continue;
       const text = point.name.length > 32 ? point.name.slice(0, 31) + "…" : point.name;
