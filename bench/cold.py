@@ -179,7 +179,7 @@ CONTENDERS: dict[str, tuple[Callable[..., Scores], dict[str, tuple[float, float]
     "mfrank": (
         mfrank_als,
         {
-            "alpha0": (0.003, 0.3),
+            "alpha0": (0.003, 3.0),
             "regularization": (0.003, 0.1),
             "features": (0.003, 3.0),
             **_FEATURES,

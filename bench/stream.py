@@ -5,7 +5,8 @@ items that its users take up that day, and then learned: by ``partial_fit`` of t
 all days so far, or not at all. Users and items count that were there before the day. Sessions of a
 shop are all new: their last item is asked for, and the others are folded in; their days have eight
 hours. Differences are paired by users, and their errors those of the mean over the days. Seconds
-are those of the updates alone, to which evaluation does not belong.
+are those of the updates alone, to which evaluation does not belong; those of the processor, of all
+threads, tell more where a machine is busy.
 
     python bench/stream.py globo
     python bench/stream.py yoochoose-100k
@@ -147,26 +148,30 @@ def main() -> None:
     before, *each = days_of(from_npz(data_folder(args.data)), stream.day, stream.first)
     judge = judged_sessions if stream.sessions else judged
     models = {name: model_of(args).fit(before) for name in UPDATES}
-    seconds = dict.fromkeys(UPDATES, 0.0)
+    seconds, processor = dict.fromkeys(UPDATES, 0.0), dict.fromkeys(UPDATES, 0.0)
     found: dict[str, list[Evaluation]] = {name: [] for name in UPDATES}
     for number, today in enumerate(each):
         for name, model in models.items():
             found[name].append(judge(model, before, today))
         for name, update in UPDATES.items():
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), time.process_time()
             models[name] = update(models[name], before, today)
             seconds[name] += time.perf_counter() - began
+            processor[name] += time.process_time() - busy
         values = {name: float(of_days[-1][METRIC].value) for name, of_days in found.items()}
         print(line({"day": stream.first + number, **values}), flush=True)
         before = before + today
-    rows = [summed(name, found, seconds[name]) for name in UPDATES]
+    spent = {
+        name: {"seconds": seconds[name], "of the processor": processor[name]} for name in UPDATES
+    }
+    rows = [summed(name, found) | spent[name] for name in UPDATES]
     for row in rows:
         print(line(row))
     more = {key: getattr(args, key) for key in ("factors", "epochs", "alpha0", "regularization")}
     save(args.folder, f"stream-{args.data}-{args.factors}", rows, first=stream.first, **more)
 
 
-def summed(name: str, found: dict[str, list[Evaluation]], seconds: float) -> dict[str, Any]:
+def summed(name: str, found: dict[str, list[Evaluation]]) -> dict[str, Any]:
     """The mean over the days, and how far it is from that of the refit."""
     values = [one[METRIC].value for one in found[name]]
     apart = [
@@ -178,7 +183,6 @@ def summed(name: str, found: dict[str, list[Evaluation]], seconds: float) -> dic
         METRIC: float(np.mean(values)),
         "less than refit": float(-np.mean([each.mean for each in apart])),
         "its error": float(np.sqrt(np.sum(np.square(errors))) / len(errors)),
-        "seconds": seconds,
     }
 
 

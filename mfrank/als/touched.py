@@ -39,7 +39,7 @@ On ten days of news (``bench/stream.py``) the next day's ranking loses several s
 BEYOND = 0.3
 """Share of the way to their solutions by which fresh items go beyond them.
 
-On the same days four alternations with this are no farther from the refit than five without, in the
+On the same days four alternations with this come as near to the refit as five without, in the
 ranking and in the objective.
 """
 
