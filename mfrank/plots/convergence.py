@@ -67,7 +67,8 @@ def convergence(
             of = f" of {name}" if name else ""
             raise ValueError(
                 f"the fit{of} recorded no {chosen or 'value'} by epoch: fit with "
-                "stopping=EarlyStopping(valid), or with track_objective=True"
+                "stopping=EarlyStopping(valid), or with track_objective=True (from the shell: "
+                "--track-objective)"
             )
     axes = axes_of(ax)
     for place, (name, history) in enumerate(histories.items()):

@@ -279,6 +279,7 @@ PLAUSIBLE: dict[str, Callable[[Rng], Any]] = {
     "value": lambda rng: one_of(rng, [None, False]),
     "values": lambda rng: one_of(rng, [None, np.ones(20), [1.0, 2.0]]),
     "weight": lambda rng: one_of(rng, [0.5, 0.0, -1.0]),
+    "window": lambda rng: one_of(rng, [None, 3.0, 0.0]),
 }
 """Arguments by name; the others have a default."""
 
