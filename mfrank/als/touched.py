@@ -193,9 +193,8 @@ class _Plain:
         own.solve(0, fresh.problem, used, at, options, fresh.prior, beyond)
         if not of_all:
             return len(fresh.numbers)
-        if (
-            not long.problem.users_are_rows
-        ):  # iterations start near the solution, and take less time
+        if not long.problem.users_are_rows:
+            # Iterations start near the solution, and take less time.
             options = replace(options, solver="auto")
         own.solve(1, long.problem, fixed, at, options, long.prior)
         return len(fresh.numbers) + len(long.numbers)
