@@ -18,7 +18,7 @@ from harness.records import line, parser, save
 from harness.subjects import load
 
 import mfrank
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.backends import choose
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.interactions import Interactions

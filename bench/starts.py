@@ -27,7 +27,7 @@ from harness.tuning import judge
 
 import mfrank
 from mfrank.als.balance import balance
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.als.spectral import random_factors
 from mfrank.als.starts import first_factors
 from mfrank.backends import choose

@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import mfrank
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.backends.sharded import blocks
 from mfrank.backends.sharded.backend import Sharded
 from mfrank.cluster.processes import Processes

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from mfrank.als.balance import balance
 from mfrank.als.coupling import weighted_sum
 from mfrank.als.eigenbasis import Eigenbasis, solve_in_own_basis
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.arrays.csr import CSR
 from mfrank.backends import Factors
 from mfrank.backends.row_problem import RowProblem, Vector

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from mfrank.als.biases import Biased, BiasedSteps, FixedSide
 from mfrank.als.coupling import weighted_sum
 from mfrank.als.eigenbasis import Eigenbasis, solve_in_own_basis
-from mfrank.als.engine import HalfSteps
 from mfrank.als.explanation import UserWeights
+from mfrank.als.half_steps import HalfSteps
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.lazy import lazy

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mfrank.als.biases import Biased, BiasedSteps, FixedSide
 from mfrank.als.eigenbasis import Eigenbasis
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.als.working_table import SOLVED, WorkingTable, groups_of
 from mfrank.arrays.csr import CSR
 from mfrank.backends import Factors

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.als.objectives import IALS, RG2, RGX, WRMF
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.random import Seed

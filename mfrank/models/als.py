@@ -12,7 +12,8 @@ from numpy.typing import DTypeLike
 
 from mfrank.als.biases import als_with_biases
 from mfrank.als.cost import tables_at_once
-from mfrank.als.engine import HalfSteps, als, refuse_dislikes
+from mfrank.als.engine import als, refuse_dislikes
+from mfrank.als.half_steps import HalfSteps
 from mfrank.als.momentum import Momentum
 from mfrank.als.objectives import RG2
 from mfrank.als.quadratic import QuadraticObjective

@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.als.engine import HalfSteps, refuse_dislikes
+from mfrank.als.engine import refuse_dislikes
 from mfrank.als.fold_in import Solved
+from mfrank.als.half_steps import HalfSteps
 from mfrank.als.touched import Tables, alternate
 from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.csr import CSR

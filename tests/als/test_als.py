@@ -14,8 +14,9 @@ import scipy.sparse as sp
 from problems import OBJECTIVES, solve_plainly, stated_loss, toy
 
 import mfrank
-from mfrank.als import engine
-from mfrank.als.engine import HalfSteps, als, refuse_dislikes
+from mfrank.als import half_steps
+from mfrank.als.engine import als, refuse_dislikes
+from mfrank.als.half_steps import HalfSteps
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.als.spectral import random_factors
 from mfrank.arrays.csr import CSR
@@ -131,7 +132,7 @@ def test_the_objective_tracked_is_the_objective(name: str, solver: str) -> None:
 
 def test_the_objective_tracked_counts_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [step.objective for step in run(mfrank.WRMF(), toy(20, 15))]
-    monkeypatch.setattr(engine, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(half_steps, "_ROWS_AT_ONCE", 4)
     in_parts = [step.objective for step in run(mfrank.WRMF(), toy(20, 15))]
     np.testing.assert_allclose(in_parts, whole, rtol=1e-12)
 

@@ -15,7 +15,7 @@ from problems import OBJECTIVES, gradient, stated_loss, toy
 
 import mfrank
 from mfrank.als.biases import Biased, BiasedSteps
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.backends import choose
 from mfrank.backends.solve_options import SolveOptions

@@ -14,7 +14,7 @@ from problems import OBJECTIVES, Dense, toy
 
 import mfrank
 from mfrank.als import coupling
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.arrays.csr import CSR
 from mfrank.backends import reference
 from mfrank.backends.row_problem import RowProblem

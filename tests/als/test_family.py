@@ -17,7 +17,7 @@ from fits import BACKENDS
 from numpy.typing import NDArray
 from problems import Dense, gradient, toy
 
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.csr import CSR
 from mfrank.backends import choose

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from problems import OBJECTIVES, gradient, stated_loss, toy
 
 import mfrank
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.csr import CSR
 from mfrank.backends import choose

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import mfrank
 from mfrank.als.eigenbasis import Eigenbasis
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.als.working_table import WorkingTable, groups_of
 from mfrank.arrays.csr import CSR
 from mfrank.backends import choose

@@ -16,7 +16,7 @@ from engines import Shuffled
 from problems import OBJECTIVES
 
 import mfrank
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.backends.sharded import blocks
 from mfrank.store.checks import is_mapped
 
@@ -379,7 +379,7 @@ def test_what_lies_in_the_place_of_a_half_step_is_told_before_any_work(tmp_path:
 
 KILLED_IN = """
 import os, signal
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from test_als_checkpoints import DATA, als
 step, left = HalfSteps.{step}, {epoch}
 def killing(self, problem, *factors):

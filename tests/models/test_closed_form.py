@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from problems import OBJECTIVES, solve_plainly, toy
 
 import mfrank
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.arrays.csr import CSR
 from mfrank.backends import reference
 from mfrank.backends.row_problem import Gram

@@ -15,7 +15,7 @@ from problems import OBJECTIVES, toy
 
 import mfrank
 from mfrank.als.eigenbasis import solve_in_own_basis
-from mfrank.als.engine import HalfSteps
+from mfrank.als.half_steps import HalfSteps
 from mfrank.arrays.csr import CSR
 from mfrank.backends import choose
 from mfrank.backends.solve_options import SolveOptions
