@@ -13,6 +13,8 @@ __all__ = ["warn_if_unscaled"]
 _HEAVY = 100.0
 """Largest confidence, in units of the root of the density: there ``tune`` begins to search with an
 average near 1, and ends at 10."""
+_OVER_MEDIAN = 10.0
+"""How much larger than the median it is, at least: else all weigh about the same."""
 _LOOKED_AT = 1_000_000
 """Most values that are looked at, at equal distances: data may be mapped from a disk."""
 
@@ -28,12 +30,14 @@ def warn_if_unscaled(objective: QuadraticObjective, data: Interactions) -> None:
     sizes = np.abs(values)
     slope = objective.observed(np.ones(1, np.int64), data.n_items).curvature.slope
     density = data.nnz / (data.n_users * data.n_items)
-    largest = float(sizes.max())
-    if largest <= 1 or slope * largest * np.sqrt(density) <= _HEAVY:
+    largest, median = float(sizes.max()), float(np.median(sizes))
+    if largest <= 1 or largest < _OVER_MEDIAN * median:
+        return
+    if slope * largest * np.sqrt(density) <= _HEAVY:
         return
     logarithms = "fit to mfrank.log_weight(data), or " if values.min() > 0 else ""
     warn_caller(
         f"{type(objective).__name__} takes values as confidences, and they go up to "
-        f"{largest:,.6g} (the median is {np.median(sizes):,.6g}): a few cells outweigh all "
+        f"{largest:,.6g} (the median is {median:,.6g}): a few cells outweigh all "
         f"others; {logarithms}lower alpha"
     )

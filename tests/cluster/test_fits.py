@@ -236,7 +236,7 @@ def test_float16_halves_what_is_sent_and_loses_little() -> None:
     sizes, fits = [], []
     for gathered in (None, "float16"):
         engines = Watched(1), Watched(7)
-        made = [als(mfrank.RG2(), gather_dtype=gathered).fit(DATA, cluster=e) for e in engines]
+        made = [als(mfrank.IALS(), gather_dtype=gathered).fit(DATA, cluster=e) for e in engines]
         assert digest(made[0]) == digest(made[1])
         travelled = engines[0].factors()
         sizes.append([sum(e.nbytes for e in travelled if e.dtype == dtype) for dtype in DTYPES])

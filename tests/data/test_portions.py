@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_interaction_folder import same
 
 import mfrank
-from mfrank.data import delimited, ingest
+from mfrank.data import delimited, ingest, numbering
 from mfrank.data.fields import TimeKind, as_text
 from mfrank.data.table_files import read_columns, read_portions, write_table
 
@@ -189,7 +189,7 @@ def test_ingest_does_not_depend_on_portions(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest, "_ROWS_AT_ONCE", rows)
         patch.setattr(ingest, "_ENTRIES_AT_ONCE", entries)
-        patch.setattr(ingest, "_LABELS_AT_ONCE", 1)
+        patch.setattr(numbering, "_LABELS_AT_ONCE", 1)
         got = mfrank.Interactions.ingest([folder / "b.csv", folder / "a.csv"], folder / "data")
     same(got, mfrank.Interactions.from_file(folder / "whole.csv"))
 

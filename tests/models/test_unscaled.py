@@ -35,10 +35,11 @@ def test_a_fit_to_raw_counts_says_what_to_do_at_the_line_that_called_it() -> Non
         (mfrank.WRMF(), mfrank.log_weight(plays())),
         (mfrank.WRMF(alpha=1e-4), plays()),
         (mfrank.WRMF(alpha=40), plays().weighted(1 / plays().user_items.data)),  # ones
+        (mfrank.WRMF(), plays().weighted(51 / plays().user_items.data)),
         (mfrank.RG2(), plays()),
         (mfrank.IALS(), plays()),
     ],
-    ids=["logarithms", "a lower alpha", "ones", "RG2", "IALS"],
+    ids=["logarithms", "a lower alpha", "ones", "all alike", "RG2", "IALS"],
 )
 def test_no_warning_where_no_cell_outweighs_the_others(objective, data) -> None:
     with warnings.catch_warnings():

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import mfrank
 from mfrank.als.quadratic import QuadraticObjective
 
+pytestmark = pytest.mark.filterwarnings("ignore:WRMF takes values as confidences")
+
 patient = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 SIZES = st.one_of(st.integers(0, 3), st.integers(0, 25))
