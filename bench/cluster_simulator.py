@@ -35,6 +35,7 @@ from harness.cluster_cost import (
     expected_blocks,
     half_step_seconds,
     sent_everywhere,
+    whole,
 )
 from harness.cluster_fits import fitted, on_processes
 from harness.cluster_rates import measured
@@ -175,16 +176,16 @@ def among_peers(
 ) -> dict[str, float]:
     """As :func:`predicted`, if each worker had the factors of its own rows, a block a side."""
     n, factors = args.workers, args.factors
-    sides = expected_blocks(users, items, factors, n), expected_blocks(items, users, factors, n)
+    sides = whole(users, items, factors, n), whole(items, users, factors, n)
     rows = users.rows + items.rows
     # What a worker has itself does not travel.
-    sent = [4 * factors * side[0].touched * (n - 1) / n for side in sides]
+    sent = [4 * factors * side.touched * (n - 1) / n for side in sides]
     solving = [
-        side[0].multiply_adds / rate
+        side.multiply_adds / rate
         for side, rate in zip(sides, (rates.users, rates.items), strict=True)
     ]
-    working = max(4 * factors * (side[0].touched + 2 * side[0].rows) for side in sides)
-    own = 4 * factors * 2 * rows / n + sum(side[0].held() for side in sides)
+    working = max(4 * factors * (side.touched + 2 * side.rows) for side in sides)
+    own = 4 * factors * 2 * rows / n + sum(side.held() for side in sides)
     steps = [bytes_in / rates.out + work for bytes_in, work in zip(sent, solving, strict=True)]
     return {
         "seconds": sum(steps) + rates.row * rows / n,

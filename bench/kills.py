@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from harness.killed import STAGES, Ended, Stage, run
 from harness.records import line, parser, save
 
@@ -77,12 +78,16 @@ def whole_run(place: Path) -> tuple[dict[str, Path], dict[str, Any]]:
     """What there is before and after each operation, and each stage's calls and their seconds."""
     files = place / "before ingest"
     files.mkdir()
-    data = mfrank.synthetic(1500, 300, 40_000, random_state=0)
+    cells = mfrank.synthetic(1500, 300, 40_000, random_state=0).user_items.tocoo()
+    fans = np.arange(1500, 34_500)  # of one item, so many that it is summed by ranges of users
+    columns = {
+        "user": np.concatenate([cells.coords[0], fans]),
+        "item": np.concatenate([cells.coords[1], np.zeros(len(fans), int)]),
+        "value": np.concatenate([cells.data, np.ones(len(fans))]),
+    }
     for number in range(4):
-        cells = data.user_items.tocoo()
-        some = slice(number, None, 4)
-        columns = {"user": cells.coords[0][some], "item": cells.coords[1][some]}
-        write_table(files / f"part-{number}.csv", {**columns, "value": cells.data[some]})
+        some = {name: column[number::4] for name, column in columns.items()}
+        write_table(files / f"part-{number}.csv", some)
     befores, calls, now = {"ingest": files}, dict[str, Any](), files
     for operation, following in zip(_OPERATIONS, (*_OPERATIONS[1:], None), strict=True):
         after = place / f"after {operation}"

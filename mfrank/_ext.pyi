@@ -54,6 +54,51 @@ def solve_rows(
     2 x'b - x'A x of each row's system.
     """
 
+def summed_from(
+    *,
+    in_float64: bool,
+    k: int,
+    solver: str,
+    cg_steps: int,
+    cg_tolerance: float,
+    to_tolerance: bool,
+    curved: bool,
+) -> int:
+    """Entries from which rows are solved from sums over ranges of columns.
+
+    ``curved`` is whether any cell of the half-step has curvature.
+    """
+
+def column_ranges(n_columns: int) -> NDArray[np.int64]:
+    """Where those ranges begin, and the end."""
+
+def sum_rows(
+    *,
+    rows: _Rows,
+    observed: _Terms,
+    users_are_rows: bool,
+    fixed: NDArray[Any],
+    curved: bool,
+    n_threads: int,
+) -> NDArray[Any]:
+    """Sums over the entries of every row, in the layout of ``solve_summed``."""
+
+def solve_summed(
+    *,
+    sums: NDArray[Any],
+    curved: bool,
+    weight: NDArray[np.float64],
+    ridge: NDArray[np.float64],
+    fixed: NDArray[Any],
+    eigenvalues: NDArray[np.float64],
+    vector: NDArray[np.float64],
+    prior: NDArray[Any] | None = None,
+    out: NDArray[Any],
+    gain: NDArray[np.float64],
+    n_threads: int,
+) -> NDArray[np.int64]:
+    """Solve rows, all with entries, from their sums; return those that need more precision."""
+
 def score(
     queries: NDArray[Any],
     items: NDArray[Any],

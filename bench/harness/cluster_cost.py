@@ -5,6 +5,11 @@ iterations begin, and returns R rows and as many gains:
 
     out = 4 K (T + R),    back = (4 K + 8) R    bytes, float32
 
+Rows with very many entries are no part of their blocks. For each range of columns, a task is sent
+the T fixed rows that P such rows touch in it, and returns P matrices and vectors:
+
+    out = 4 K T,    back = 4 K (K + 1) P    bytes
+
 Where that is less, all S fixed rows are sent instead: once if workers relay them, else to each.
 
 A block with the share f of all entries touches T = sum over the fixed rows of 1 - (1 - f)^n, if n
@@ -20,13 +25,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.csr import CSR
+from mfrank.backends import choose
 from mfrank.backends.sharded import blocks
+from mfrank.backends.sharded.cuts import Cuts, Sums
+from mfrank.backends.solve_options import SolveOptions
 
 __all__ = [
     "Block",
@@ -36,22 +43,34 @@ __all__ = [
     "expected_blocks",
     "half_step_seconds",
     "sent_everywhere",
+    "whole",
 ]
 
 _BYTES = 4  # of a factor
 _GAIN = 8
 _ENTRY = 8  # of a block that was sent: column and value
 _OFFSET = 8
+_OPTIONS = SolveOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rows, entries and touched fixed rows of a block, and its multiply-adds."""
+    """A block, or long rows in a range of columns.
+
+    Attributes
+    ----------
+    rows, entries, touched : float
+        Its own rows, which are solved; its entries, and the fixed rows that these touch.
+    multiply_adds : float
+    summed : float
+        Long rows of which it returns sums.
+    """
 
     rows: float
     entries: float
     touched: float
     multiply_adds: float
+    summed: float = 0
 
     def out(self, factors: int) -> float:
         """Bytes sent to a worker."""
@@ -63,11 +82,12 @@ class Block:
 
     def back(self, factors: int) -> float:
         """Bytes that it returns."""
-        return (_BYTES * factors + _GAIN) * self.rows
+        sums = _BYTES * factors * (factors + 1) * self.summed
+        return (_BYTES * factors + _GAIN) * self.rows + sums
 
     def held(self) -> float:
         """Bytes that a worker keeps from one epoch to the next."""
-        return _ENTRY * self.entries + 4 * self.touched + _OFFSET * self.rows
+        return _ENTRY * self.entries + 4 * self.touched + _OFFSET * (self.rows + self.summed)
 
     def working(self, factors: int, n_columns: float) -> float:
         """Bytes while it is solved.
@@ -96,8 +116,18 @@ class Side:
         """Number of entries."""
         return float(self.degrees.sum()) * self.weight
 
+    def divided(self, longest: float) -> tuple[Side, Side]:
+        """Rows with at least so many entries, and the others."""
+        is_long = self.degrees >= longest
+        return (
+            Side(self.degrees[is_long], self.weight),
+            Side(self.degrees[~is_long], self.weight),
+        )
+
     def touched(self, share: float) -> float:
         """Rows with an entry in a block that has this share of all entries."""
+        if share >= 1:
+            return self.rows
         return float(-np.expm1(self.degrees * np.log1p(-share)).sum()) * self.weight
 
     def multiply_adds(self, factors: int) -> float:
@@ -133,30 +163,62 @@ class Rates:
 
 
 def blocks_of(rows: CSR, factors: int) -> list[Block]:
-    """The blocks into which a fit on a cluster cuts a matrix."""
+    """The parts into which a fit on a cluster cuts a matrix."""
+    row_sums, single = choose("cpu").SUMS, np.dtype(np.float32)
+    sums = Sums.of(row_sums, factors, single, _OPTIONS, rows.n_columns, curved=True)
+    cuts = Cuts(rows, sums)
     found = []
-    for begin, end in pairwise(blocks.bounds(rows).tolist()):
-        block = blocks.block_of(rows, begin, end)
-        touched = blocks.columns_of(blocks.route(block))
+    for block in cuts.blocks():
         degrees = np.diff(block.indptr).astype(np.float64)
-        found.append(
-            Block(end - begin, degrees.sum(), len(touched), _multiply_adds(degrees, factors))
-        )
+        touched = len(blocks.columns_of(blocks.route(block)))
+        work = _multiply_adds(degrees, factors)
+        found.append(Block(len(degrees), degrees.sum(), touched, work))
+    for group in cuts.groups:
+        for block in cuts.ranges(group):
+            n = float(block.indptr[-1])
+            touched = len(blocks.columns_of(blocks.route(block)))
+            found.append(Block(0, n, touched, n * factors**2 / 2, len(group)))
     return found
 
 
-def expected_blocks(solved: Side, fixed: Side, factors: int, n_blocks: int = 0) -> list[Block]:
-    """So many equal blocks of a shape, by default as many as a fit cuts."""
-    work = solved.entries + solved.rows
+def expected_blocks(solved: Side, fixed: Side, factors: int) -> list[Block]:
+    """Equal blocks of a shape, as many as a fit cuts, and ranges of its long rows."""
+    row_sums, single = choose("cpu").SUMS, np.dtype(np.float32)
+    sums = Sums.of(row_sums, factors, single, _OPTIONS, int(fixed.rows), curved=True)
+    long, short = solved.divided(sums.rows_from or np.inf)
+    short_share = short.entries / solved.entries
+    work = short.entries + solved.rows
     size = np.clip(work / blocks._BLOCKS, blocks._FEWEST_ENTRIES, blocks._MOST_ENTRIES)
-    n_blocks = n_blocks or int(np.ceil(work / size))
+    n_blocks = int(np.ceil(work / size))
     block = Block(
         solved.rows / n_blocks,
+        short.entries / n_blocks,
+        fixed.touched(short_share / n_blocks),
+        short.multiply_adds(factors) / n_blocks,
+    )
+    found = [block] * n_blocks
+    if long.rows:
+        n_groups, n_ranges = int(np.ceil(long.rows / sums.at_once)), len(sums.ranges) - 1
+        entries = long.entries / n_groups / n_ranges
+        part = Block(
+            0,
+            entries,
+            fixed.touched((1 - short_share) / n_groups) / n_ranges,
+            entries * factors**2 / 2,
+            long.rows / n_groups,
+        )
+        found += [part] * (n_groups * n_ranges)
+    return found
+
+
+def whole(solved: Side, fixed: Side, factors: int, n_blocks: int) -> Block:
+    """One of so many equal blocks, long rows among the others."""
+    return Block(
+        solved.rows / n_blocks,
         solved.entries / n_blocks,
-        fixed.touched(1 / n_blocks) if n_blocks > 1 else fixed.rows,
+        fixed.touched(1 / n_blocks),
         solved.multiply_adds(factors) / n_blocks,
     )
-    return [block] * n_blocks
 
 
 def sent_everywhere(

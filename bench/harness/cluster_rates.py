@@ -13,7 +13,7 @@ from harness.cluster_cost import Rates, blocks_of
 from harness.cluster_fits import peak
 
 import mfrank
-from mfrank.backends.sharded.tasks import solve
+from mfrank.backends.sharded.tasks import solve, sum_rows
 from mfrank.cluster.processes import Processes
 from mfrank.data.interactions import Interactions
 
@@ -88,7 +88,7 @@ class _Here:
         args = tuple(arg.value if isinstance(arg, _Result) else arg for arg in args)
         began = perf_counter()
         result = _Result(function(*args))
-        if function is solve:
+        if function in (solve, sum_rows):
             self._now[args[1].users_are_rows] += perf_counter() - began
         return result
 

@@ -24,6 +24,8 @@ import mfrank
 from mfrank.als.half_steps import HalfSteps
 from mfrank.backends.sharded import blocks
 from mfrank.backends.sharded.backend import Sharded
+from mfrank.backends.sharded.half_step import HalfStep
+from mfrank.backends.sharded.routes import Routes
 from mfrank.cluster.processes import Processes
 from mfrank.data import ingest as ingest_module
 from mfrank.files import journal
@@ -77,8 +79,9 @@ STAGES = {
     "ingest": Stage("ingest", _HERE, "ingest", ("client",)),
     "note of an ingest": Stage("ingest", journal.Journal, "_note", ("client",)),
     "start of a fit": Stage("fit", als_module, "first_factors", _ANY),
-    "blocks sent": Stage("fit", Sharded, "_routed", _ANY),
+    "blocks sent": Stage("fit", Routes, "_found", _ANY),
     "half-step": Stage("fit", Sharded, "solve_rows", _ANY),
+    "popular items": Stage("fit", HalfStep, "sums", _ANY),
     "Gram matrix": Stage("fit", HalfSteps, "user_gram", _ANY),
     "checkpoint": Stage("fit", Checkpoint, "save", _ANY),
     "half-step saved": Stage("fit", Checkpoint, "save_half_step", _ANY),

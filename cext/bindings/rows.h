@@ -35,34 +35,72 @@ inline Solver solver_named(const std::string& name) {
     throw py::value_error("solver must be auto, cholesky or cg; got '" + name + "'");
 }
 
+inline SolveOptions options_of(const std::string& solver, int cg_steps, double cg_tolerance,
+                               bool to_tolerance, int n_threads) {
+    return {solver_named(solver), cg_steps, cg_tolerance, to_tolerance, n_threads};
+}
+
+// What the systems of a half-step have beside their entries, and where their solutions go.
 template <class T>
-py::array_t<int64_t> solve_rows(const py::tuple& csr, const py::tuple& observed,
-                                bool users_are_rows, const py::object& weight,
-                                const py::object& ridge, const py::object& fixed,
-                                const py::object& eigenvalues, const py::object& vector,
-                                const py::object& prior, const py::object& start,
-                                const py::object& turn,
-                                const py::object& out, const py::object& gain,
-                                const SolveOptions& options) {
+HalfStep<T> systems(int64_t n_rows, const py::object& weight, const py::object& ridge,
+                    const py::object& fixed, const py::object& eigenvalues,
+                    const py::object& vector, const py::object& prior, const py::object& out,
+                    const py::object& gain, const SolveOptions& options) {
     const Matrix<const T> factors(fixed, "fixed");
     const int64_t k = factors.columns;
     if (k == 0) throw py::value_error("fixed must have at least one column");
     HalfStep<T> task{};
-    task.cells = cells_view<T>(csr, observed, users_are_rows, factors.rows, options.n_threads);
-    const int64_t n_rows = task.cells.rows.n_rows;
+    task.cells.rows.n_rows = n_rows, task.cells.rows.n_columns = factors.rows;
     task.weight = Vector<const double>(weight, "weight", n_rows).data;
     task.ridge = Vector<const double>(ridge, "ridge", n_rows).data;
     task.fixed = factors.data, task.k = k;
     task.eigenvalues = Vector<const double>(eigenvalues, "eigenvalues", k).data;
     task.vector = Vector<const double>(vector, "vector", k).data;
     if (!prior.is_none()) task.prior = Matrix<const T>(prior, "prior", n_rows, k).data;
-    task.start = Matrix<const T>(start, "start", n_rows, k).data;
-    if (!turn.is_none()) task.turn = Matrix<const T>(turn, "turn", k, k).data;
     task.out = Matrix<T>(out, "out", n_rows, k).data;
     task.gain = Vector<double>(gain, "gain", n_rows).data;
     task.options = options;
+    return task;
+}
+
+template <class T>
+py::array_t<int64_t> solve_rows(HalfStep<T> task, const Cells<T>& cells, const py::object& start,
+                                const py::object& turn) {
+    const int64_t n_rows = cells.rows.n_rows, k = task.k;
+    task.cells = cells;
+    task.start = Matrix<const T>(start, "start", n_rows, k).data;
+    if (!turn.is_none()) task.turn = Matrix<const T>(turn, "turn", k, k).data;
     const std::vector<int64_t> failed = chosen_kernels<T>().rows.solve_rows(task);
     return py::array_t<int64_t>(failed.size(), failed.data());
+}
+
+template <class T>
+py::array_t<T> sum_rows(const py::tuple& csr, const py::tuple& observed, bool users_are_rows,
+                        const py::object& fixed, bool curved, int n_threads) {
+    const Matrix<const T> factors(fixed, "fixed");
+    const int64_t k = factors.columns;
+    if (k == 0) throw py::value_error("fixed must have at least one column");
+    const auto cells = cells_view<T>(csr, observed, users_are_rows, factors.rows, n_threads);
+    const RowKernels<T>& kernels = chosen_kernels<T>().rows;
+    py::array_t<T> sums({cells.rows.n_rows, kernels.sums_size(k, curved)});
+    kernels.sum_rows({cells, factors.data, k, curved, sums.mutable_data(), n_threads});
+    return sums;
+}
+
+template <class T>
+py::array_t<int64_t> solve_summed(const HalfStep<T>& task, bool curved, const py::object& sums) {
+    const RowKernels<T>& kernels = chosen_kernels<T>().rows;
+    const int64_t size = kernels.sums_size(task.k, curved);
+    const Matrix<const T> known(sums, "sums", task.cells.rows.n_rows, size);
+    const std::vector<int64_t> failed = kernels.solve_summed(task, curved, known.data);
+    return py::array_t<int64_t>(failed.size(), failed.data());
+}
+
+inline py::array_t<int64_t> column_ranges(int64_t n_columns) {
+    const int64_t n = n_column_ranges(n_columns);
+    py::array_t<int64_t> bounds(n + 1);
+    for (int64_t i = 0; i <= n; ++i) bounds.mutable_at(i) = column_range_begin(i, n_columns);
+    return bounds;
 }
 
 template <class T>
@@ -116,17 +154,69 @@ inline void bind_rows(py::module_& m) {
         [](const py::tuple& rows, const py::tuple& observed, bool users_are_rows,
            const py::object& weight, const py::object& ridge, const py::object& fixed,
            const py::object& eigenvalues, const py::object& vector, const py::object& prior,
-           const py::object& start, const py::object& turn, const py::object& out, const py::object& gain,
-           const std::string& solver, int cg_steps, double cg_tolerance, bool to_tolerance,
-           int n_threads) {
-            const auto run = is_double(fixed, "fixed") ? solve_rows<double> : solve_rows<float>;
-            return run(rows, observed, users_are_rows, weight, ridge, fixed, eigenvalues, vector,
-                       prior, start, turn, out, gain,
-                       {solver_named(solver), cg_steps, cg_tolerance, to_tolerance, n_threads});
+           const py::object& start, const py::object& turn, const py::object& out,
+           const py::object& gain, const std::string& solver, int cg_steps, double cg_tolerance,
+           bool to_tolerance, int n_threads) {
+            const auto options =
+                options_of(solver, cg_steps, cg_tolerance, to_tolerance, n_threads);
+            const auto run = [&](auto zero) {
+                using T = decltype(zero);
+                const int64_t n_columns = Matrix<const T>(fixed, "fixed").rows;
+                const auto cells =
+                    cells_view<T>(rows, observed, users_are_rows, n_columns, n_threads);
+                return solve_rows(systems<T>(cells.rows.n_rows, weight, ridge, fixed, eigenvalues,
+                                             vector, prior, out, gain, options),
+                                  cells, start, turn);
+            };
+            return is_double(fixed, "fixed") ? run(double{}) : run(float{});
         },
         py::kw_only(), "rows"_a, "observed"_a, "users_are_rows"_a, "weight"_a, "ridge"_a,
-        "fixed"_a, "eigenvalues"_a, "vector"_a, "prior"_a = py::none(), "start"_a, "turn"_a, "out"_a, "gain"_a,
-        "solver"_a, "cg_steps"_a, "cg_tolerance"_a, "to_tolerance"_a, "n_threads"_a);
+        "fixed"_a, "eigenvalues"_a, "vector"_a, "prior"_a = py::none(), "start"_a, "turn"_a,
+        "out"_a, "gain"_a, "solver"_a, "cg_steps"_a, "cg_tolerance"_a, "to_tolerance"_a,
+        "n_threads"_a);
+
+    m.def(
+        "summed_from",
+        [](bool in_float64, int64_t k, const std::string& solver, int cg_steps,
+           double cg_tolerance, bool to_tolerance, bool curved) {
+            const auto options = options_of(solver, cg_steps, cg_tolerance, to_tolerance, 0);
+            return in_float64 ? chosen_kernels<double>().rows.summed_from(options, k, curved)
+                              : chosen_kernels<float>().rows.summed_from(options, k, curved);
+        },
+        py::kw_only(), "in_float64"_a, "k"_a, "solver"_a, "cg_steps"_a, "cg_tolerance"_a,
+        "to_tolerance"_a, "curved"_a);
+
+    m.def("column_ranges", column_ranges, "n_columns"_a);
+
+    m.def(
+        "sum_rows",
+        [](const py::tuple& rows, const py::tuple& observed, bool users_are_rows,
+           const py::object& fixed, bool curved, int n_threads) -> py::array {
+            if (is_double(fixed, "fixed"))
+                return sum_rows<double>(rows, observed, users_are_rows, fixed, curved, n_threads);
+            return sum_rows<float>(rows, observed, users_are_rows, fixed, curved, n_threads);
+        },
+        py::kw_only(), "rows"_a, "observed"_a, "users_are_rows"_a, "fixed"_a, "curved"_a,
+        "n_threads"_a);
+
+    m.def(
+        "solve_summed",
+        [](const py::object& sums, bool curved, const py::object& weight, const py::object& ridge,
+           const py::object& fixed, const py::object& eigenvalues, const py::object& vector,
+           const py::object& prior, const py::object& out, const py::object& gain,
+           int n_threads) {
+            const SolveOptions options{Solver::cholesky, 0, 0, false, n_threads};
+            const auto run = [&](auto zero) {
+                using T = decltype(zero);
+                const int64_t n_rows = Matrix<const T>(sums, "sums").rows;
+                return solve_summed(systems<T>(n_rows, weight, ridge, fixed, eigenvalues, vector,
+                                               prior, out, gain, options),
+                                    curved, sums);
+            };
+            return is_double(fixed, "fixed") ? run(double{}) : run(float{});
+        },
+        py::kw_only(), "sums"_a, "curved"_a, "weight"_a, "ridge"_a, "fixed"_a, "eigenvalues"_a, "vector"_a,
+        "prior"_a = py::none(), "out"_a, "gain"_a, "n_threads"_a);
 
     m.def(
         "rotate",

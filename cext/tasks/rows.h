@@ -1,6 +1,7 @@
 // Half-steps of alternating least squares: the arguments and the table of their kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -58,6 +59,31 @@ struct HalfStep {
     SolveOptions options;
 };
 
+// Ranges of columns: rows with very many entries are summed range by range.
+constexpr int64_t LEAST_RANGES = 16, WIDEST_RANGE = int64_t{1} << 20;
+
+inline int64_t n_column_ranges(int64_t n_columns) {
+    return std::max(LEAST_RANGES, (n_columns + WIDEST_RANGE - 1) / WIDEST_RANGE);
+}
+
+// The first column of a range; the number of columns for the one after the last.
+inline int64_t column_range_begin(int64_t range, int64_t n_columns) {
+    const int64_t n = n_column_ranges(n_columns);
+    return range * (n_columns / n) + std::min(range, n_columns % n);
+}
+
+// What the entries of every row add to its system: sum_e d_e f_e and, if any entry of the half-step
+// has curvature, sum_e c_e f_e f_e', in the layout of the kernels.
+template <class T>
+struct SumTask {
+    Cells<T> cells;
+    const T* fixed;  // (n_columns, K)
+    int64_t k;
+    bool curved;
+    T* sums;         // (n_rows, sums_size(K, curved)), written
+    int n_threads;
+};
+
 // out = factors basis; rounding errors in its first n_null columns are set to 0.
 template <class T>
 struct RotateTask {
@@ -106,6 +132,12 @@ template <class T>
 struct RowKernels {
     // Returns the rows for which T is not precise enough, ascending.
     std::vector<int64_t> (*solve_rows)(const HalfStep<T>&);
+    // Entries from which rows are solved from sums over ranges of columns.
+    int64_t (*summed_from)(const SolveOptions&, int64_t k, bool curved);
+    int64_t (*sums_size)(int64_t k, bool curved);
+    void (*sum_rows)(const SumTask<T>&);
+    // The same as solve_rows for rows whose sums are known; their entries are not read.
+    std::vector<int64_t> (*solve_summed)(const HalfStep<T>&, bool curved, const T* sums);
     void (*rotate)(const RotateTask<T>&);
     void (*extrapolate)(const ExtrapolateTask<T>&);
     void (*gram)(const GramTask<T>&);

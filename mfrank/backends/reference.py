@@ -25,7 +25,7 @@ from mfrank.backends.float16 import rounded, scale_of
 from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
 from mfrank.backends.solve_options import GatherDtype, SolveOptions
-from mfrank.backends.surface import Factors
+from mfrank.backends.surface import Factors, RowSums
 from mfrank.backends.symmetric import eigh as eigh
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 from mfrank.losses.sums import ListSums
@@ -34,6 +34,7 @@ from mfrank.losses.sums.written_out import WRITTEN_OUT
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
 GATHERS: tuple[GatherDtype, ...] = ("float16",)
 PRIORS = True
+SUMS: RowSums | None = None
 
 
 def why_unavailable() -> str | None:

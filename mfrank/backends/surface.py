@@ -17,10 +17,49 @@ from mfrank.backends.solve_options import GatherDtype, SolveOptions
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 from mfrank.losses.sums import ListSums
 
-__all__ = ["Backend", "Factors"]
+__all__ = ["Backend", "Factors", "RowSums"]
 
 Factors = NDArray[Any]
 """Factors of users or items: a numpy array, or a device array with numpy's interface."""
+
+
+class RowSums(Protocol):
+    """How a backend solves rows with very many entries, if from sums over ranges of columns.
+
+    The sums of a row over its entries e, sum_e d_e f_e and, if the problem has curvature,
+    sum_e c_e f_e f_e', are taken range by range and added in the order of the ranges.
+    ``solve_rows`` does so, with the same bits. ``curved`` is that of the whole problem.
+    """
+
+    def summed_from(
+        self, n_factors: int, dtype: np.dtype[Any], options: SolveOptions, *, curved: bool
+    ) -> int:
+        """Entries from which a row is solved so."""
+
+    def column_ranges(self, n_columns: int) -> NDArray[np.int64]:
+        """Where ranges begin, and the end: from 0 to ``n_columns``."""
+
+    def sum_rows(
+        self, problem: RowProblem, fixed: Factors, n_threads: int = 0, *, curved: bool
+    ) -> NDArray[Any]:
+        """Sums of every row of the problem over all of its entries, a row of the result each."""
+
+    def solve_summed(
+        self,
+        problem: RowProblem,
+        rows: NDArray[np.int64],
+        sums: NDArray[Any],
+        fixed: Factors,
+        shared: Shared,
+        out: Factors,
+        gain: NDArray[np.float64],
+        options: SolveOptions,
+        prior: Factors | None = None,
+    ) -> None:
+        """Solve some rows of a problem as ``solve_rows`` does, from sums over all their entries.
+
+        Writes ``out[rows]`` and ``gain[rows]``. Entries are read only of rows that need float64.
+        """
 
 
 class Backend(Protocol):
@@ -38,6 +77,9 @@ class Backend(Protocol):
 
     PRIORS: bool
     """Whether ``solve_rows`` takes ``prior``, which fits with features need."""
+
+    SUMS: RowSums | None
+    """How rows with very many entries are solved; None if as all others."""
 
     def why_unavailable(self) -> str | None:
         """Return None if the backend can run, else one sentence that says what is missing."""

@@ -53,6 +53,38 @@ def test_a_block_has_its_rows_over_the_columns_that_it_touches(
     assert set(routed.touched) == set(matrix[begin:end].indices)
 
 
+@given(matrices(), st.data())
+def test_rows_that_are_left_out_and_their_ranges_make_up_the_matrix(
+    matrix: sp.csr_array, draw: st.DataObject
+) -> None:
+    rows = CSR.from_scipy(matrix)
+    longest = draw.draw(st.integers(1, 6))
+    left_out = blocks.long_rows(rows, longest)
+    begin = draw.draw(st.integers(0, rows.n_rows))
+    middle = draw.draw(st.integers(0, rows.n_columns))
+    cut = [
+        *(
+            (np.arange(first, last), blocks.block_of(rows, first, last, left_out))
+            for first, last in ((0, begin), (begin, rows.n_rows))
+        ),
+        *(
+            (left_out, blocks.range_of(rows, left_out, first, last))
+            for first, last in ((0, middle), (middle, rows.n_columns))
+        ),
+    ]
+    again = np.zeros(matrix.shape)
+    for which, block in cut:
+        routed = blocks.route(block)
+        local = routed.rows(len(routed.touched), values=True)
+        some = sp.csr_array((local.data, routed.touched[local.indices], local.indptr))
+        some.resize(len(which), rows.n_columns)
+        again[which] += some.toarray()
+    np.testing.assert_array_equal(again, matrix.toarray())
+    counts = rows.counts
+    kept = blocks.block_of(rows, 0, rows.n_rows, left_out).indptr[-1]
+    assert kept == counts[counts < longest].sum()
+
+
 @given(st.integers(0, 20), st.integers(0, 20))
 def test_a_part_of_a_mapped_array_is_read_from_its_file(begin: int, length: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -91,6 +91,25 @@ def test_bytes_are_within_a_tenth_of_the_formula(
     assert back == pytest.approx(backs, rel=0.1)
 
 
+def test_long_rows_are_counted_as_they_are_sent() -> None:
+    """An item of all 40,000 users is no part of a block, and returns a matrix for each range."""
+    cost, width = harness("cluster_cost"), 8
+    users = np.concatenate([np.arange(40_000), np.arange(0, 40_000, 50)])
+    items = np.concatenate([np.zeros(40_000, int), np.arange(1, 801)])
+    some = cost.blocks_of(mfrank.Interactions.from_arrays(users, items).item_rows(), width)
+    ranges = [block for block in some if block.summed]
+    assert len(ranges) == 16
+    assert sum(block.touched for block in ranges) == 40_000
+    assert sum(block.entries for block in some) == 40_800
+    assert sum(block.touched for block in some if not block.summed) == 800
+    assert {block.back(width) for block in ranges} == {4 * width * (width + 1)}
+    n_items, n_users = np.bincount(items).astype(float), np.bincount(users).astype(float)
+    expected = cost.expected_blocks(cost.Side(n_items, 1.0), cost.Side(n_users, 1.0), width)
+    for what in ("rows", "entries", "summed", "multiply_adds"):
+        numbers = [sum(getattr(block, what) for block in each) for each in (some, expected)]
+        assert numbers[0] == pytest.approx(numbers[1], rel=0.01), what
+
+
 @pytest.mark.parametrize("everywhere", [True, False])
 def test_the_simulator_predicts_what_a_fit_sends(
     everywhere: bool, monkeypatch: pytest.MonkeyPatch

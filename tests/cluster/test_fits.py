@@ -137,7 +137,8 @@ def test_a_folder_of_interactions_does_and_its_entries_do_not_travel(
     assert digest(there) == digest(als(objective, dtype=dtype).fit(DATA))
     given = [args[0] for function, args in engine.sent if function is blocks.route]
     assert given
-    assert all(isinstance(block.columns, blocks.FilePart) for block in given)
+    pieces = [piece for block in given for piece in block.columns]
+    assert all(isinstance(piece, blocks.FilePart) for piece in pieces)
 
 
 class Watched(Shuffled):

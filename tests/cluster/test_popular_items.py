@@ -1,26 +1,31 @@
-"""An item that many users have is one task, in memory for its users' factors, not for all."""
+"""Items that many users have are summed range by range: no worker has the factors of all users."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from engines import Delayed, Shuffled
 
 import mfrank
 from mfrank.backends.registry import choose
-from mfrank.backends.sharded import backend, blocks
+from mfrank.backends.sharded import backend, blocks, cuts
 from mfrank.backends.sharded.backend import Sharded
+from mfrank.backends.sharded.sent import Sent
+from mfrank.backends.sharded.tasks import sum_rows
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.cluster.processes import Processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="others have no such limit")
 
 USERS, ITEMS, FACTORS = 150_000, 40, 128
-SLACK = 12 << 20
+FANS = 34_000
+SLACK = 24 << 20
 """Of the allocator, and of what is loaded when a task is first run."""
 
 
@@ -36,12 +41,19 @@ def limit(more: int) -> None:
 
 @pytest.fixture(scope="module")
 def data() -> mfrank.Interactions:
-    """30 % of the users have the first item, and all have one other."""
+    """30 % of the users have the first item, all have the second and one other."""
     rng = np.random.default_rng(0)
     fans = np.flatnonzero(rng.random(USERS) < 0.3)
-    users = np.concatenate([np.arange(USERS), fans])
-    items = np.concatenate([rng.integers(1, ITEMS, USERS), np.zeros(len(fans), int)])
-    return mfrank.Interactions.from_arrays(users, items)
+    users = np.concatenate([np.arange(USERS), np.arange(USERS), fans])
+    others = [rng.integers(2, ITEMS, USERS), np.ones(USERS, int), np.zeros(len(fans), int)]
+    return mfrank.Interactions.from_arrays(users, np.concatenate(others))
+
+
+def two_of_all() -> mfrank.Interactions:
+    """Everybody has the first two items, and one other."""
+    others = np.random.default_rng(0).integers(2, 9, FANS)
+    items = np.concatenate([np.repeat([0, 1], FANS), others])
+    return mfrank.Interactions.from_arrays(np.tile(np.arange(FANS), 3), items)
 
 
 @pytest.fixture
@@ -66,10 +78,62 @@ def test_it_is_solved_in_the_memory_that_was_told(
     sides = data.user_rows(row), data.item_rows(row)
     told = max(there.shipped(side, FACTORS, row, options).task for side in sides)
     everybody = USERS * FACTORS * 4
-    assert told + SLACK < 1.3 * everybody  # so that the limit is one that tells
-    two.workers(partial(limit, told + SLACK))
+    assert told + SLACK < 0.6 * everybody
+    before = [name for name, _ in two.workers(partial(limit, told + SLACK))]
     fitted = model().fit(data, cluster=two)
+    assert [name for name, _ in two.workers(bool)] == before  # none has died of it
     assert fitted.user_factors.tobytes() == model().fit(data).user_factors.tobytes()
+
+
+class Noted(Shuffled):
+    """Notes what tasks there are, and the bytes of those that sum."""
+
+    def __init__(self) -> None:
+        super().__init__(3)
+        self.submitted, self.out, self.back = list[Any](), 0, 0
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Delayed:
+        self.submitted.append(function)
+        if function is sum_rows:
+            self.out += sum(arg.factors.nbytes for arg in args if isinstance(arg, Sent))
+        return super().submit(function, *args)
+
+    def gather(self, tasks: Iterable[Delayed]) -> list[Any]:
+        tasks = list(tasks)
+        new = [task for task in tasks if not task.results and task.function is sum_rows]
+        results = super().gather(tasks)
+        self.back += sum(task.results[0].nbytes for task in new)
+        return results
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("objective", [mfrank.IALS(), mfrank.RG2(), mfrank.RGX()])
+def test_the_bits_are_those_of_one_process(
+    objective: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = two_of_all()
+    monkeypatch.setattr(backend, "_SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr(cuts, "_SUMS_AT_ONCE", 1)  # each item by itself
+    small = mfrank.ALS(objective, 5, iterations=2, random_state=0, n_threads=2, dtype=dtype)
+    alone = small.fit(data).item_factors.copy()
+    engine = Noted()
+    there = small.fit(data, cluster=engine)
+    assert there.item_factors.tobytes() == alone.tobytes()
+    n_sums = engine.submitted.count(sum_rows)
+    assert n_sums >= 2 * 2 * 16  # RGX solves them again and again
+    assert n_sums % (2 * 16) == 0
+
+
+def test_bytes_are_those_of_the_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each user's factors go out once for both items, and two sums come back for each range."""
+    monkeypatch.setattr(backend, "_SHARE_OF_MEMORY", 0.0)
+    engine, width, noted = Noted(), 64, list[tuple[int, int]]()
+    mfrank.ALS(mfrank.IALS(), width, 2, random_state=0, n_threads=1).fit(
+        two_of_all(), cluster=engine, callback=lambda *_: noted.append((engine.out, engine.back))
+    )
+    out, back = (after - before for before, after in zip(*noted, strict=True))
+    assert out == FANS * width * 4
+    assert back == 16 * 2 * width * (width + 1) * 4
 
 
 def test_less_is_an_error(data: mfrank.Interactions, two: Processes) -> None:

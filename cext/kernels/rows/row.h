@@ -14,6 +14,21 @@ struct Rotated {
     int64_t untouched;  // Number of leading directions in which all fixed factors are 0.
 };
 
+// The fixed factors with every row aligned and padded to whole vectors: the array itself if it is
+// so already, else a copy in `storage`.
+template <class T>
+static Table<T> as_table(const HalfStep<T>& task, Buffer<T>& storage) {
+    const int64_t k = task.k, stride = padded<T>(k), n = task.cells.rows.n_columns;
+    if (stride == k && reinterpret_cast<uintptr_t>(task.fixed) % VECTOR_BYTES == 0)
+        return {task.fixed, k};
+    T* const copy = storage.at_least(n * stride);
+    for (int64_t r = 0; r < n; ++r) {
+        std::copy_n(task.fixed + r * k, k, copy + r * stride);
+        std::fill(copy + r * stride + k, copy + (r + 1) * stride, T(0));
+    }
+    return {copy, stride};
+}
+
 // Largest ratio of D's largest to its smallest value for which T is precise enough; other rows are
 // solved in a wider type.
 template <class T>
@@ -63,10 +78,17 @@ class Row {
     // span.
     bool load(int64_t row, double most_spread) {
         select(row);
-        const bool sound = set_diagonal(most_spread);
-        set_right();
+        const bool sound = load_shared(row, most_spread);
         classify();
         return n == 0 || sound;
+    }
+
+    // Loads what a row has beside its entries; returns the same, as if it had some.
+    bool load_shared(int64_t row, double most_spread) {
+        row_ = row;
+        const bool sound = set_diagonal(most_spread);
+        set_right();
+        return sound;
     }
 
     // Selects a row for part(), without its diagonal and right-hand side.

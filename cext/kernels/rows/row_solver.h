@@ -10,15 +10,19 @@
 //   primal     Cholesky of the K x K matrix
 //   conjugate gradients, preconditioned with D, which is exactly the shared part
 
+// Rows with at least this many entries have threads, or workers, sum parts of them (heavy_rows.h).
+constexpr int64_t HEAVY = int64_t{1} << 15;
+
 // Time of a multiply-add of conjugate gradients, which read a row's factors from the cache in each
-// step, relative to one of the exact solution, which runs on register tiles (bench/row_cost.py).
-constexpr double CG_SLOWNESS = VECTOR_BYTES == 64 ? 4 : 2.5;
+// step, relative to one of the exact solution, which runs on register tiles (bench/row_cost.py). The
+// factors of a heavy row are in no cache.
+constexpr double CG_SLOWNESS = VECTOR_BYTES == 64 ? 4 : 2.5, HEAVY_CG_SLOWNESS = 10;
 
 // Steps of conjugate gradients that cost as much as the exact solution of a row of n entries.
 inline double break_even_steps(int64_t n, int64_t k) {
     const double dual = double(n) * n * (k / 2.0 + n / 6.0);
     const double primal = double(k) * k * (n / 2.0 + k / 6.0);
-    return std::min(dual, primal) / (CG_SLOWNESS * 2.0 * n * k);
+    return std::min(dual, primal) / ((n < HEAVY ? CG_SLOWNESS : HEAVY_CG_SLOWNESS) * 2.0 * n * k);
 }
 
 // Whether a row of n entries is solved by conjugate gradients. Solver::automatic uses them where
@@ -58,26 +62,34 @@ class RowSolver {
         return solved && std::isfinite(gain);
     }
 
-    // Sums the entries [begin, end) of the row into `matrix` and `right`.
-    void sum(int64_t row, int64_t begin, int64_t end, Panels<T> matrix, T* right) {
+    // Sums the entries [begin, end) of the row into `sums`: d_e f_e and, if there is curvature,
+    // c_e f_e f_e', a matrix.
+    void sum(int64_t row, int64_t begin, int64_t end, T* sums) {
         row_.select(row);
-        std::fill_n(matrix.data, Panels<T>::size(k_, k_), T(0));
         std::fill_n(row_.right, k_, T(0));
-        add_entries(begin, end, matrix);
-        std::copy_n(row_.right, k_, right);
+        if (step_.curved) {
+            const Panels<T> matrix{sums + k_, k_};
+            std::fill_n(matrix.data, Panels<T>::size(k_, k_), T(0));
+            add_entries(begin, end, matrix);
+        } else {
+            add_pulls(begin, end);
+        }
+        std::copy_n(row_.right, k_, sums);
     }
 
-    // Solves the row exactly from the sums over all parts of its entries; otherwise as `solve`.
-    bool solve_summed(int64_t row, const std::vector<const T*>& matrices,
-                      const std::vector<const T*>& rights, T* x, double& gain) {
-        if (!row_.load(row, MOST_SPREAD<T>)) return false;
-        const Panels<T> a = diagonal_matrix();
-        for (const T* part : matrices)
+    // Solves the row exactly from the sums over its entries, which are not read; otherwise as `solve`.
+    bool solve_summed(int64_t row, const T* sums, T* x, double& gain) {
+        if (!row_.load_shared(row, MOST_SPREAD<T>)) return false;
+        for (int64_t j = 0; j < k_; j += W<T>) vec(row_.right + j) += vec(sums + j);
+        bool solved = true;
+        if (step_.curved) {
+            const Panels<T> a = diagonal_matrix();
             for (int64_t i = 0; i < Panels<T>::size(k_, k_); i += W<T>)
-                vec(a.data + i) += vec(part + i);
-        for (const T* part : rights)
-            for (int64_t j = 0; j < k_; j += W<T>) vec(row_.right + j) += vec(part + j);
-        const bool solved = solve_system(a, x);
+                vec(a.data + i) += vec(sums + k_ + i);
+            solved = solve_system(a, x);
+        } else {
+            divide_by_diagonal(x);
+        }
         gain = dot(x, row_.right, k_);
         return solved && std::isfinite(gain);
     }
@@ -109,16 +121,23 @@ class RowSolver {
         return solve_primal(x);
     }
 
-    void add_pulls(T* right) {
-        for (int64_t at = 0; at < row_.n && !blocks_.stopping();) {
+    // right += sum_e d_e f_e over the entries [begin, end); `begin` is 0 if all entries of the row
+    // fit in memory.
+    void add_pulls(int64_t begin, int64_t end) {
+        for (int64_t at = begin; at < end && !blocks_.stopping();) {
             const Part some = row_.part(at);
-            add_rows(step_.fixed, some.columns, some.pull, some.n, right);
-            at += some.n;
+            const int64_t wanted = std::min(some.n, end - at);
+            add_rows(step_.fixed, some.columns, some.pull, wanted, row_.right);
+            at += wanted;
         }
     }
 
     void solve_diagonal(T* x) {
-        add_pulls(row_.right);
+        add_pulls(0, row_.n);
+        divide_by_diagonal(x);
+    }
+
+    void divide_by_diagonal(T* x) {
         for (int64_t j = 0; j < k_; ++j) x[j] = row_.inverse[j] * row_.right[j];
     }
 
@@ -246,21 +265,22 @@ class RowSolver {
         return a;
     }
 
-    // a += sum_e c_e f_e f_e', right += sum_e d_e f_e over the entries [begin, end). `begin` is a
-    // multiple of CHUNK unless all entries of the row fit in memory.
+    // a += sum_e c_e f_e f_e', right += sum_e d_e f_e over the entries [begin, end); `begin` is 0 if
+    // all entries of the row fit in memory.
     void add_entries(int64_t begin, int64_t end, Panels<T> a) {
         const Panels<T> rows{left_.at_least(2 * Panels<T>::size(CHUNK, k_)), CHUNK};
         const Panels<T> weighted{left_.get() + Panels<T>::size(CHUNK, k_), CHUNK};
         for (int64_t at = begin; at < end && !blocks_.stopping();) {
             const Part some = row_.part(at);
-            for (int64_t first = 0; first < some.n; first += CHUNK) {
-                const int64_t n = std::min(CHUNK, some.n - first);
+            const int64_t wanted = std::min(some.n, end - at);
+            for (int64_t first = 0; first < wanted; first += CHUNK) {
+                const int64_t n = std::min(CHUNK, wanted - first);
                 const Part chunk{some.columns + first, some.curvature + first,
                                  some.pull + first, n};
                 pack_primal(chunk, rows, weighted);
                 rank_update(a, weighted, rows, chunk.n, 0, k_);
             }
-            at += some.n;
+            at += wanted;
         }
     }
 
@@ -290,7 +310,7 @@ class RowSolver {
     bool conjugate_gradients(T* x, int most_steps) {
         T *r = residual_.get(), *p = direction_.get(), *image = image_.get();
         const T* inverse = row_.inverse;
-        add_pulls(row_.right);
+        add_pulls(0, row_.n);
         for (int64_t j = 0; j < k_; ++j) x[j] = inverse[j] > 0 ? x[j] : T(0);
         apply(x, r);
         Vec<T> sizes{}, squares{};

@@ -89,12 +89,14 @@ class BlockSolver {
         }
     }
 
-    // Whether any row of the block may be solved by iterations. Longer rows are likelier to be, and
-    // no row has twice the length of the first.
+    // Whether any row of the block may be solved by iterations. Of lengths on one side of HEAVY,
+    // longer ones are likelier to be, and no row of a block is on the other side or has twice the
+    // length of the first.
     bool longest_iterates(int64_t longest) const {
         const int64_t* indptr = step_.task.cells.rows.indptr;
-        const int64_t n = 2 * (indptr[longest + 1] - indptr[longest]);
-        return iterates(step_.task.options, n, step_.fixed.stride);
+        const int64_t n = indptr[longest + 1] - indptr[longest], k = step_.fixed.stride;
+        const SolveOptions& options = step_.task.options;
+        return iterates(options, n, k) || iterates(options, 2 * n, k);
     }
 
     void warm_start(const int64_t* rows, int64_t n) {
@@ -119,7 +121,7 @@ class BlockSolver {
 template <class T>
 static int64_t solve_heavy(const Rotated<T>& step, const Schedule& schedule,
                            std::vector<int64_t>& failed) {
-    static_assert(HEAVY >= SORTED && HEAVY % SORTED == 0 && HEAVY >= BLOCK_ENTRIES);
+    static_assert(HEAVY >= SORTED && (HEAVY & (HEAVY - 1)) == 0 && HEAVY >= BLOCK_ENTRIES);
     const int64_t* indptr = step.task.cells.rows.indptr;
     int64_t n_heavy = 0;
     for (const int64_t row : schedule.rows) {
@@ -154,21 +156,6 @@ static std::vector<int64_t> solve_scheduled(const Rotated<T>& step, Panels<T> tu
     return failed;
 }
 
-// The fixed factors with every row aligned and padded to whole vectors: the array itself if it is
-// so already, else a copy in `storage`.
-template <class T>
-static Table<T> as_table(const HalfStep<T>& task, Buffer<T>& storage) {
-    const int64_t k = task.k, stride = padded<T>(k), n = task.cells.rows.n_columns;
-    if (stride == k && reinterpret_cast<uintptr_t>(task.fixed) % VECTOR_BYTES == 0)
-        return {task.fixed, k};
-    T* const copy = storage.at_least(n * stride);
-    for (int64_t r = 0; r < n; ++r) {
-        std::copy_n(task.fixed + r * k, k, copy + r * stride);
-        std::fill(copy + r * stride + k, copy + (r + 1) * stride, T(0));
-    }
-    return {copy, stride};
-}
-
 // n if all fixed factors are 0 in the first n directions, where the shared matrix is 0; otherwise
 // 0.
 template <class T>
@@ -189,13 +176,12 @@ static bool has_curvature(const HalfStep<T>& task) {
            std::any_of(c.offset, c.offset + n_users, [](double v) { return v != 0; });
 }
 
+// The vectors that all rows share, padded, and what is known of them.
 template <class T>
-static std::vector<int64_t> solve_rows(const HalfStep<T>& task) {
-    const int64_t k = task.k, stride = padded<T>(k);
-    Buffer<T> storage(1), vectors(2 * stride), panels(Panels<T>::size(k, k));
-    const Panels<T> turn{panels.get(), k};
-    if (task.turn) pack(task.turn, k, k, false, turn);
-    T *eigenvalues = vectors.get(), *vector = vectors.get() + stride;
+static Rotated<T> rotated(const HalfStep<T>& task, Table<T> fixed, bool curved,
+                          Buffer<T>& vectors) {
+    const int64_t k = task.k, stride = fixed.stride;
+    T *eigenvalues = vectors.at_least(2 * stride), *vector = eigenvalues + stride;
     for (int64_t j = 0; j < stride; ++j) {
         eigenvalues[j] = j < k ? T(task.eigenvalues[j]) : T(0);
         vector[j] = j < k ? T(task.vector[j]) : T(0);
@@ -203,7 +189,41 @@ static std::vector<int64_t> solve_rows(const HalfStep<T>& task) {
     int64_t n_null = 0;
     while (n_null < k && task.eigenvalues[n_null] == 0) ++n_null;
     const bool has_vector = std::any_of(vector, vector + k, [](T v) { return v != 0; });
-    const Rotated<T> step{task,       as_table(task, storage), eigenvalues, vector,
-                          has_vector, has_curvature(task),     untouched_directions(task, n_null)};
-    return solve_scheduled(step, turn);
+    return {task,       fixed,  eigenvalues, vector,
+            has_vector, curved, untouched_directions(task, n_null)};
+}
+
+template <class T>
+static std::vector<int64_t> solve_rows(const HalfStep<T>& task) {
+    Buffer<T> storage(1), vectors, panels(Panels<T>::size(task.k, task.k));
+    const Panels<T> turn{panels.get(), task.k};
+    if (task.turn) pack(task.turn, task.k, task.k, false, turn);
+    const Table<T> fixed = as_table(task, storage);
+    return solve_scheduled(rotated(task, fixed, has_curvature(task), vectors), turn);
+}
+
+// Solves heavy rows, each from the sums over all of its entries. Returns those for which T is not
+// precise enough, ascending.
+template <class T>
+static std::vector<int64_t> solve_summed(const HalfStep<T>& task, bool curved, const T* sums) {
+    const int64_t stride = padded<T>(task.k), size = sums_size<T>(task.k, curved);
+    Buffer<T> vectors;
+    const Rotated<T> step = rotated(task, Table<T>{nullptr, stride}, curved, vectors);
+    std::vector<int64_t> failed;
+    std::mutex mutex;
+    share(task.cells.rows.n_rows, task.options.n_threads, [&](Blocks& blocks) {
+        RowSolver<T> solver(step, blocks);
+        Buffer<T> own(size), x(stride);
+        for (int64_t row; blocks.next(row);) {
+            std::copy_n(sums + row * size, size, own.get());
+            if (solver.solve_summed(row, own.get(), x.get(), task.gain[row])) {
+                std::copy_n(x.get(), task.k, task.out + row * task.k);
+                continue;
+            }
+            const std::lock_guard<std::mutex> lock(mutex);
+            failed.push_back(row);
+        }
+    });
+    std::sort(failed.begin(), failed.end());
+    return failed;
 }

@@ -9,7 +9,6 @@ again in float64.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,16 @@ from mfrank.arrays.native import why_missing
 from mfrank.arrays.placement import on_host
 from mfrank.arrays.row_lists import Listed, union
 from mfrank.backends.adam import AdamAverages, AdamRates
+from mfrank.backends.cpu import row_sums
+from mfrank.backends.cpu.half_step import cells_of
+from mfrank.backends.cpu.half_step import solve_rows as solve_rows
 from mfrank.backends.cpu.matmul import multiply
 from mfrank.backends.cpu.native_sums import NativeSums
 from mfrank.backends.cpu.search_order import shelves_for
-from mfrank.backends.least_squares import alike, in_float64, minimum_norm
 from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
-from mfrank.backends.row_problem import Gram, RowProblem, Shared
-from mfrank.backends.solve_options import GatherDtype, SolveOptions
-from mfrank.backends.surface import Factors
+from mfrank.backends.row_problem import Gram, RowProblem
+from mfrank.backends.solve_options import GatherDtype
+from mfrank.backends.surface import Factors, RowSums
 from mfrank.backends.symmetric import eigh as eigh
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 from mfrank.losses.sums import ListSums
@@ -36,6 +37,7 @@ from mfrank.losses.sums import ListSums
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 GATHERS: tuple[GatherDtype, ...] = ()
 PRIORS = True
+SUMS: RowSums | None = row_sums
 
 
 def why_unavailable() -> str | None:
@@ -83,40 +85,12 @@ def extrapolate(
     _ext.extrapolate(solved, weight, before, by, displacements, turned, n_threads)
 
 
-def solve_rows(
-    problem: RowProblem,
-    fixed: Factors,
-    shared: Shared,
-    out: Factors,
-    options: SolveOptions,
-    start: Factors | None = None,
-    turn: NDArray[np.float64] | None = None,
-    *,
-    prior: Factors | None = None,
-) -> NDArray[np.float64]:
-    """Solve every row into ``out``, in float64 if the dtype is not precise enough."""
-    gain = np.empty(problem.rows.n_rows)
-    if turn is not None:
-        turn = np.ascontiguousarray(turn, dtype=fixed.dtype)
-    failed = _solve(
-        problem, fixed, shared, prior, out if start is None else start, turn, out, gain, options
-    )
-    for some in alike(problem, failed, fixed, shared):
-        part, columns = problem.part(some)
-        wide = fixed[columns].astype(np.float64)
-        towards = None if prior is None else prior[some].astype(np.float64)
-        out[some], gain[some] = _solve_precisely(part, wide, shared, towards, options)
-    return gain
-
-
 def observed_value(
     problem: RowProblem, row_factors: Factors, fixed: Factors, n_threads: int = 0
 ) -> float:
     """Sum of c s^2 - 2 d s + k over observed cells."""
     return _ext.observed_value(
-        rows=_rows(problem),
-        observed=_terms(problem),
-        users_are_rows=problem.users_are_rows,
+        **cells_of(problem),
         row_factors=row_factors,
         fixed=fixed,
         n_threads=n_threads,
@@ -353,63 +327,3 @@ def top_k(
         n_threads=n_threads,
     )
     return ids, scores
-
-
-def _rows(problem: RowProblem) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any] | None]:
-    return problem.rows.indptr, problem.rows.indices, problem.rows.data
-
-
-def _terms(problem: RowProblem) -> tuple[tuple[NDArray[np.float64], float], ...]:
-    observed = problem.observed
-    terms = (observed.curvature, observed.pull, observed.constant)
-    return tuple((term.offset, term.slope) for term in terms)
-
-
-def _solve(
-    problem: RowProblem,
-    fixed: Factors,
-    shared: Shared,
-    prior: Factors | None,
-    start: Factors,
-    turn: NDArray[Any] | None,
-    out: Factors,
-    gain: NDArray[np.float64],
-    options: SolveOptions,
-) -> NDArray[np.int64]:
-    """Solve in the dtype of the factors; return the rows that need more precision."""
-    return _ext.solve_rows(
-        rows=_rows(problem),
-        observed=_terms(problem),
-        users_are_rows=problem.users_are_rows,
-        weight=problem.weight,
-        ridge=problem.ridge,
-        fixed=fixed,
-        eigenvalues=shared.values,
-        vector=shared.vector,
-        prior=prior,
-        start=start,
-        turn=turn,
-        out=out,
-        gain=gain,
-        solver=options.solver,
-        cg_steps=options.cg_steps,
-        cg_tolerance=options.residual(fixed.dtype),
-        to_tolerance=options.cg_tolerance is not None,
-        n_threads=options.n_threads,
-    )
-
-
-def _solve_precisely(
-    problem: RowProblem,
-    fixed: NDArray[np.float64],
-    shared: Shared,
-    prior: NDArray[np.float64] | None,
-    options: SolveOptions,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Solutions and gains in float64; rows that are singular even there, by least squares."""
-    problem, exact = in_float64(problem), replace(options, solver="cholesky")
-    out = np.zeros((problem.rows.n_rows, fixed.shape[1]))
-    gain = np.empty(len(out))
-    for r in _solve(problem, fixed, shared, prior, out, None, out, gain, exact):
-        out[r], gain[r] = minimum_norm(problem, int(r), fixed, shared, prior)
-    return out, gain

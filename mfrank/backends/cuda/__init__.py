@@ -37,7 +37,7 @@ from mfrank.backends.least_squares import in_float64, minimum_norm
 from mfrank.backends.negative_sampling import ROUNDS, ItemProbabilities
 from mfrank.backends.row_problem import Gram, RowProblem, Shared
 from mfrank.backends.solve_options import GatherDtype, SolveOptions
-from mfrank.backends.surface import Factors
+from mfrank.backends.surface import Factors, RowSums
 from mfrank.backends.walks import Chain, Moves, Stationary, Until, Walked
 from mfrank.losses.sums import ListSums
 from mfrank.losses.sums.written_out import WRITTEN_OUT
@@ -45,6 +45,7 @@ from mfrank.losses.sums.written_out import WRITTEN_OUT
 TOLERANCE = {"float32": 2e-4, "float64": 1e-8}
 GATHERS: tuple[GatherDtype, ...] = ("float16",)
 PRIORS = False
+SUMS: RowSums | None = None
 _SMALL_MATRIX = 128
 
 

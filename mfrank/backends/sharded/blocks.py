@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,22 +14,43 @@ from mfrank.arrays.distinct import distinct
 from mfrank.arrays.placement import readable
 from mfrank.files.mapped import FilePart, part_in_file
 
-__all__ = ["Block", "RoutedBlock", "block_of", "bounds", "columns_of", "route"]
+__all__ = [
+    "Block",
+    "RoutedBlock",
+    "block_of",
+    "bounds",
+    "columns_of",
+    "long_rows",
+    "range_of",
+    "route",
+]
 
 _BLOCKS = 32
 _FEWEST_ENTRIES, _MOST_ENTRIES = 1 << 19, 1 << 22
 """Of a block: below, tasks cost more than their work; above, fixed factors fill a worker."""
+_NONE = np.empty(0, dtype=np.int64)
 
 
-def bounds(rows: CSR) -> NDArray[np.int64]:
+def long_rows(rows: CSR, longest: int | None) -> NDArray[np.int64]:
+    """Rows with at least ``longest`` entries; none if that is None."""
+    return np.flatnonzero(rows.counts >= longest) if longest else np.empty(0, dtype=np.int64)
+
+
+def bounds(rows: CSR, left_out: NDArray[np.int64] = _NONE) -> NDArray[np.int64]:
     """Where the rows are cut into blocks with about as many entries each, from 0 to the end.
 
     They depend on nothing but the rows. A row counts as an entry, too, for its own factors.
+    Entries of rows that are left out are not counted.
     """
-    work = rows.indptr + np.arange(rows.n_rows + 1)
+    counts = rows.counts + 1
+    counts[left_out] = 1
+    work = np.concatenate([[0], np.cumsum(counts)])
     size = int(np.clip(work[-1] // _BLOCKS, _FEWEST_ENTRIES, _MOST_ENTRIES))
     cuts = np.searchsorted(work, np.arange(size, work[-1], size))
     return distinct(np.concatenate([[0], cuts, [rows.n_rows]]))
+
+
+_Pieces = Sequence[NDArray[Any] | FilePart]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,15 +60,15 @@ class Block:
     Attributes
     ----------
     indptr : int64, shape (R + 1,)
-    columns : int32, shape (entries,)
-    values : shape (entries,), or None
+    columns : int32, in pieces of entries altogether
+    values : in pieces of entries altogether, or None
     n_columns : int
         Of the whole matrix.
     """
 
     indptr: NDArray[np.int64]
-    columns: NDArray[np.int32] | FilePart
-    values: NDArray[Any] | FilePart | None
+    columns: _Pieces
+    values: _Pieces | None
     n_columns: int
 
     def pattern(self) -> CSR:
@@ -80,12 +102,30 @@ class RoutedBlock:
         return CSR(readable(self.block.indptr), columns, data, n_columns)
 
 
-def block_of(rows: CSR, begin: int, end: int) -> Block:
-    """The block of rows ``begin:end``."""
-    first, last = int(rows.indptr[begin]), int(rows.indptr[end])
-    indptr = rows.indptr[begin : end + 1] - first
-    columns: Any = _located(rows.indices[first:last])
-    values = None if rows.data is None else _located(rows.data[first:last])
+def block_of(rows: CSR, begin: int, end: int, left_out: NDArray[np.int64] = _NONE) -> Block:
+    """The block of rows ``begin:end``; those that are left out are there without entries."""
+    out = left_out[slice(*np.searchsorted(left_out, [begin, end]))]
+    counts = rows.counts[begin:end]
+    counts[out - begin] = 0
+    firsts = [rows.indptr[begin], *rows.indptr[out + 1]]
+    lasts = [*rows.indptr[out], rows.indptr[end]]
+    return _block(rows, counts, zip(firsts, lasts, strict=True))
+
+
+def range_of(rows: CSR, some: NDArray[np.int64], begin: int, end: int) -> Block:
+    """The entries of some rows in columns ``begin:end``."""
+    parts = [
+        rows.indptr[row] + np.searchsorted(rows.row(row)[0], [begin, end]) for row in some.tolist()
+    ]
+    return _block(rows, np.array([last - first for first, last in parts], dtype=np.int64), parts)
+
+
+def _block(rows: CSR, counts: NDArray[np.int64], parts: Iterable[Any]) -> Block:
+    """A block of rows with so many entries, which are parts of the matrix's."""
+    slices = [slice(first, last) for first, last in parts if last > first]
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    columns = _located(rows.indices, slices)
+    values = None if rows.data is None else _located(rows.data, slices)
     return Block(indptr, columns, values, rows.n_columns)
 
 
@@ -99,9 +139,17 @@ def columns_of(routed: RoutedBlock) -> NDArray[np.int32]:
     return routed.touched
 
 
-def _located(array: NDArray[Any]) -> NDArray[Any] | FilePart:
-    return part_in_file(array) or array
+def _located(array: NDArray[Any], slices: Sequence[slice]) -> _Pieces:
+    """Parts of an array: where they are in its file, or themselves."""
+    parts = [part_in_file(array[each]) for each in slices]
+    in_file = [part for part in parts if part is not None]
+    if parts and len(in_file) == len(parts):
+        return in_file
+    if len(slices) == 1:
+        return [array[slices[0]]]
+    return [np.concatenate([array[:0], *(array[each] for each in slices)])]
 
 
-def _read(array: NDArray[Any] | FilePart) -> NDArray[Any]:
-    return array.read() if isinstance(array, FilePart) else readable(array)
+def _read(pieces: _Pieces) -> NDArray[Any]:
+    arrays = [each.read() if isinstance(each, FilePart) else each for each in pieces]
+    return readable(arrays[0]) if len(arrays) == 1 else np.concatenate(arrays)

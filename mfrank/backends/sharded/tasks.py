@@ -1,4 +1,4 @@
-"""The task of a block: one half-step of its rows.
+"""The tasks of a half-step: to solve the rows of a block, and to sum a part of long rows.
 
 Arrays that were sent may lie at any address, which kernels refuse, so that all pass ``readable``.
 """
@@ -21,11 +21,11 @@ from mfrank.backends.sharded.sent import Sent, taken
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.backends.surface import Factors
 
-__all__ = ["Coefficients", "HalfStep", "solve"]
+__all__ = ["Coefficients", "Step", "solve", "sum_rows"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HalfStep:
+class Step:
     """What all blocks of a half-step have in common.
 
     Attributes
@@ -36,7 +36,7 @@ class HalfStep:
     shared : Shared
     turn : shape (K, K), or None
     options : SolveOptions
-    has_values, users_are_rows : bool
+    has_values, users_are_rows, curved : bool
         Of the row problem.
     beyond : int32, shape (0,) or (1,)
         A fixed row that every block needs beside those that it touches.
@@ -51,8 +51,28 @@ class HalfStep:
     options: SolveOptions
     has_values: bool
     users_are_rows: bool
+    curved: bool
     beyond: NDArray[np.int32]
     everywhere: bool
+
+    def problem(self, block: RoutedBlock, coefficients: Coefficients, n_columns: int) -> RowProblem:
+        """The row problem of a block, on a worker with the arithmetic that was there before.
+
+        Raises
+        ------
+        RuntimeError
+            The worker joined later, with another one.
+        """
+        refuse_joined(self.arithmetic)
+        rows = block.rows(n_columns, values=self.has_values)
+        users = rows.n_rows if self.users_are_rows else rows.n_columns
+        return RowProblem(
+            rows,
+            _unpacked(coefficients.weight, rows.n_rows),
+            _unpacked(coefficients.ridge, rows.n_rows),
+            coefficients.observed(users),
+            self.users_are_rows,
+        )
 
     def known(self, block: RoutedBlock, fixed: Sequence[Sent]) -> Factors:
         """Factors of the columns that a block touches, and of the one beyond."""
@@ -71,7 +91,9 @@ class Coefficients:
     pull: CellTerm
 
     @classmethod
-    def of(cls, problem: RowProblem, rows: slice, columns: NDArray[Any]) -> Coefficients:
+    def of(
+        cls, problem: RowProblem, rows: slice | NDArray[Any], columns: NDArray[Any]
+    ) -> Coefficients:
         """Those of the rows, which are over these columns."""
         users = rows if problem.users_are_rows else columns
         terms = (problem.observed.curvature, problem.observed.pull)
@@ -89,7 +111,7 @@ class Coefficients:
 
 def solve(
     block: RoutedBlock,
-    step: HalfStep,
+    step: Step,
     coefficients: Coefficients,
     start: Sent | None,
     prior: Sent | None,
@@ -100,7 +122,7 @@ def solve(
     Parameters
     ----------
     block : RoutedBlock, of R rows that touch T columns
-    step : HalfStep
+    step : Step
     coefficients : Coefficients
     start : Sent, shape (R, K), or None
         Initial values of iterations.
@@ -121,18 +143,9 @@ def solve(
     RuntimeError
         The worker joined later, with another arithmetic.
     """
-    refuse_joined(step.arithmetic)
     known = step.known(block, fixed)
-    rows = block.rows(len(known), values=step.has_values)
-    users = rows.n_rows if step.users_are_rows else rows.n_columns
-    problem = RowProblem(
-        rows,
-        _unpacked(coefficients.weight, rows.n_rows),
-        _unpacked(coefficients.ridge, rows.n_rows),
-        coefficients.observed(users),
-        step.users_are_rows,
-    )
-    solved = empty_aligned((rows.n_rows, known.shape[1]), known.dtype)
+    problem = step.problem(block, coefficients, len(known))
+    solved = empty_aligned((problem.rows.n_rows, known.shape[1]), known.dtype)
     solved[:] = 0
     shared = Shared(readable(step.shared.values), readable(step.shared.vector))
     begin, turn = (None, None) if start is None else (start.received(), _readable(step.turn))
@@ -147,6 +160,20 @@ def solve(
         **({} if prior is None else {"prior": prior.received()}),
     )
     return solved, gain
+
+
+def sum_rows(
+    block: RoutedBlock, step: Step, coefficients: Coefficients, *fixed: Sent
+) -> NDArray[Any]:
+    """Sums over the entries of a block, for each of its rows (``Backend.SUMS``).
+
+    Parameters and errors are those of :func:`solve`.
+    """
+    known = step.known(block, fixed)
+    problem = step.problem(block, coefficients, len(known))
+    row_sums = choose(step.backend).SUMS
+    assert row_sums is not None  # asked of the backend by whoever made the task
+    return row_sums.sum_rows(problem, known, step.options.n_threads, curved=step.curved)
 
 
 def _readable(array: NDArray[Any] | None) -> NDArray[Any] | None:
