@@ -16,7 +16,7 @@ import mfrank
 from mfrank.cli.commands import commands
 from mfrank.cli.main import main
 from mfrank.data.splits import by_ratio
-from mfrank.data.table_files import write_table
+from mfrank.data.table_writer import write_table
 from mfrank.models import als as models
 from mfrank.models.fit_plan import FitPlan
 

@@ -12,7 +12,7 @@ import mfrank
 from mfrank.cli.commands import descend
 from mfrank.cli.main import main
 from mfrank.cli.specs import spec_reader
-from mfrank.data.table_files import write_table
+from mfrank.data.table_writer import write_table
 from mfrank.models.checkpoint import Checkpoint
 
 FAST = ["--factors", "4", "--iterations", "2", "--random-state", "0", "--negatives", "10"]
