@@ -34,7 +34,7 @@ class Similar(Fitted):
         """Items with the highest cosine to the factors of one or many items.
 
         An item comes first in its own list, unless it is filtered. Filters are those of
-        :meth:`recommend`.
+        :meth:`mfrank.Recommender.recommend`.
 
         With ``recalculate_item``, the factors of the items, which may be new to the model, are
         first solved from their rows of ``item_users`` (Interactions, or a sparse matrix with one
