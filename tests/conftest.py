@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,23 @@ import numpy as np
 import pytest
 from emulated_gpu import DeviceArray, EmulatedGPU
 from numpy.typing import NDArray
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_blas_thread() -> Iterator[None]:
+    """One thread for what tests compute with BLAS: its threads spin while others need the core.
+
+    The package limits its own calls, and tests of just that set what they need; children of this
+    process have the usual number.
+    """
+    if find_spec("threadpoolctl") is None:
+        yield
+        return
+    import scipy.linalg  # noqa: F401 (its BLAS is its own, and must be there to be limited)
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):
+        yield
 
 
 @pytest.fixture(scope="session")

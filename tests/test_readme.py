@@ -9,6 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from shop import pairs_of_a_shop
 
 import mfrank
 from mfrank import backends
@@ -24,10 +25,7 @@ BLOCKS = dict(
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A module in which the blocks are run, in a folder with the file that they read."""
-    rng = np.random.default_rng(0)
-    users, items = rng.integers(0, 40, 1500), rng.integers(0, 30, 1500)
-    names = [*("alice", "bob"), *(f"user-{n}" for n in range(38))]
-    pairs = sorted({(names[u], f"item-{i}") for u, i in zip(users, items, strict=True)})
+    pairs = pairs_of_a_shop()
     lines = ["user,item,rating", *(f"{user},{item},{4 + len(item) % 2}" for user, item in pairs)]
     (tmp_path / "ratings.csv").write_text("\n".join(lines) + "\n")
     monkeypatch.chdir(tmp_path)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.counted import counted
 from mfrank.cli.folders import check_writable
 from mfrank.cli.json_output import add_json_flag, check_json, write_json
-from mfrank.data.table_files import check_table_file, write_table
+from mfrank.data.table_writer import check_table_file, write_table
 from mfrank.retrieval.answers import Answer
 from mfrank.retrieval.list_tables import Table, list_table
 from mfrank.retrieval.recommender import Recommender

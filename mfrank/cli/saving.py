@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from mfrank.arrays.counted import counted
 from mfrank.data.interactions import Interactions
@@ -11,7 +13,7 @@ from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.retrieval.fitted import NotFittedError
 from mfrank.store.history import seconds_of
 
-__all__ = ["save_what_there_is", "told"]
+__all__ = ["saved_if_it_ends", "told"]
 
 
 def told(model: FactorModel, fitted: object, data: Interactions, folder: str) -> str:
@@ -25,7 +27,17 @@ def told(model: FactorModel, fitted: object, data: Interactions, folder: str) ->
     )
 
 
-def save_what_there_is(model: FactorModel | SupervisedPageRank, folder: str) -> None:
+@contextmanager
+def saved_if_it_ends(model: FactorModel | SupervisedPageRank, folder: str) -> Iterator[None]:
+    """Save what there is of a fit that Ctrl-C ends, or a full disk at its checkpoint."""
+    try:
+        yield
+    except (KeyboardInterrupt, OSError):
+        _save_what_there_is(model, folder)
+        raise
+
+
+def _save_what_there_is(model: FactorModel | SupervisedPageRank, folder: str) -> None:
     """Save the last complete epoch of a fit that was interrupted."""
     try:
         epochs = len(model.store.history)

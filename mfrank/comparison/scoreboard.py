@@ -12,7 +12,7 @@ from typing import Any
 
 from mfrank.arrays.notebook import paragraphs, table
 from mfrank.arrays.text_table import aligned, terminal_width
-from mfrank.data.table_files import write_table
+from mfrank.data.table_writer import write_table
 from mfrank.evaluation.report import Evaluation
 from mfrank.files.atomic import replacing
 from mfrank.tuning.leaderboard import Leaderboard
@@ -126,7 +126,7 @@ class Comparison:
             draft.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write one line per model (:func:`mfrank.data.table_files.write_table`).
+        """Write one line per model (:func:`mfrank.data.table_writer.write_table`).
 
         A value that a model lacks is an empty field; without models there is only the header.
         """

@@ -30,7 +30,8 @@ from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical
 from mfrank.data.numbering import Numbering
 from mfrank.data.on_disk import Spill
-from mfrank.data.table_files import Portion, is_stream, read_portions
+from mfrank.data.table_files import Portion, read_portions
+from mfrank.data.table_kinds import is_stream
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.files.atomic import resuming_beside
 from mfrank.files.journal import Journal

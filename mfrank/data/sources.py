@@ -15,6 +15,7 @@ from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.frames import frame_columns
 from mfrank.data.ids import RawIds
 from mfrank.data.selectable import Selectable
+from mfrank.data.table_kinds import is_text
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.data.validation import IdsLike
 
@@ -177,7 +178,7 @@ class Sourced(Selectable):
             validation.known("users", user_ids),
             validation.known("items", item_ids),
         )
-        if table_files.is_text(path):
+        if is_text(path):
             columns["user"] = spelled_like(columns["user"], user_ids)
             columns["item"] = spelled_like(columns["item"], item_ids)
         try:

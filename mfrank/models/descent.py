@@ -24,7 +24,7 @@ from mfrank.descent.optimizers import Adam, Optimizer
 from mfrank.descent.rotation import count_blocks, rotate
 from mfrank.descent.sampler import ListDrawer, NegativeSampling, Sampling
 from mfrank.descent.schedules import CosineDecay, Schedule
-from mfrank.losses import Loss, Scores, Sizes
+from mfrank.losses import Loss, Scores
 from mfrank.losses.softmax import SampledSoftmax
 from mfrank.models.batch_memory import check_batch_memory, check_width
 from mfrank.models.checkpoint import Checkpoint
@@ -315,10 +315,8 @@ class Descent(FactorModel):
         random = generator(self.random_state)
         seed = int(random.integers(2**63))  # drawn before the tables
         tables = self._first_tables.of(data, store, random, backend)
-        sizes, place = Sizes(len(rows.indices), rows.n_rows, rows.n_columns), tables.backend.place
-        memory = {name: place(array) for name, array in self.loss.memory(sizes).items()}
-        tables.begin(self.optimizer)
-        state, history = DescentState(seed, tables, memory), list[Record]()
+        state = DescentState.begun(seed, tables, self.loss, self.optimizer, rows)
+        history = list[Record]()
         if kept is not None and past is not None:
             state = state.resumed(kept, past)
             history = [dict(record) for record in past.history]
@@ -341,7 +339,7 @@ class Descent(FactorModel):
         with nullcontext() if cluster is None else connected(cluster) as engine:
             if engine is None:
                 drawer = ListDrawer(rows, self._sampling, backend, self.loss.cutoff, self.n_threads)
-                steps = descend(drawer, rows.counts, plan, tables, memory, done, pace)
+                steps = descend(drawer, rows.counts, plan, tables, state.memory, done, pace)
             else:
                 steps = rotate(
                     rows, n_blocks, self._sampling, plan, tables, engine, self.backend, done, pace

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mfrank.arrays.csr import CSR
 from mfrank.arrays.placement import Array, beside
 from mfrank.data.interactions import Interactions
 from mfrank.descent.factor_tables import Tables
-from mfrank.losses import Memory
+from mfrank.descent.optimizers import Optimizer
+from mfrank.losses import Loss, Memory, Sizes
 from mfrank.models.checkpoint import Checkpoint
 from mfrank.store.factors import FactorStore
 
@@ -23,6 +25,17 @@ class DescentState(NamedTuple):
     seed: int
     tables: Tables
     memory: Memory
+
+    @classmethod
+    def begun(
+        cls, seed: int, tables: Tables, loss: Loss, optimizer: Optimizer, rows: CSR
+    ) -> DescentState:
+        """The state before the first epoch, in memory where the tables lie."""
+        sizes = Sizes(len(rows.indices), rows.n_rows, rows.n_columns)
+        place = tables.backend.place
+        memory = {name: place(array) for name, array in loss.memory(sizes).items()}
+        tables.begin(optimizer)
+        return cls(seed, tables, memory)
 
     def arrays(self) -> dict[str, Array]:
         """The arrays, except the factors, by the names they are saved under."""

@@ -16,7 +16,7 @@ from mfrank.arrays.checks import check_choice, check_length
 from mfrank.arrays.progress import progress_bar
 from mfrank.cluster.connecting import Cluster
 from mfrank.data.ids import Ids
-from mfrank.data.table_files import check_table_file, write_table
+from mfrank.data.table_writer import check_table_file, write_table
 from mfrank.files.manifest import Format
 from mfrank.files.parts import begun, check_takes_parts
 from mfrank.retrieval import fingerprint

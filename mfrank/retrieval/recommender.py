@@ -13,23 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays.checks import check_instance
 from mfrank.arrays.placement import beside
 from mfrank.arrays.row_lists import Listed, Picked
-from mfrank.backends import Factors, choose
 from mfrank.cluster.connecting import Cluster, check_cluster
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
 from mfrank.retrieval.all_lists import AllLists, ListFormat
-from mfrank.retrieval.answers import (
-    Answer,
-    Folded,
-    ListOptions,
-    QueryFactors,
-    answer,
-    around,
-    best,
-    closest,
-)
-from mfrank.retrieval.fitted import Fitted, Held
+from mfrank.retrieval.answers import Answer, Folded, QueryFactors, answer, best
+from mfrank.retrieval.fitted import Held
 from mfrank.retrieval.known import Known
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_lists, sides
+from mfrank.retrieval.similar import Similar
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import score
 from mfrank.steering.steering import Steering
@@ -39,7 +30,7 @@ from mfrank.store.factors import FactorStore
 __all__ = ["Recommender"]
 
 
-class Recommender(Fitted):
+class Recommender(Similar):
     """A model over a :class:`mfrank.FactorStore`.
 
     Ids are those of the training data: a DataFrame's own, or row numbers after a fit to a matrix.
@@ -286,61 +277,6 @@ class Recommender(Fitted):
             seen = self._seen_by(known, item_users, user_side, held)
         return answer(known.blank(best(query_factors, user_side, options, seen)), user_side, itemid)
 
-    def similar_items(
-        self,
-        itemid: Raw,
-        N: int = 10,
-        filter_items: Any = None,
-        items: Any = None,
-        *,
-        recalculate_item: bool = False,
-        item_users: Matrix | None = None,
-        by_row: bool = False,
-        on_unknown: OnUnknown = "error",
-        n_threads: int = 0,
-    ) -> Answer:
-        """Items with the highest cosine to the factors of one or many items.
-
-        An item comes first in its own list, unless it is filtered. Filters are those of
-        :meth:`recommend`.
-
-        With ``recalculate_item``, the factors of the items, which may be new to the model, are
-        first solved from their rows of ``item_users`` (Interactions, or a sparse matrix with one
-        row per item id); it is read only then. An item that the model has is then listed by the
-        cosine of its old factors to the new, like any other.
-        """
-        side, itemid = sides(self.placed, by_row=by_row)[1], given_ids(itemid, "itemid")
-        options = self._options(N, filter_items, items, n_threads, on_unknown)
-        if not recalculate_item:
-            return closest(side, itemid, options)
-        if item_users is None:
-            raise ValueError("recalculate_item=True needs the items' rows in item_users")
-        factors = self.recalculate_item(itemid, item_users, by_row=by_row)
-        return around(side, itemid, np.atleast_2d(factors), options)
-
-    def similar_users(
-        self,
-        userid: Raw,
-        N: int = 10,
-        filter_users: Any = None,
-        users: Any = None,
-        *,
-        recalculate_user: bool = False,
-        user_items: Matrix | None = None,
-        by_row: bool = False,
-        on_unknown: OnUnknown = "error",
-        n_threads: int = 0,
-    ) -> Answer:
-        """Users with the highest cosine to one or many users, like :meth:`similar_items`."""
-        side, userid = sides(self.placed, by_row=by_row)[0], given_ids(userid, "userid")
-        options = self._options(N, filter_users, users, n_threads, on_unknown)
-        if not recalculate_user:
-            return closest(side, userid, options)
-        if user_items is None:
-            raise ValueError("recalculate_user=True needs the users' rows in user_items")
-        factors = self.recalculate_user(userid, user_items, by_row=by_row)
-        return around(side, userid, np.atleast_2d(factors), options)
-
     def score(
         self,
         userid: ArrayLike,
@@ -369,29 +305,10 @@ class Recommender(Fitted):
             scores[beside(each < 0, scores)] = np.nan
         return scores
 
-    def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
-        """Raise TypeError: only models with a quadratic objective can fold users in."""
-        raise TypeError(
-            f"{type(self).__name__} cannot fold users in: it has no objective with a closed-form "
-            "solution. Use recalculate_user=False"
-        )
-
-    def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
-        """Raise TypeError: only models with a quadratic objective can fold items in."""
-        raise TypeError(
-            f"{type(self).__name__} cannot fold items in: it has no objective with a closed-form "
-            "solution. Use recalculate_item=False"
-        )
-
     def _folded_users(self, userid: Raw, user_items: Matrix, by_row: bool) -> Folded:
         """Factors and biases of users, solved from their rows."""
         factors = self.recalculate_user(userid, user_items, by_row=by_row)
         return Folded(np.atleast_2d(factors), None)
-
-    def _options(
-        self, n: int, blocked: Any, only: Any, n_threads: int, on_unknown: OnUnknown
-    ) -> ListOptions:
-        return ListOptions(n, blocked, only, n_threads, choose(self.backend), on_unknown)
 
     def _seen_by(
         self, known: Known, matrix: Matrix | None, answering: Side, held: Held

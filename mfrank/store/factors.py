@@ -25,22 +25,17 @@ from mfrank.arrays.unit_rows import directions_of
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.data.pickling import MadeOfFields
-from mfrank.data.stored_ids import stored_ids
 from mfrank.files.archive import Place, name_of, place_of, read_from, write_to
 from mfrank.files.folder import read, write
-from mfrank.files.manifest import Contents, Format, check_keys
+from mfrank.files.manifest import Contents, Format
 from mfrank.store import checks as check
+from mfrank.store.contents import arrays_on_host, check_values, contents_of, made_of
 from mfrank.store.history import summary
 
 __all__ = ["FORMAT", "FactorStore"]
 
 FORMAT = Format("mfrank.factors", version=1)
 """Format of a saved store; its version rises when an older mfrank would misread a new store."""
-
-_REQUIRED = ("user_factors", "item_factors")
-_OPTIONAL = ("user_biases", "item_biases", "item_prior")
-_GROUPS = ("user_ids", "item_ids", "counts", "extras")
-
 
 _ROW_NUMBERS: Any = None
 
@@ -217,7 +212,7 @@ class FactorStore(MadeOfFields):
         """The store with factors, biases and prior in numpy; itself if they already are."""
         if not is_on_gpu(self.user_factors):
             return self
-        here: dict[str, Any] = self._arrays_on_host()
+        here: dict[str, Any] = arrays_on_host(self)
         return replace(self, **here)
 
     @overload
@@ -253,7 +248,7 @@ class FactorStore(MadeOfFields):
             If writing fails; a store saved in the folder before is still there.
         """
         place, contents = place_of(folder), self.to_contents()
-        self._check_values(contents.arrays)
+        check_values(contents.arrays)
         if not isinstance(place, Path):
             write_to(place, contents, FORMAT)
             return None
@@ -292,56 +287,9 @@ class FactorStore(MadeOfFields):
 
     def to_contents(self) -> Contents:
         """The whole store as named arrays and JSON metadata, for a file of any format."""
-        arrays = self._arrays_on_host()
-        groups = {"extras": self.extras}
-        if self.counts is not None:
-            groups["counts"] = {"users": self.counts.users, "items": self.counts.items}
-        for name, ids in (("user_ids", self.user_ids), ("item_ids", self.item_ids)):
-            if ids.table is not None:  # row numbers need no array
-                groups[name] = ids.to_arrays()
-        for group, members in groups.items():
-            arrays |= {f"{group}.{name}": array for name, array in members.items()}
-        history = list(self.history)
-        return Contents(
-            arrays, {"fitter": self.fitter, "history": history, "versions": self.versions}
-        )
+        return contents_of(self)
 
     @classmethod
     def from_contents(cls, contents: Contents, where: object) -> FactorStore:
         """Build a store from the result of :meth:`to_contents`; ``where`` names it in errors."""
-        check_keys(f"metadata of {where}", contents.metadata, {"fitter", "history", "versions"})
-        plain: dict[str, NDArray[Any]] = {}
-        groups: dict[str, dict[str, NDArray[Any]]] = {group: {} for group in _GROUPS}
-        for name, array in contents.arrays.items():
-            group, _, member = name.partition(".")
-            groups.get(group, plain)[member if group in groups else name] = array
-        check_keys(where, plain, set(_REQUIRED), _OPTIONAL)
-        try:
-            fields: dict[str, Any] = {
-                **plain,
-                "user_ids": stored_ids(groups["user_ids"], len(plain["user_factors"])),
-                "item_ids": stored_ids(groups["item_ids"], len(plain["item_factors"])),
-                "counts": Counts(**groups["counts"]) if groups["counts"] else None,
-                "extras": groups["extras"],
-                **contents.metadata,
-            }
-            return cls(**fields)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise ValueError(f"{where} is damaged: {error}") from error
-
-    def _check_values(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse values that load would: shared arrays may have changed, maps were not checked."""
-        for name in _REQUIRED + _OPTIONAL:
-            if name in arrays:
-                check.check_finite(name, arrays[name])
-        for name in ("counts.users", "counts.items"):
-            if name in arrays:
-                check.check_not_negative(name, arrays[name])
-
-    def _arrays_on_host(self) -> dict[str, NDArray[Any]]:
-        """The factors, and the biases and prior that are not None, in numpy."""
-        return {
-            name: on_host(array)
-            for name in _REQUIRED + _OPTIONAL
-            if (array := getattr(self, name)) is not None
-        }
+        return made_of(contents, cls, where)

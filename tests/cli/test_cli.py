@@ -11,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from faults import ended_after
 
 import mfrank
 from mfrank.cli.commands import commands
 from mfrank.cli.main import main
 from mfrank.data.splits import by_ratio
-from mfrank.data.table_files import write_table
+from mfrank.data.table_writer import write_table
 from mfrank.models import als as models
 from mfrank.models.fit_plan import FitPlan
 
@@ -428,15 +429,7 @@ def test_other_failures_are_exit_code_1_and_debug_shows_where(model, monkeypatch
 
 
 def test_ctrl_c_keeps_the_last_complete_epoch(train, tmp_path, monkeypatch, capsys):
-    engine = models.als
-
-    def interrupted(*arrays, **how):
-        for step in engine(*arrays, **how):
-            if step.epoch > 3:
-                raise KeyboardInterrupt
-            yield step
-
-    monkeypatch.setattr(models, "als", interrupted)
+    monkeypatch.setattr(models, "als", ended_after(models.als, 3))
     folder = str(tmp_path / "m")
     assert main(["fit", train, "--model", folder, "--iterations", "9", "--factors", "4"]) == 130
     assert "saved the model after 3 of 9 epochs" in capsys.readouterr().err

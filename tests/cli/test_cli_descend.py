@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from faults import ended_after
 
 import mfrank
 from mfrank.cli.commands import descend
 from mfrank.cli.main import main
 from mfrank.cli.specs import spec_reader
-from mfrank.data.table_files import write_table
+from mfrank.data.table_writer import write_table
 from mfrank.models.checkpoint import Checkpoint
 
 FAST = ["--factors", "4", "--iterations", "2", "--random-state", "0", "--negatives", "10"]
@@ -86,15 +87,7 @@ def test_ctrl_c_keeps_the_last_complete_epoch(
 ) -> None:
     from mfrank.models import descent
 
-    engine = descent.descend
-
-    def interrupted(*arrays, **how):  # type: ignore[no-untyped-def]
-        for step in engine(*arrays, **how):
-            if step.epoch > 1:
-                raise KeyboardInterrupt
-            yield step
-
-    monkeypatch.setattr(descent, "descend", interrupted)
+    monkeypatch.setattr(descent, "descend", ended_after(descent.descend, 1))
     folder = str(tmp_path / "m")
     assert main(["descend", train, "--model", folder, *FAST]) == 130
     assert "saved the model after 1 of 2 epochs" in capsys.readouterr().err

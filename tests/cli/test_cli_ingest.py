@@ -11,7 +11,7 @@ import pytest
 import mfrank
 from mfrank.cli.main import main
 from mfrank.data.ingest_plan import IngestPlan
-from mfrank.data.table_files import write_table
+from mfrank.data.table_writer import write_table
 
 
 def parts(folder: Path) -> list[str]:

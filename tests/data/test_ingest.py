@@ -17,7 +17,7 @@ from test_interaction_folder import same
 import mfrank
 from mfrank.data import ingest as module
 from mfrank.data import on_disk
-from mfrank.data.table_files import write_table
+from mfrank.data.table_writer import write_table
 
 Columns = dict[str, Any]
 

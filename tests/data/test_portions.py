@@ -14,7 +14,8 @@ from test_interaction_folder import same
 import mfrank
 from mfrank.data import delimited, ingest, numbering
 from mfrank.data.fields import TimeKind, as_text
-from mfrank.data.table_files import read_columns, read_portions, write_table
+from mfrank.data.table_files import read_columns, read_portions
+from mfrank.data.table_writer import write_table
 
 KINDS: list[TimeKind] = ["whole", "number", "date"]
 IDS = [

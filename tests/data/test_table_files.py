@@ -16,7 +16,7 @@ from hostile import nested
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.data import delimited, table_files
+from mfrank.data import delimited, table_files, table_writer
 from mfrank.data.datasets import movielens
 from mfrank.data.interactions import Interactions
 from mfrank.data.layouts import layout_of
@@ -206,7 +206,7 @@ def test_a_header_alone_is_refused_packed_too(tmp_path):
 def test_a_parquet_file_without_rows_is_refused(tmp_path):
     pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     file = tmp_path / "a.parquet"
-    table_files.write_table(file, {"user": np.array([], int), "item": np.array([], int)})
+    table_writer.write_table(file, {"user": np.array([], int), "item": np.array([], int)})
     with pytest.raises(ValueError, match=r"a\.parquet: the file has columns and no rows"):
         Interactions.from_file(file)
 
@@ -332,7 +332,7 @@ def test_ids_of_another_file_are_reused(tmp_path):
 def test_unknown_formats_are_refused(tmp_path, name):
     for call in (
         lambda path: table_files.read_columns(path, {}),
-        lambda p: table_files.write_table(p, {}),
+        lambda p: table_writer.write_table(p, {}),
     ):
         with pytest.raises(ValueError, match="expected a suffix"):
             call(tmp_path / name)
@@ -363,7 +363,7 @@ def test_what_was_written_is_read(tmp_path_factory, rows, suffix, pandas):
     users[0] += "é, \t\"'"  # what has to be quoted, and keeps the column text
     file = tmp_path_factory.mktemp("tables") / f"a{suffix}"
     numbers = np.array(values, dtype=np.float32)
-    table_files.write_table(file, {"user": users, "item": items, "value": numbers})
+    table_writer.write_table(file, {"user": users, "item": items, "value": numbers})
     with pytest.MonkeyPatch.context() as patch:
         if not pandas:
             patch.setattr(delimited, "find_spec", lambda name: None)
@@ -376,7 +376,7 @@ def test_what_was_written_is_read(tmp_path_factory, rows, suffix, pandas):
 def test_padding_is_an_empty_field(tmp_path):
     items = np.array(["a", None], dtype=object)
     scores = np.array([0.1, -np.inf], dtype=np.float32)
-    table_files.write_table(tmp_path / "a.csv", {"item": items, "score": scores})
+    table_writer.write_table(tmp_path / "a.csv", {"item": items, "score": scores})
     assert (tmp_path / "a.csv").read_text(encoding="utf-8") == "item,score\na,0.1\n,-inf\n"
 
 
@@ -386,16 +386,16 @@ def test_a_failed_write_leaves_the_earlier_file(tmp_path):
             raise OSError("disk full")
 
     file = tmp_path / "a.csv"
-    table_files.write_table(file, {"item": [1]})
+    table_writer.write_table(file, {"item": [1]})
     with pytest.raises(OSError, match="disk full"):
-        table_files.write_table(file, {"item": np.array([2, Unprintable()], dtype=object)})
+        table_writer.write_table(file, {"item": np.array([2, Unprintable()], dtype=object)})
     assert file.read_text(encoding="utf-8") == "item\n1\n"
     assert list(tmp_path.iterdir()) == [file]
 
 
 def test_columns_have_one_length(tmp_path):
     with pytest.raises(ValueError, match="one length"):
-        table_files.write_table(tmp_path / "a.csv", {"user": [1, 2], "item": [1]})
+        table_writer.write_table(tmp_path / "a.csv", {"user": [1, 2], "item": [1]})
     assert not list(tmp_path.iterdir())
 
 
@@ -403,7 +403,7 @@ def test_parquet_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     file = tmp_path / "a.parquet"
     with pytest.raises(ModuleNotFoundError, match=r"pip install mfrank\[parquet\]"):
-        table_files.write_table(file, {"user": [1]})
+        table_writer.write_table(file, {"user": [1]})
     file.touch()
     with pytest.raises(ModuleNotFoundError, match=r"pip install mfrank\[parquet\]"):
         table_files.read_columns(file, {})
@@ -412,7 +412,7 @@ def test_parquet_says_what_to_install(tmp_path, monkeypatch):
 def test_parquet_guesses_and_takes_names(tmp_path):
     pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     file = tmp_path / "a.parquet"
-    table_files.write_table(file, {"title": ["t", "u"], "who": ["a", "b"], "item": [1, 2]})
+    table_writer.write_table(file, {"title": ["t", "u"], "who": ["a", "b"], "item": [1, 2]})
     made = Interactions.from_file(file, user="who")
     assert made.user_ids.labels.tolist() == ["a", "b"]
     with pytest.raises(ValueError, match="no column looks like the user"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data import delimited, table_files
+from mfrank.data import delimited, table_files, table_writer
 from mfrank.data.interactions import Interactions
 
 FEW = settings(max_examples=60, deadline=None)
@@ -193,7 +193,7 @@ def test_numbers_after_a_separator_and_spaces_are_numbers(read, reader):
 def test_ids_of_a_parquet_file_are_of_their_own_type_or_written_out(tmp_path):
     pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
     file = tmp_path / "a.parquet"
-    table_files.write_table(file, {"user": [7, 12], "item": ["007", "7"]})
+    table_writer.write_table(file, {"user": [7, 12], "item": ["007", "7"]})
     found = table_files.read_columns(file, {}), table_files.read_columns(file, {}, "text")
     assert [columns["user"].tolist() for columns in found] == [[7, 12], ["7", "12"]]
     assert [columns["item"].tolist() for columns in found] == [["007", "7"]] * 2

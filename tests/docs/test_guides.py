@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import pytest
+from shop import pairs_of_a_shop
 
 import mfrank
 from mfrank.cli.dispatch import _parser
@@ -42,10 +42,7 @@ SMALLER = {
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the pages read, from which they are run."""
-    rng = np.random.default_rng(0)
-    users, items = rng.integers(0, 40, 1500), rng.integers(0, 30, 1500)
-    names = [*("alice", "bob"), *(f"user-{n}" for n in range(38))]
-    pairs = sorted({(names[u], f"item-{i}") for u, i in zip(users, items, strict=True)})
+    pairs = pairs_of_a_shop()
     files = {
         "ratings.csv": (
             "user,item,rating",

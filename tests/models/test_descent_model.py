@@ -106,7 +106,7 @@ def test_threads_change_no_bit_whatever_the_engine_is_told(options: dict[str, An
     check_threads(mfrank.BPR(), item_biases=True, **options)
 
 
-@pytest.mark.parametrize("backend", set(BACKENDS) - {"reference"})
+@pytest.mark.parametrize("backend", sorted(set(BACKENDS) - {"reference"}))
 @pytest.mark.parametrize("loss", LOSSES, ids=named)
 def test_backends_follow_one_course(loss: Loss, backend: str) -> None:
     options: dict[str, Any] = {

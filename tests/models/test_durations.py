@@ -12,7 +12,7 @@ from problems import toy
 
 import mfrank
 from mfrank.cli.main import main
-from mfrank.data.table_files import write_table
+from mfrank.data.table_writer import write_table
 from mfrank.descent import engine
 from mfrank.models import als, durations
 from mfrank.pagerank import gfn

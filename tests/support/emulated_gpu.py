@@ -31,6 +31,7 @@ from numpy.typing import DTypeLike, NDArray
 from mfrank.arrays import device as gpu
 from mfrank.arrays.device import Grid
 from mfrank.backends.cuda.sources import Module, modules
+from mfrank.files.locks import locked
 
 __all__ = ["DeviceArray", "EmulatedGPU", "installed", "unknown_to", "why_unavailable"]
 
@@ -371,8 +372,9 @@ def _type(parameter: str, module: Module) -> str:
 
 
 def compile_all() -> None:
-    """Every module, as many at a time as there are cores."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    """Every module, as many at a time as there are cores; another process of tests waits for it."""
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    with locked(_FOLDER), ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(_compiled, modules()))
 
 
@@ -392,7 +394,6 @@ def _compiled(module: Module) -> Path:
     key = hashlib.sha256("\n".join([*module.options, text, _HEADER.read_text()]).encode())
     path = _FOLDER / f"{module.name}-{key.hexdigest()[:24]}.so"
     if not path.exists():
-        _FOLDER.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=_FOLDER) as folder:
             source, made = Path(folder) / f"{module.name}.cpp", Path(folder) / path.name
             source.write_text(text)

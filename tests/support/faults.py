@@ -1,10 +1,10 @@
-"""A disk that fails where a test wants it to."""
+"""A disk that fails where a test wants it to, and a fit that Ctrl-C ends."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,18 @@ import numpy as np
 import pytest
 
 from mfrank.files import npy
+
+
+def ended_after(engine: Callable[..., Iterator[Any]], epochs: int) -> Callable[..., Iterator[Any]]:
+    """An engine that Ctrl-C ends within the epoch after these."""
+
+    def ended(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        for step in engine(*args, **kwargs):
+            if step.epoch > epochs:
+                raise KeyboardInterrupt
+            yield step
+
+    return ended
 
 
 class Fault:

@@ -21,7 +21,7 @@ from mfrank.comparison.compare import compare
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
 from mfrank.data.synthetic import synthetic
-from mfrank.data.table_files import write_table
+from mfrank.data.table_writer import write_table
 from mfrank.models.als import ALS
 
 EXAMPLES = """\

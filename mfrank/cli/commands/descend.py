@@ -14,7 +14,7 @@ from mfrank.cli.flags import add_flags, given
 from mfrank.cli.folders import check_takes_model, read_model
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.progress import announce, somebody_watches
-from mfrank.cli.saving import save_what_there_is, told
+from mfrank.cli.saving import saved_if_it_ends, told
 from mfrank.cli.specs import spec_reader, summaries
 from mfrank.cluster.connecting import check_cluster
 from mfrank.descent import optimizers, schedules
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
     start = None if args.start is None else read_model(args.start)
     data = read_table(args, args.interactions)
     announce(model.loss, data)
-    try:
+    with saved_if_it_ends(model, args.model):
         model.fit(
             data,
             start=start,
@@ -84,8 +84,5 @@ def run(args: argparse.Namespace) -> None:
             show_progress=somebody_watches(),
             cluster=args.cluster,
         )
-    except (KeyboardInterrupt, OSError):  # such as a full disk at the checkpoint
-        save_what_there_is(model, args.model)
-        raise
     model.save(args.model)
     print(told(model, model.loss, data, args.model))

@@ -14,6 +14,7 @@ from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import add_table_flags, read_like
 from mfrank.cli.json_output import add_json_flag, check_json, tell
 from mfrank.cli.steering import add_steering_flags, steering_of
+from mfrank.cli.usual_flags import add_threads_flag
 from mfrank.cluster.connecting import check_cluster
 from mfrank.evaluation.evaluate import DEFAULT_METRICS, evaluate
 
@@ -45,9 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         f"(default: {' '.join(map(str, DEFAULT_METRICS)).lower()})",
     )
     add_json_flag(parser, "the scores")
-    parser.add_argument(
-        "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
-    )
+    add_threads_flag(parser)
     add_steering_flags(parser)
     add_table_flags(parser)
     add_cluster_flag(parser, "judge users", "the numbers are the same")

@@ -13,6 +13,7 @@ from mfrank import pages, serving
 from mfrank.arrays.counted import counted
 from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import add_table_flags, read_like
+from mfrank.cli.usual_flags import add_address_flags
 from mfrank.data.interactions import Interactions
 from mfrank.retrieval.recommender import Recommender
 
@@ -38,13 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=".csv or .tsv with a header: ids of items, their names, and more of them",
     )
-    parser.add_argument("--port", type=int, default=8001, metavar="INT", help="(default: 8001)")
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        metavar="ADDRESS",
-        help="where to listen; 0.0.0.0 is every address of this computer (default: 127.0.0.1)",
-    )
+    add_address_flags(parser, 8001)
     add_table_flags(parser)
 
 

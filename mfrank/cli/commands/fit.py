@@ -16,7 +16,7 @@ from mfrank.cli.flags import add_flags, add_objective_flags, given, objective_of
 from mfrank.cli.folders import check_takes_model
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.progress import announce, print_objective, somebody_watches
-from mfrank.cli.saving import save_what_there_is, told
+from mfrank.cli.saving import saved_if_it_ends, told
 from mfrank.cluster.connecting import check_cluster
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
         if model.track_objective
         else {"show_progress": somebody_watches()}
     )
-    try:
+    with saved_if_it_ends(model, args.model):
         model.fit(
             data,
             checkpoint=args.checkpoint,
@@ -100,9 +100,6 @@ def run(args: argparse.Namespace) -> None:
             item_features=args.item_features,
             **how,
         )
-    except (KeyboardInterrupt, OSError):  # such as a full disk at the checkpoint
-        save_what_there_is(model, args.model)
-        raise
     model.save(args.model)
     print(told(model, model.objective, data, args.model))
 

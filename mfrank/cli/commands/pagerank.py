@@ -13,7 +13,7 @@ from mfrank.cli.flags import add_flags, given
 from mfrank.cli.folders import check_takes_model
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.progress import announce, somebody_watches
-from mfrank.cli.saving import save_what_there_is
+from mfrank.cli.saving import saved_if_it_ends
 from mfrank.cli.specs import spec_reader, summaries
 from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.pagerank import GBN, GBP, GFN
@@ -58,11 +58,8 @@ def run(args: argparse.Namespace) -> None:
     model = SupervisedPageRank(**given(args, SupervisedPageRank))
     data = read_table(args, args.interactions)
     announce("a walk", data)
-    try:
+    with saved_if_it_ends(model, args.model):
         model.fit(data, show_progress=somebody_watches())
-    except KeyboardInterrupt:
-        save_what_there_is(model, args.model)
-        raise
     model.save(args.model)
     losses = [record["objective"] for record in model.store.history]
     learned = f"{counted(len(losses), 'step')} to a loss of {losses[-1]:g}" if losses else "untuned"

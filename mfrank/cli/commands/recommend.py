@@ -14,6 +14,7 @@ from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import as_ids, ids_in, known_only
 from mfrank.cli.listing import add_list_flags, check_output, write_lists
 from mfrank.cli.steering import add_steering_flags, steering_of
+from mfrank.cli.usual_flags import add_threads_flag
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.retrieval.recommender import Recommender
 
@@ -48,9 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also recommend the items that users had in the fit",
     )
-    parser.add_argument(
-        "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
-    )
+    add_threads_flag(parser)
     add_steering_flags(parser)
 
 

@@ -16,6 +16,7 @@ from mfrank.cli.folders import check_holds_model
 from mfrank.cli.inputs import as_ids, ids_in
 from mfrank.cli.progress import somebody_watches
 from mfrank.cli.steering import add_steering_flags, steering_of
+from mfrank.cli.usual_flags import add_threads_flag
 from mfrank.cluster.connecting import check_cluster
 from mfrank.data.ids import Ids
 from mfrank.models.loading import load
@@ -57,9 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only tell how many users, lists and bytes it would be",
     )
-    parser.add_argument(
-        "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
-    )
+    add_threads_flag(parser)
     add_steering_flags(parser)
     add_cluster_flag(parser, "make and write the lists", "the files are the same")
 

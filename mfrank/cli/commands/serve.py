@@ -13,6 +13,7 @@ import argparse
 from mfrank import serving
 from mfrank.cli.flags import add_flags, given
 from mfrank.cli.folders import check_holds_model
+from mfrank.cli.usual_flags import add_address_flags
 
 EXAMPLES = """\
   mfrank serve model --port 8000
@@ -23,13 +24,7 @@ EXAMPLES = """\
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``mfrank serve``."""
     parser.add_argument("model", metavar="MODEL", help="the folder of a saved model")
-    parser.add_argument("--port", type=int, default=8000, metavar="INT", help="(default: 8000)")
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        metavar="ADDRESS",
-        help="where to listen; 0.0.0.0 is every address of this computer (default: 127.0.0.1)",
-    )
+    add_address_flags(parser, 8000)
     add_flags(parser.add_argument_group("limits of a request"), serving.Limits)
 
 

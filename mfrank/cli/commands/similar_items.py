@@ -11,6 +11,7 @@ import argparse
 from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import as_ids
 from mfrank.cli.listing import add_list_flags, check_output, write_lists
+from mfrank.cli.usual_flags import add_threads_flag
 
 EXAMPLES = """\
   mfrank similar-items --model model item-9
@@ -24,9 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="FOLDER", help="a saved model")
     parser.add_argument("items", nargs="+", metavar="ITEM", help="an item id")
     add_list_flags(parser, "similar items of each")
-    parser.add_argument(
-        "--n-threads", type=int, default=0, metavar="INT", help="0 takes every core (default: 0)"
-    )
+    add_threads_flag(parser)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mfrank.arrays.checks import check_above_zero, check_count, shown
 from mfrank.arrays.random import Seed, generator
@@ -17,16 +17,17 @@ from mfrank.arrays.threads import check_threads
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.parameters import Parameters, describe
 from mfrank.models.reranker import saving, trees
-from mfrank.models.reranker.features import FEATURES, FirstLists, ListedUsers
+from mfrank.models.reranker.features import FEATURES
 from mfrank.models.reranker.given_features import GivenFeatures
 from mfrank.models.reranker.held_out import Found, HeldOut, in_rows_of
-from mfrank.models.reranker.pairs import blocks, described, training_pairs
+from mfrank.models.reranker.pairs import training_pairs
+from mfrank.models.reranker.second_stage import scores_of_trees
 from mfrank.models.shown import Fit
 from mfrank.retrieval.answers import Answer
 from mfrank.retrieval.fitted import NotFittedError
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import Seen
-from mfrank.retrieval.sides import Matrix, Raw, given_rows, is_single, sides
+from mfrank.retrieval.sides import Matrix, Raw, is_single
 from mfrank.steering.steering import Steering
 
 __all__ = ["Reranker"]
@@ -226,14 +227,14 @@ class Reranker(Parameters):
                 "steer has no say in the order that trees make; leave it out, or steer the lists "
                 "of the first stage, model"
             )
-        fitted, store = self._fitted(), self.model.store.on_host()
+        fitted = self._fitted()
         check_count("N", N, 1)
         if self.candidates < N:
             raise ValueError(
                 f"N must be at most the {self.candidates} candidates of the first stage, got {N}: "
                 "fit with more candidates"
             )
-        fitted.given.check(store)
+        fitted.given.check(self.model.store)
         ids, scores = self.model.recommend(
             userid,
             user_items,
@@ -246,22 +247,19 @@ class Reranker(Parameters):
             on_unknown=on_unknown,
             n_threads=n_threads,
         )
-        many = np.atleast_2d(ids)
-        lists = self._by_row(many, np.atleast_2d(scores), by_row)
-        folded = user_items if recalculate_user else None
-        listed_users, rows = self._listed_users(userid, folded, by_row, fitted.given)
-        new = np.full(lists.scores.shape, np.nan)
-        for block in blocks(len(many), self.candidates):
-            part, some = (
-                FirstLists(*(x[block] for x in lists)),
-                ListedUsers(*(x[block] for x in listed_users)),
-            )
-            own = None if rows is None else rows[block]
-            features = described(store, some, part, own, fitted.given)
-            if len(features):
-                new[block][part.pairs] = trees.scores(fitted.trees, features, n_threads)
+        first = Answer(np.atleast_2d(ids), np.atleast_2d(scores))
+        new = scores_of_trees(
+            fitted.trees,
+            fitted.given,
+            self.model,
+            userid,
+            first,
+            user_items if recalculate_user else None,
+            by_row=by_row,
+            n_threads=n_threads,
+        )
         order = np.argsort(-new, axis=1, kind="stable")[:, :N]  # NaN sorts last
-        best, scores = (np.take_along_axis(part, order, axis=1) for part in (many, new))
+        best, scores = (np.take_along_axis(part, order, axis=1) for part in (first.ids, new))
         return Answer(best[0], scores[0]) if is_single(userid) else Answer(best, scores)
 
     def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path:
@@ -322,28 +320,3 @@ class Reranker(Parameters):
         if not hasattr(self, "_state"):
             return None
         return Fit(f"{self._state.found.users_trained_on:,} users")
-
-    def _by_row(self, ids: NDArray[Any], scores: NDArray[Any], by_row: bool) -> FirstLists:
-        """The first stage's lists as item rows."""
-        listed = ~np.isnan(scores)
-        rows = np.full(ids.shape, -1, dtype=np.int64)
-        if listed.any():
-            rows[listed] = sides(self.model.store, by_row=by_row)[1].rows(ids[listed], "items")
-        return FirstLists(rows, scores)
-
-    def _listed_users(
-        self, userid: Raw, folded: Matrix | None, by_row: bool, given: GivenFeatures
-    ) -> tuple[ListedUsers, NDArray[np.int64] | None]:
-        """The users' factors and counts, and their rows in the model if they are needed.
-
-        Without ``folded`` these are the model's; with it, they come from the users' rows of it.
-        """
-        store = self.model.store.on_host()
-        users, items = sides(store, by_row=by_row)
-        if folded is None:
-            rows = users.rows(userid, "userid", missing=0)  # unknown ones have no candidates
-            return ListedUsers(store.user_factors[rows], store.known_counts.users[rows]), rows
-        factors = np.atleast_2d(self.model.recalculate_user(userid, folded, by_row=by_row))
-        rated = given_rows(folded, userid, users, items, "user_items")
-        own = None if given.users is None else users.rows(userid, "userid")
-        return ListedUsers(factors, np.diff(rated.indptr).astype(np.int64)), own

@@ -1,0 +1,55 @@
+"""What kind of table a file is, by its suffix, and how one of text is opened."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, cast
+
+__all__ = ["USUAL", "is_stream", "is_text", "kind_of", "open_text"]
+
+USUAL: Mapping[str, str | None] = {
+    ".csv": ",",
+    ".tsv": "\t",
+    ".txt": None,
+    ".dat": None,
+    ".data": None,
+}
+"""Suffix of a text file -> what usually separates its fields."""
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """The suffix that determines the format, without .gz."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes[-1:] == [".gz"] and suffixes[-2:-1] != [".parquet"]:
+        suffixes.pop()
+    kind = suffixes[-1] if suffixes else ""
+    if kind not in (*USUAL, ".parquet"):
+        known = ", ".join(USUAL)
+        remedy = "; mfrank.movielens reads MovieLens as distributed" * (
+            kind == ".zip" or Path(path).is_dir()
+        )
+        raise ValueError(f"{path}: expected a suffix {known} (also with .gz) or .parquet{remedy}")
+    return kind
+
+
+def is_text(path: str | os.PathLike[str]) -> bool:
+    """Whether a file of this name is a text file, in which ids have no type."""
+    return is_stream(Path(path)) or kind_of(path) in USUAL
+
+
+def is_stream(file: Path) -> bool:
+    """Whether it is the standard input or a pipe, which can be read only once.
+
+    Not a device: reading /dev/zero would never end.
+    """
+    return str(file) == "-" or file.is_fifo()
+
+
+def open_text(file: Path, mode: str, *, compressed: bool) -> IO[str]:
+    """Open text for reading ("r") or writing ("w"), as UTF-8."""
+    encoding = "utf-8-sig" if mode == "r" else "utf-8"  # a byte order mark is not part of a name
+    opener = cast(Callable[..., IO[str]], gzip.open if compressed else open)
+    return opener(file, f"{mode}t", encoding=encoding, newline="")
