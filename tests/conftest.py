@@ -12,7 +12,12 @@ import emulated_gpu
 import numpy as np
 import pytest
 from emulated_gpu import DeviceArray, EmulatedGPU
+from hypothesis import settings
 from numpy.typing import NDArray
+
+# No test is timed: a busy machine must not fail one.
+settings.register_profile("untimed", settings(), deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session", autouse=True)
