@@ -83,7 +83,8 @@ def test_every_function_survives_every_size() -> None:
 
 def test_every_function_is_called() -> None:
     functions = {name for name in dir(_ext) if not name.startswith("_")}
-    assert functions - {"isa", "usable_cores"} == {call.function for call in CALLS}
+    without_arrays = {"column_ranges", "isa", "summed_from", "usable_cores"}
+    assert functions - without_arrays == {call.function for call in CALLS}
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.function}-{call.dtype}")

@@ -57,7 +57,12 @@ KERNELS = (
     *QUICK,
     *("arrays/test_distinct.py", "arrays/test_random.py"),
     *("backends/test_backends.py", "backends/test_kernels.py", "backends/test_matmul.py"),
-    *("backends/test_short_rows.py", "backends/test_sketches.py", "backends/test_stationary.py"),
+    *(
+        "backends/test_row_sums.py",
+        "backends/test_short_rows.py",
+        "backends/test_sketches.py",
+        "backends/test_stationary.py",
+    ),
     *("backends/test_top_k.py", "backends/test_walks.py", "losses"),
 )
 # The first has sixteen GiB of untouched memory, for which the sanitizers keep books; the second is

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.native import ext as _ext
 from mfrank.backends.cpu.sketches import Sketch
 from mfrank.backends.displacements import half_of
 
@@ -86,6 +87,33 @@ def solve_rows(
         "cg_steps": 2,
         "cg_tolerance": 1e-4,
         "to_tolerance": turned,
+        "n_threads": 2,
+    }
+
+
+def sum_rows(curved: bool, dtype: str, n: int = 3, m: int = 5, k: int = 4) -> Arguments:
+    return {
+        "rows": csr(n, m, dtype),
+        "observed": terms(n),
+        "users_are_rows": True,
+        "fixed": some(dtype, m, k),
+        "curved": curved,
+        "n_threads": 2,
+    }
+
+
+def solve_summed(curved: bool, dtype: str, n: int = 3, m: int = 5, k: int = 4) -> Arguments:
+    sums = _ext.sum_rows(**sum_rows(curved, dtype, n, m, max(k, 1)))
+    return {
+        "sums": sums,
+        "curved": curved,
+        "weight": np.ones(n),
+        "ridge": np.ones(n),
+        "fixed": some(dtype, m, k),
+        "eigenvalues": np.ones(k),
+        "vector": np.ones(k),
+        "out": some(dtype, n, k),
+        "gain": np.zeros(n),
         "n_threads": 2,
     }
 
@@ -427,6 +455,9 @@ def unaligned(array: NDArray[Any]) -> NDArray[Any]:
 def _makes() -> Iterator[tuple[str, Callable[..., Arguments]]]:
     for solver in ("auto", "cholesky", "cg"):
         yield "solve_rows", partial(solve_rows, solver, solver == "cg", solver != "auto")
+    for curved in (True, False):
+        yield "sum_rows", partial(sum_rows, curved)
+        yield "solve_summed", partial(solve_summed, curved)
     for make in (
         observed_value,
         rotate,
