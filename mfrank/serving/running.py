@@ -37,6 +37,7 @@ def serve(application: FastAPI, host: str, port: int) -> None:
         access_log=False,
         log_level="warning",
         server_header=False,
+        proxy_headers=False,  # who asks makes no difference
         timeout_graceful_shutdown=_GRACE,
     )
     with _listening(host, port) as place:
