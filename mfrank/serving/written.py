@@ -39,7 +39,7 @@ def _items(answer: Answer) -> list[str]:
     lists = []
     for labels, row in rows:
         pairs = zip(labels if numbers else map(_id, labels), row, strict=True)
-        places = ['{"id":%s,"score":%r}' % pair for pair in pairs if pair[1] == pair[1]]  # noqa: UP031
+        places = [f'{{"id":{each},"score":{score!r}}}' for each, score in pairs if score == score]
         lists.append(f"[{','.join(places)}]")
     return lists
 
