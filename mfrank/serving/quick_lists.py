@@ -91,6 +91,7 @@ class QuickLists:
                 return await answer
             finally:
                 late.cancel()
+                del answer  # an error in it has this frame, which would keep it, and its model
 
 
 def _give_up(answer: asyncio.Future[bytes], seconds: float) -> None:

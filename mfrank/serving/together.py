@@ -154,7 +154,7 @@ def _found(model: Recommender, users: Sequence[str]) -> list[Any]:
         return known_of(users, model.user_ids)
     except Exception as error:
         if len(users) == 1:
-            return [error]
+            return [error.with_traceback(None)]
         return [found for user in users for found in _found(model, [user])]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ import pytest
 from clients import client, kinds, model, named
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 
 import mfrank
 from mfrank import serving
@@ -183,6 +186,25 @@ def test_limits_hold_where_users_wait_together() -> None:
         assert asked.get(path).status_code == 200
         lines = asked.get("/metrics").text.splitlines()
     assert "mfrank_requests_in_progress 1" in lines  # this one
+
+
+def test_an_error_does_not_keep_an_older_model() -> None:
+    """Else a service that loads models again and again grows until Python looks for cycles."""
+    application = serving.app(Watched(model()))
+    live = application.state.live
+    older = weakref.ref(live.current)
+    with TestClient(application) as asked:
+        assert asked.get(f"/recommend/{USERS[-1]}").status_code == 200
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(5):
+                assert asked.get("/recommend/nobody").status_code == 404
+            live.current = Watched(model())
+            assert asked.get(f"/recommend/{USERS[-1]}").status_code == 200
+            assert older() is None
+        finally:
+            gc.enable()
 
 
 def test_who_waits_when_the_service_stops_is_answered() -> None:
