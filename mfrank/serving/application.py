@@ -58,7 +58,7 @@ def build(
         lifespan=lifespan,
     )
     application.state.live = live
-    desk, together = Desk(live, limits, pool), Together(live, pool, n_threads)
+    desk = Desk(live, limits, pool)
     application.include_router(routes(desk, measures))
     add_refusals(application)
 
@@ -75,5 +75,10 @@ def build(
     application.add_middleware(Measured, measures=measures)
     application.add_middleware(WithHeaders, headers=HEADERS)
     application.add_middleware(RawPaths)
-    application.add_middleware(QuickLists, desk=desk, together=together, measures=measures)
+    application.add_middleware(
+        QuickLists,
+        desk=desk,
+        measures=measures,
+        queue=lambda: Together(live, pool, n_threads),
+    )
     return application

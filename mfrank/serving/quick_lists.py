@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Callable
 from urllib.parse import unquote
+from weakref import WeakKeyDictionary
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -32,10 +34,16 @@ _BODIES = b"content-length", b"transfer-encoding"
 
 
 class QuickLists:
-    """Stands around an application, and answers these requests in its place."""
+    """Stands around an application, and answers these requests in its place.
 
-    def __init__(self, app: ASGIApp, desk: Desk, together: Together, measures: Measures) -> None:
-        self.app, self.desk, self.together, self.measures = app, desk, together, measures
+    Users wait together by event loop: some clients in tests have one for each request.
+    """
+
+    def __init__(
+        self, app: ASGIApp, desk: Desk, measures: Measures, queue: Callable[[], Together]
+    ) -> None:
+        self.app, self.desk, self.measures, self._queue = app, desk, measures, queue
+        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, Together] = WeakKeyDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
@@ -81,12 +89,13 @@ class QuickLists:
         return unquote(user.decode("ascii", "replace")), n
 
     async def _answer(self, user: str, n: int) -> bytes:
-        limits = self.desk.limits
+        seconds, loop = self.desk.limits.max_seconds, asyncio.get_running_loop()
+        together = self._queues.get(loop)
+        if together is None:
+            together = self._queues[loop] = self._queue()
         with self.desk.place():
-            answer = self.together.ask(user, n)
-            late = asyncio.get_running_loop().call_later(
-                limits.max_seconds, _give_up, answer, limits.max_seconds
-            )
+            answer = together.ask(user, n)
+            late = loop.call_later(seconds, _give_up, answer, seconds)
             try:
                 return await answer
             finally:

@@ -40,18 +40,17 @@ USERS = [str(user) for user in named().user_ids.labels[:12]]
 class Watched(mfrank.Recommender):
     """A model that notes the users of each call, fails for some, and waits when it is told to."""
 
-    def __init__(self, of: mfrank.Recommender, *, slow: bool = False) -> None:
+    def __init__(self, of: mfrank.Recommender, *, seconds: float = 0) -> None:
         self._hold(of.store, of.seen.checked if of.seen else None)
         self.calls: list[list[Any]] = []
         self.fails_for: set[str] = set()
-        self.slow, self.go = slow, threading.Event()
+        self.seconds, self.go = seconds, threading.Event()
         self.go.set()
 
     def recommend(self, userid: Any, *args: Any, **options: Any) -> Any:
         self.calls.append(list(userid))
         assert self.go.wait(10)
-        if self.slow:
-            time.sleep(0.3)
+        time.sleep(self.seconds)
         if self.fails_for & set(userid):
             raise RuntimeError("poison")
         return super().recommend(userid, *args, **options)
@@ -174,11 +173,11 @@ def test_the_short_way_answers_what_the_long_way_does(query: str) -> None:
 
 def test_limits_hold_where_users_wait_together() -> None:
     path = f"/recommend/{USERS[-1]}"
-    late = client(Watched(model(), slow=True), limits=serving.Limits(max_seconds=0.05)).get(path)
+    late = client(Watched(model(), seconds=0.3), limits=serving.Limits(max_seconds=0.05)).get(path)
     assert late.status_code == 503
     assert late.headers["retry-after"] == "1"
     assert "no answer within 0.05 s" in late.json()["error"]
-    asked = client(Watched(model(), slow=True), limits=serving.Limits(max_waiting=1))
+    asked = client(Watched(model(), seconds=0.3), limits=serving.Limits(max_waiting=1))
     with asked, ThreadPoolExecutor(4) as pool:
         statuses = sorted(answer.status_code for answer in pool.map(asked.get, [path] * 4))
         assert statuses[0] == 200
@@ -186,6 +185,16 @@ def test_limits_hold_where_users_wait_together() -> None:
         assert asked.get(path).status_code == 200
         lines = asked.get("/metrics").text.splitlines()
     assert "mfrank_requests_in_progress 1" in lines  # this one
+
+
+def test_clients_with_an_event_loop_for_each_request_are_answered() -> None:
+    limits = serving.Limits(max_seconds=10)
+    asked = client(Watched(model(), seconds=0.1), limits=limits)  # outside of "with"
+    began = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(asked.get, [f"/recommend/{user}" for user in USERS[-8:]]))
+    assert [answer.content for answer in answers] == [alone(model(), user) for user in USERS[-8:]]
+    assert time.monotonic() - began < 8  # nobody is woken by the limit only
 
 
 def test_an_error_does_not_keep_an_older_model() -> None:
