@@ -77,10 +77,12 @@ class Together:
     def _call(self) -> None:
         """Answer those who wait, here or in a thread."""
         self._planned = False
-        while self._calls < self._n_threads and (some := self._next()):
+        while self._calls < self._n_threads:
             model = self._live.current
             if model is not self._model:  # it is not yet known how long it takes
                 self._model, self._seconds, self._most = model, _QUICK, 1
+            if not (some := self._next()):
+                return
             users, n = [each.user for each in some], some[0].n
             if self._seconds < _QUICK:
                 self._told(model, some, *_timed(model, users, n))
