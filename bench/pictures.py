@@ -35,6 +35,7 @@ PAGES = {
     "explore-user": ("/user/5", 760),
     "explore-levers": (f"/user/5?{LEVERS}", 1000),
     "explore-quality": ("/quality/0", 800),
+    "explore-both": ("/quality/both", 795),
     "explore-map": ("/map", 760),
 }
 
@@ -56,7 +57,7 @@ def site(folder: Path) -> Iterator[str]:
     ials = mfrank.ALS(mfrank.IALS(), factors=64, random_state=0)
     ials.fit(split.train, stopping=stopping).save(folder / "ials")
     softmax = mfrank.Descent(mfrank.SampledSoftmax(), factors=64, iterations=8, random_state=0)
-    softmax.fit(split.train, start=ials, stopping=stopping).save(folder / "softmax")
+    softmax.fit(split.train, stopping=stopping).save(folder / "softmax")
     data.to_pandas().to_csv(folder / "ratings.csv", index=False)
     items = data_folder("ml-100k") / "items.csv"
     command = [sys.executable, "-m", "mfrank", "explore", "ials", "softmax", "--port", "0"]

@@ -16,6 +16,7 @@ from mfrank.als.half_steps import HalfSteps
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.lazy import lazy
+from mfrank.arrays.threads import single_threaded
 from mfrank.backends import Factors, choose
 from mfrank.backends.row_problem import RowProblem
 from mfrank.backends.solve_options import SolveOptions
@@ -90,7 +91,9 @@ class FoldIn(MadeOfFields):
         observed = items[user_items.indices].astype(np.float64) @ basis
         matrix = (observed.T * problem.curvature()) @ observed
         matrix += np.diag(problem.weight[0] * shared.values + problem.ridge[0])
-        solved = np.linalg.pinv(matrix, rcond=_rounding(matrix), hermitian=True) @ basis.T
+        with single_threaded():
+            inverse = np.linalg.pinv(matrix, rcond=_rounding(matrix), hermitian=True)
+        solved = inverse @ basis.T
         pull = problem.pull()
         background = problem.weight[0] * shared.vector
         if self.biases:

@@ -72,13 +72,13 @@ def as_text(labels: NDArray[Any]) -> NDArray[Any]:
 
 def spelled_like(labels: NDArray[Any], ids: Ids | None) -> NDArray[Any]:
     """Convert ids from a text file to the type of the known ``ids``, integers or text."""
-    if ids is None or ids.labels.dtype == labels.dtype == np.int64:
+    if ids is None or (ids.are_numbers and labels.dtype == np.int64):
         return labels
-    if ids.labels.dtype == np.int64:
+    if ids.are_numbers:
         read = [whole_number(label) if isinstance(label, str) else label for label in labels]
         whole = all(isinstance(label, int) for label in read)
         return np.array(read, dtype=np.int64) if whole else objects(read)
-    return as_text(labels) if all(isinstance(label, str) for label in ids.labels) else labels
+    return as_text(labels) if ids.are_text else labels
 
 
 def whole_number(field: str) -> int | str:

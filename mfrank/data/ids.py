@@ -124,6 +124,16 @@ class Ids(MadeOfFields):
         """The id of each row, int64 or object, shape (size,). Do not write to it."""
         return np.arange(self.size) if self.table is None else self.table
 
+    @property
+    def are_numbers(self) -> bool:
+        """Whether all ids are integers."""
+        return self.table is None or self.table.dtype == np.int64
+
+    @lazy
+    def are_text(self) -> bool:
+        """Whether all ids are strings."""
+        return not self.are_numbers and all(isinstance(label, str) for label in self.labels)
+
     def rows(self, raw: RawIds, *, missing: int | None = None) -> NDArray[np.int64]:
         """Row numbers of raw ids, int64, shape (n,).
 
@@ -246,7 +256,7 @@ class Ids(MadeOfFields):
     @lazy
     def _minus_one_is_padding(self) -> bool:
         """Whether -1 can mark padding: all ids are integers, none of them -1."""
-        return self.labels.dtype == np.int64 and not (self.labels == -1).any()
+        return self.are_numbers and not (self.labels == -1).any()
 
     @lazy
     def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

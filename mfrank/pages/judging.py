@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,15 +22,28 @@ from mfrank.evaluation.report import Evaluation
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import Seen
 
-__all__ = ["LENGTH", "METRICS", "Judgement", "judge"]
+__all__ = [
+    "LENGTH",
+    "METRICS",
+    "MOST_SECONDS",
+    "MOST_USERS",
+    "Judgement",
+    "Rows",
+    "in_columns",
+    "judge",
+    "judged",
+    "paced",
+    "rows_of",
+]
 
 LENGTH = 10
 """Of the lists that are judged."""
 METRICS = NDCG @ LENGTH, Recall @ LENGTH, HitRate @ LENGTH
 
-_MOST_USERS, _MOST_SECONDS, _FIRST_USERS = 5_000, 15.0, 100
+MOST_USERS, MOST_SECONDS, _FIRST_USERS = 5_000, 15.0, 100
 
 Rows = NDArray[np.int64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,8 +83,8 @@ def judge(
     model: Recommender,
     seen: Seen,
     data: Interactions,
-    most_users: int = _MOST_USERS,
-    most_seconds: float = _MOST_SECONDS,
+    most_users: int = MOST_USERS,
+    most_seconds: float = MOST_SECONDS,
 ) -> Judgement:
     """Judge lists of at most so many users, drawn with the same seed always.
 
@@ -89,28 +103,23 @@ def judge(
     """
     known, counts = seen.checked, np.bincount(seen.checked.indices, minlength=seen.matrix.shape[1])
     popularity = groups_by_popularity(counts, 3)
-    rows, columns = _rows(data.user_ids, model.user_ids), _rows(data.item_ids, model.item_ids)
+    rows, columns = rows_of(data.user_ids, model.user_ids), rows_of(data.item_ids, model.item_ids)
     there = np.flatnonzero((rows >= 0) & (np.diff(data.user_items.indptr) > 0))
     drawn = np.random.default_rng(0).permutation(there)
 
-    def judged(size: int) -> tuple[Evaluation, Rows, Rows]:
+    def first(size: int) -> tuple[Evaluation, Rows, Rows]:
         some = drawn[:size]
-        test = _in_columns(data.user_items[some], columns, len(counts))
-        return _judged(model, rows[some], test, known, popularity)
+        test = in_columns(data.user_items[some], columns, len(counts))
+        return judged(model, rows[some], test, known, popularity)
 
-    began = time.perf_counter()
-    found = judged(_FIRST_USERS)
-    pace = _FIRST_USERS / max(time.perf_counter() - began, 1e-9)
-    size = min(most_users, int(pace * most_seconds))
-    if size > _FIRST_USERS < len(drawn):
-        found = judged(size)
+    found, n_drawn = paced(first, len(drawn), most_users, most_seconds)
     evaluation, users, held_out = found
     activity = groups_by_activity(np.diff(known.indptr).astype(np.int64), 4)
     return Judgement(
         evaluation,
         users,
         held_out,
-        min(max(size, _FIRST_USERS), len(drawn)),
+        n_drawn,
         len(there),
         Groups(activity.names, activity.of_rows[users]),
         popularity,
@@ -118,7 +127,20 @@ def judge(
     )
 
 
-def _judged(
+def paced(
+    judge_first: Callable[[int], T], n_drawn: int, most_users: int, most_seconds: float
+) -> tuple[T, int]:
+    """Judge the first hundred of the drawn, then as many as the time allows; and how many."""
+    began = time.perf_counter()
+    found = judge_first(_FIRST_USERS)
+    pace = _FIRST_USERS / max(time.perf_counter() - began, 1e-9)
+    size = min(most_users, int(pace * most_seconds))
+    if size > _FIRST_USERS < n_drawn:
+        found = judge_first(size)
+    return found, min(max(size, _FIRST_USERS), n_drawn)
+
+
+def judged(
     model: Recommender, users: Rows, test: sp.csr_array, seen: sp.csr_array, popularity: Groups
 ) -> tuple[Evaluation, Rows, Rows]:
     """The evaluation of those users with something held out, their rows, and how much it is.
@@ -143,12 +165,12 @@ def _judged(
     return evaluation, users[places], held_out.astype(np.int64)
 
 
-def _rows(ids: Ids, known: Ids) -> Rows:
+def rows_of(ids: Ids, known: Ids) -> Rows:
     """The row that the model has for each id, -1 if none."""
     return np.arange(len(ids)) if ids == known else known.rows(ids.labels, missing=-1)
 
 
-def _in_columns(matrix: sp.csr_array, columns: Rows, n_columns: int) -> sp.csr_array:
+def in_columns(matrix: sp.csr_array, columns: Rows, n_columns: int) -> sp.csr_array:
     """The same with its columns moved; those moved to -1 are left out."""
     cells = sp.coo_array(matrix)
     rows, moved = cells.coords[0], columns[cells.coords[1]]

@@ -24,6 +24,7 @@ from mfrank.pages.views.item import item
 from mfrank.pages.views.map import ItemMap
 from mfrank.pages.views.model import model
 from mfrank.pages.views.quality import Quality
+from mfrank.pages.views.quality_pair import QualityPair
 from mfrank.pages.views.sandbox import sandbox
 from mfrank.pages.views.search import home, search
 from mfrank.pages.views.user import user, why
@@ -59,6 +60,7 @@ def build(
         ("/compare/{user}", "compare", compare),
         ("/sandbox", "sandbox", sandbox),
         ("/model/{index}", "model", model),
+        ("/quality/both", "quality_pair", QualityPair()),
         ("/quality/{index}", "quality", Quality()),
         ("/map", "map", ItemMap()),
     )

@@ -44,8 +44,9 @@ class Recommender(Similar):
     Lists are exact: the N best items by score, ties by lower row number, never an item that is
     filtered as seen or by the call. If fewer than N candidates are left, the list is padded with
     score NaN and id -1 (None if ids are not numbers, see :meth:`mfrank.data.ids.Ids.raw`). Memory
-    does not grow with users times items. From the second small, unfiltered query on, the CPU
-    backend searches a sketch of the factors, one byte per factor, which is cached with them.
+    does not grow with users times items. From the second query without filters for all on, the CPU
+    backend searches items longest first, or a sketch of the factors, one byte per factor; the order
+    and the sketch are cached with them.
 
     Ids may be arrays of any library. Row numbers on a GPU get results on the GPU, as CuPy arrays.
     With ``backend="cuda"``, factors, scores and filters that are on the GPU (arrays or CuPy sparse

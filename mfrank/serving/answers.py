@@ -28,6 +28,7 @@ __all__ = [
     "explanation",
     "from_items",
     "known_of",
+    "listed",
     "numbered",
     "recommendations",
     "similar",
@@ -93,7 +94,7 @@ def steered(**levers: Any) -> Steering | None:
     return None if steer == Steering() else steer
 
 
-def recommendations(
+def listed(
     model: Recommender,
     users: Any,
     n: int,
@@ -103,14 +104,14 @@ def recommendations(
     items: Any = None,
     on_unknown: Any = "error",
     steer: Steering | None = None,
-) -> list[Any]:
-    """Lists of users as ``[{"id": ..., "score": ...}, ...]``, one for each."""
+) -> Answer:
+    """The lists of many users."""
     if model.seen is None and not include_seen:
         raise ValueError(
             "this model was saved without the users' items, so that lists cannot leave them out; "
             "ask with include_seen=true"
         )
-    answer = model.recommend(
+    answer: Answer = model.recommend(
         users,
         N=min(n, len(model.item_ids)),
         filter_already_liked_items=not include_seen,
@@ -120,7 +121,12 @@ def recommendations(
         n_threads=1,
         steer=steer,
     )
-    return answer.to_dicts()
+    return answer
+
+
+def recommendations(model: Recommender, users: Any, n: int, **options: Any) -> list[Any]:
+    """The same as ``[{"id": ..., "score": ...}, ...]``, one for each; options as above."""
+    return listed(model, users, n, **options).to_dicts()
 
 
 def from_items(
@@ -150,8 +156,8 @@ def from_items(
         "steer": steer,
     }
     if isinstance(model, ALS):
-        listed: Items = model.recommend_from_items(liked, n, values=weights, **more).to_dicts()
-        return listed
+        found: Items = model.recommend_from_items(liked, n, values=weights, **more).to_dicts()
+        return found
     if not isinstance(model, RowScorer | Popularity):
         raise CannotAnswer(
             f"{type(model).__name__} cannot rank for somebody new; a model of mfrank fit can"
@@ -169,11 +175,9 @@ def from_items(
 
 def similar(model: Recommender, item: Any, n: int) -> Items:
     """The items nearest to one, without itself."""
-    answer: Answer = model.similar_items(
-        item, N=min(n, len(model.item_ids)), filter_items=[item], n_threads=1
-    )
-    listed: Items = answer.to_dicts()
-    return listed
+    # One more, and itself taken out, is sooner than a filter.
+    found: Answer = model.similar_items(item, N=min(n + 1, len(model.item_ids)), n_threads=1)
+    return [each for each in found.to_dicts() if each["id"] != item][:n]
 
 
 def explanation(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -18,8 +19,8 @@ from mfrank.serving.answers import (
     explanation,
     from_items,
     known_of,
+    listed,
     numbered,
-    recommendations,
     similar,
     steered,
 )
@@ -42,6 +43,7 @@ from mfrank.serving.questions import (
     Some,
     UserList,
 )
+from mfrank.serving.written import batch, user_lists
 
 __all__ = ["Desk", "routes"]
 
@@ -64,16 +66,25 @@ class Desk:
     waiting: int = 0
 
     async def ask(self, question: Callable[[Recommender], Any]) -> Response:
-        """The answer of the model that is current when a thread takes the question, as JSON."""
+        """The answer of the model that is current when a thread takes the question.
+
+        It is JSON, if the question returns bytes, or becomes JSON.
+        """
+        with self.place():
+            loop = asyncio.get_running_loop()
+            content = await loop.run_in_executor(self.pool, self._answered, question)
+        return Response(content, media_type="application/json")
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place among those who wait, if there is one."""
         if self.waiting >= self.limits.max_waiting:
             raise HTTPException(503, "too many requests are waiting; try again later")
         self.waiting += 1
         try:
-            loop = asyncio.get_running_loop()
-            content = await loop.run_in_executor(self.pool, self._answered, question)
+            yield
         finally:
             self.waiting -= 1
-        return Response(content, media_type="application/json")
 
     def check(self, n: int, *lists: Any) -> None:
         """Refuse what is longer than the limits."""
@@ -86,7 +97,8 @@ class Desk:
                 )
 
     def _answered(self, question: Callable[[Recommender], Any]) -> bytes:
-        return dump(question(self.live.current))
+        answer = question(self.live.current)
+        return answer if isinstance(answer, bytes) else dump(answer)
 
 
 def routes(desk: Desk, measures: Measures) -> APIRouter:
@@ -112,7 +124,7 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
                 known_of(each, model.item_ids) if each is not None else None
                 for each in (filter_items, items)
             )
-            listed = recommendations(
+            found = listed(
                 model,
                 [asked],
                 n,
@@ -121,7 +133,7 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
                 items=only,
                 steer=steered(diversity=diversity, popularity_penalty=popularity_penalty),
             )
-            return {"user": asked, "items": listed[0]}
+            return user_lists([asked], found)[0]
 
         return await desk.ask(question)
 
@@ -153,13 +165,13 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
             }
             if asked.from_items is not None:
                 liked = numbered(asked.from_items, of_items, skip)
-                listed = from_items(model, liked, asked.n, weights=asked.weights, **more)
-                return {"lists": [{"user": None, "items": listed}]}
+                found = from_items(model, liked, asked.n, weights=asked.weights, **more)
+                return {"lists": [{"user": None, "items": found}]}
             users, more["include_seen"] = asked.users or [], asked.include_seen
             rows = numbered(users, model.user_ids, skip)
-            lists = recommendations(model, rows, asked.n, **more) if users else []
-            pairs = zip(users, lists, strict=True)
-            return {"lists": [{"user": user, "items": listed} for user, listed in pairs]}
+            if not users:
+                return {"lists": []}
+            return batch(users, listed(model, rows, asked.n, **more))
 
         return await desk.ask(question)
 

@@ -20,7 +20,9 @@ from mfrank.serving.guards import HEADERS, Bounded, Measured, RawPaths, WithHead
 from mfrank.serving.limits import Limits
 from mfrank.serving.live_model import LiveModel
 from mfrank.serving.measures import Measures
+from mfrank.serving.quick_lists import QuickLists
 from mfrank.serving.refusals import add_refusals
+from mfrank.serving.together import Together
 
 __all__ = ["build"]
 
@@ -33,7 +35,8 @@ def build(
         raise ValueError(f"reload_seconds must be above 0, got {shown(reload_seconds)}")
     live, measures = LiveModel(model), Measures()
     # The threads ask models, each on one core; one more reads a newer model meanwhile.
-    pool = ThreadPoolExecutor(usable_cores(), "mfrank-answer")
+    n_threads = usable_cores()
+    pool = ThreadPoolExecutor(n_threads, "mfrank-answer")
     reader = ThreadPoolExecutor(1, "mfrank-reload")
 
     @contextlib.asynccontextmanager
@@ -55,7 +58,8 @@ def build(
         lifespan=lifespan,
     )
     application.state.live = live
-    application.include_router(routes(Desk(live, limits, pool), measures))
+    desk = Desk(live, limits, pool)
+    application.include_router(routes(desk, measures))
     add_refusals(application)
 
     @application.get("/docs", include_in_schema=False)
@@ -71,4 +75,10 @@ def build(
     application.add_middleware(Measured, measures=measures)
     application.add_middleware(WithHeaders, headers=HEADERS)
     application.add_middleware(RawPaths)
+    application.add_middleware(
+        QuickLists,
+        desk=desk,
+        measures=measures,
+        queue=lambda: Together(live, pool, n_threads),
+    )
     return application

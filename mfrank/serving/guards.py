@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mfrank.serving.limits import Limits
 from mfrank.serving.measures import Measures
-from mfrank.serving.refusals import refusal
+from mfrank.serving.refusals import refusal, refused, too_late
 
 __all__ = ["HEADERS", "Bounded", "Measured", "RawPaths", "WithHeaders"]
 
@@ -100,8 +100,7 @@ class Bounded:
         except TimeoutError:
             if has_begun:
                 raise
-            late = f"there was no answer within {self.limits.max_seconds:g} s; try again later"
-            await refusal(503, late)(scope, receive, send)
+            await refused(too_late(self.limits.max_seconds))(scope, receive, send)
 
 
 class Measured:

@@ -103,8 +103,10 @@ def _folder(model: object) -> Path:
 
 
 def _warm(model: Recommender) -> None:
-    """Ask once, so that the first request does not wait for what is computed once."""
+    """Ask twice, so that no request waits for what is computed once, some of it at the second."""
     users, items = model.user_ids.labels[:2], model.item_ids.labels[:1]
-    if len(users) and len(items):
+    if not len(users) or not len(items):
+        return
+    for _ in range(2):
         model.recommend(users, N=1, filter_already_liked_items=model.seen is not None, n_threads=1)
         model.similar_items(items, N=1, n_threads=1)

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.serving.answers import CannotAnswer
 
-__all__ = ["add_refusals", "refusal", "told"]
+__all__ = ["add_refusals", "refusal", "refused", "told", "too_late"]
 
 _LOG = logging.getLogger("mfrank.serving")
 
@@ -43,14 +43,24 @@ def told(error: Exception) -> tuple[int, str]:
     return 500, "this request failed inside; the service's log says why"
 
 
+def refused(error: Exception) -> Response:
+    """The answer to a request that ended with an error."""
+    status, sentence = told(error)
+    if isinstance(error, UnknownIdError):
+        return refusal(status, sentence, ids=list(error.ids))
+    return refusal(status, sentence)
+
+
+def too_late(seconds: float) -> HTTPException:
+    """The error of a request that is not answered in time."""
+    return HTTPException(503, f"there was no answer within {seconds:g} s; try again later")
+
+
 def add_refusals(application: FastAPI) -> None:
     """Answer every error of this application as JSON."""
 
     async def answer(_: Request, error: Exception) -> Response:
-        status, sentence = told(error)
-        if isinstance(error, UnknownIdError):
-            return refusal(status, sentence, ids=list(error.ids))
-        return refusal(status, sentence)
+        return refused(error)
 
     own = (RequestValidationError, HTTPException, CannotAnswer, ValueError, TypeError, Exception)
     for kind in own:

@@ -13,6 +13,8 @@ from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp
 
+from mfrank.arrays.threads import single_threaded
+
 __all__ = ["serve"]
 
 _GRACE = 10
@@ -37,13 +39,15 @@ def serve(application: FastAPI, host: str, port: int) -> None:
         access_log=False,
         log_level="warning",
         server_header=False,
+        proxy_headers=False,  # who asks makes no difference
         timeout_graceful_shutdown=_GRACE,
     )
     with _listening(host, port) as place:
         bound_host, bound_port = place.getsockname()[:2]
         shown = f"[{bound_host}]" if ":" in bound_host else bound_host
         print(f"http://{shown}:{bound_port}/ (Ctrl-C stops it)", flush=True)
-        uvicorn.Server(config).run(sockets=[place])
+        with single_threaded():  # there is a thread for each core that answers
+            uvicorn.Server(config).run(sockets=[place])
 
 
 def _listening(host: str, port: int) -> socket.socket:

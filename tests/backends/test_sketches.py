@@ -139,12 +139,12 @@ def test_only_what_does_not_change_and_is_asked_for_again_is_sketched() -> None:
 def test_sketches_go_with_their_items() -> None:
     items = np.ones((2000, 100), np.float32)
     items.flags.writeable = False
-    before = len(sketches._kept)
+    before = len(sketches._KEPT)
     sketch_of(items)
-    assert len(sketches._kept) == before + 1
+    assert len(sketches._KEPT) == before + 1
     del items
     gc.collect()
-    assert len(sketches._kept) == before
+    assert len(sketches._KEPT) == before
 
 
 def test_the_door_tells_what_does_not_fit() -> None:

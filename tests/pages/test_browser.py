@@ -45,6 +45,7 @@ PAGES = [
     f"/sandbox?like={ITEM}&q=num",
     "/model/0",
     "/quality/0",
+    "/quality/both",
     "/map",
 ]
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
@@ -218,6 +219,20 @@ def test_two_models_and_the_sandbox_by_clicks(browser: Any, address: str) -> Non
         wait_for(browser, "a.add").click()
         WebDriverWait(browser, 10).until(lambda b, n=n: b.current_url.count("like=") == n)
     assert len(browser.find_elements(By.CSS_SELECTOR, ".chips li")) == 3  # and "take out all"
+
+
+def test_two_qualities_by_clicks(browser: Any, address: str) -> None:
+    show(browser, address + "/quality/1")
+    browser.find_element(By.LINK_TEXT, "Both").click()
+    wait_for(browser, "h1")
+    assert browser.current_url == address + "/quality/both"
+    tables = browser.find_elements(By.TAG_NAME, "table")
+    assert [len(each.find_elements(By.TAG_NAME, "svg")) > 1 for each in tables] == [True, True]
+    user = wait_for(browser, "ol a.title")
+    name = user.text
+    user.click()
+    wait_for(browser, ".duel")
+    assert name in browser.find_element(By.CSS_SELECTOR, ".crumb").text
 
 
 def test_the_map_zooms_by_keys_and_opens_an_item(browser: Any, address: str) -> None:

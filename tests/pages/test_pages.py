@@ -47,6 +47,7 @@ PAGES = [
     "/quality/0",
     "/model/1",
     "/quality/1",
+    "/quality/both",
     "/map",
 ]
 

@@ -250,7 +250,8 @@ static void serve(const TopKTask<T>& task, int64_t size, int64_t threads) {
     const int64_t work = task.sketch.codes ? 4 * WORK_PER_THREAD : WORK_PER_THREAD;
     const int64_t n_parts =
         std::min({threads, n_items * depth_of(task) / work, n_items / task.count});
-    if (task.shelves.n_rows == 1 && task.n_queries <= M && n_parts > 1)
+    // Where items are sorted by length, one search ends early, and its parts would not.
+    if (task.shelves.n_rows == 1 && task.n_queries <= M && n_parts > 1 && !task.lengths)
         serve_in_parts<T, M>(task, n_parts);
     else serve_in_groups<T, M>(task, size);
 }
@@ -263,7 +264,7 @@ static void top_k(const TopKTask<T>& task) {
     const int64_t threads = threads_meant(task.n_threads);
     if (task.n_queries == 1 || task.shelves.n_rows != 1 || task.sketch.codes)
         return serve<T, 1>(task, 1, threads);
-    const int64_t fair = task.n_queries / (4 * threads);
+    const int64_t fair = threads == 1 ? task.n_queries : task.n_queries / (4 * threads);
     const int64_t size = std::max<int64_t>(1, std::min({MOST, fair, ENTRIES / task.count}));
     serve<T, MR>(task, (size + MR - 1) / MR * MR, threads);
 }

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.placement import on_host
 from mfrank.arrays.row_lists import Listed, listed_on_host
+from mfrank.backends.cpu.kept import Kept
 from mfrank.backends.cpu.sketches import Sketch, sketch_of
 
 __all__ = ["Shelves", "shelves_for"]
 
 _QUERIES_WORTH_A_SKETCH = 16  # More queries share the cost of reading the items themselves.
 _QUERIES_WORTH_A_SORT = 256  # Sorting the items by length costs about as much as this many queries.
+_LONG, _MUCH_SHORTER = 100, 0.25
 
 
 class Shelves(NamedTuple):
@@ -45,8 +47,11 @@ def shelves_for(
     n_threads: int,
 ) -> Shelves:
     """Choose the search order for ``n_queries``, from arguments of ``Backend.top_k``."""
-    if candidates is None and exclude_all is None and n_queries <= _QUERIES_WORTH_A_SKETCH:
-        sketch = sketch_of(items, n_threads)
+    if candidates is None and exclude_all is None:
+        order = _kept_order(items, item_bias)
+        if order is not None and (n_queries >= _QUERIES_WORTH_A_SORT or _ends_early(order)):
+            return order
+        sketch = sketch_of(items, n_threads) if n_queries <= _QUERIES_WORTH_A_SKETCH else None
         if sketch is not None:
             return Shelves(None, sketch)
     rows = _allowed(candidates, exclude_all, len(items))
@@ -68,6 +73,26 @@ def _allowed(candidates: Listed | None, exclude_all: NDArray[np.int32] | None, n
 @lru_cache(maxsize=2)  # Writing the array takes as long as answering a single query.
 def _every(n_items: int) -> CSR:
     return CSR(np.array([0, n_items]), np.arange(n_items, dtype=np.int32), None, n_items)
+
+
+_KEPT: Kept[Shelves] = Kept()
+
+
+def _kept_order(items: NDArray[Any], item_bias: NDArray[Any] | None) -> Shelves | None:
+    """All items longest first, if they are read-only and are asked for again."""
+    arrays = (items,) if item_bias is None else (items, item_bias)
+    return _KEPT.of(*arrays, make=lambda: _longest_first(_every(len(items)), items, item_bias))
+
+
+def _ends_early(order: Shelves) -> bool:
+    """Whether most items are so short that a search will not come to them, for any query.
+
+    Then even a single query is sooner through with the longest than with the sketch of all.
+    """
+    lengths = order.lengths
+    if lengths is None or len(lengths) <= 2 * _LONG:
+        return False
+    return bool(lengths[len(lengths) // 2] < _MUCH_SHORTER * lengths[_LONG])
 
 
 def _longest_first(row: CSR, items: NDArray[Any], item_bias: NDArray[Any] | None) -> Shelves:

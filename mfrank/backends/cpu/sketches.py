@@ -6,7 +6,6 @@ enter the list are scored from the factors themselves (``cext/kernels/topk/sketc
 
 from __future__ import annotations
 
-import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.native import ext
 from mfrank.arrays.placement import empty_aligned
+from mfrank.backends.cpu.kept import Kept
 
 __all__ = ["Sketch", "sketch_of"]
 
@@ -50,24 +50,14 @@ class Sketch(NamedTuple):
         return made
 
 
-_kept: dict[int, tuple[weakref.ref[NDArray[np.floating]], Sketch | None]] = {}
-"""By the id of the items, while these are alive; None after only one request."""
+_KEPT: Kept[Sketch] = Kept()
 
 
 def sketch_of(items: NDArray[np.floating], n_threads: int = 0) -> Sketch | None:
-    """Return the cached sketch of read-only items, made at their second request.
+    """Return the kept sketch of read-only items, made at their second request.
 
-    None for writable items, for small tables, and at the first request, because a view that was
-    made for one call is never requested again.
+    None for writable items, for small tables, and at the first request.
     """
-    if items.flags.writeable or items.size < _WORTH_IT:
+    if items.size < _WORTH_IT:
         return None
-    key, known = id(items), _kept.get(id(items))
-    if known is None or known[0]() is not items:
-        _kept[key] = weakref.ref(items, lambda _: _kept.pop(key, None)), None
-        return None
-    reference, sketch = known
-    if sketch is None:
-        sketch = Sketch.of(items, n_threads)
-        _kept[key] = reference, sketch
-    return sketch
+    return _KEPT.of(items, make=lambda: Sketch.of(items, n_threads))

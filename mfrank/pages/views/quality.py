@@ -46,6 +46,7 @@ class Quality:
                 {"name": name, "url": path_of("quality", other)}
                 for other, name in enumerate(world.names)
             ],
+            "both": path_of("quality", "both") if len(world.names) > 1 else None,
             **self._made[index],
         }
 

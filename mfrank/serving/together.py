@@ -1,0 +1,172 @@
+"""Users who wait for their lists at the same time, answered by one call of the model.
+
+A call for sixteen users takes little longer than a call for one. While a thread makes lists, the
+requests that arrive wait, and are then answered together; where a call takes no time to speak of,
+the event loop makes it, with all requests that had arrived. Lists have the bits of single calls,
+and what is wrong with one request is told to that one alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from mfrank.retrieval.recommender import Recommender
+from mfrank.serving.answers import known_of, listed
+from mfrank.serving.live_model import LiveModel
+from mfrank.serving.written import user_lists
+
+__all__ = ["Together"]
+
+_QUICK = 0.002
+"""Seconds of a call that the event loop makes itself: a thread would take as long to wake."""
+_LONG = 0.02
+"""Seconds above which calls take fewer users, so that nobody waits long for the others."""
+_MOST = 256
+_OF_LAST = 0.2
+
+Outcome = bytes | Exception
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    user: str
+    n: int
+    answer: asyncio.Future[bytes]
+
+
+class Together:
+    """The queue of users, touched by the event loop only; threads get a part of it and return.
+
+    Parameters
+    ----------
+    live : LiveModel
+    pool : ThreadPoolExecutor
+    n_threads : int
+        The most calls at a time.
+    """
+
+    def __init__(self, live: LiveModel, pool: ThreadPoolExecutor, n_threads: int) -> None:
+        self._live, self._pool, self._n_threads = live, pool, n_threads
+        self._queue: list[_Waiting] = []
+        self._calls, self._planned = 0, False
+        self._model: Recommender | None = None
+        self._seconds, self._most = _QUICK, 1
+
+    def ask(self, user: str, n: int) -> asyncio.Future[bytes]:
+        """The list of a user, as JSON; if the future is cancelled before its turn, no work is done.
+
+        Parameters
+        ----------
+        user : str
+            The id as a text.
+        n : int
+        """
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(user, n, loop.create_future())
+        self._queue.append(waiting)
+        if not self._planned and self._calls < self._n_threads:
+            self._planned = True
+            loop.call_soon(self._call)  # after the other requests that have arrived by now
+        return waiting.answer
+
+    def _call(self) -> None:
+        """Answer those who wait, here or in a thread."""
+        self._planned = False
+        while self._calls < self._n_threads:
+            model = self._live.current
+            if model is not self._model:  # it is not yet known how long it takes
+                self._model, self._seconds, self._most = model, _QUICK, 1
+            if not (some := self._next()):
+                return
+            users, n = [each.user for each in some], some[0].n
+            if self._seconds < _QUICK:
+                self._told(model, some, *_timed(model, users, n))
+                continue
+            self._calls += 1
+            loop = asyncio.get_running_loop()
+            answers = loop.run_in_executor(self._pool, _timed, model, users, n)
+            answers.add_done_callback(
+                lambda done, model=model, some=some: self._returned(model, some, done)  # type: ignore[misc]
+            )
+
+    def _next(self) -> list[_Waiting]:
+        """The first who still waits, and others who want lists of that length."""
+        left = [each for each in self._queue if not each.answer.done()]
+        alike = [each for each in left if each.n == left[0].n][: self._most]
+        taken = set(map(id, alike))
+        self._queue = [each for each in left if id(each) not in taken]
+        return alike
+
+    def _returned(
+        self,
+        model: Recommender,
+        some: Sequence[_Waiting],
+        done: asyncio.Future[tuple[float, list[Outcome]]],
+    ) -> None:
+        self._calls -= 1
+        if not done.cancelled():
+            self._told(model, some, *done.result())
+        self._call()
+
+    def _told(
+        self,
+        model: Recommender,
+        some: Sequence[_Waiting],
+        seconds: float,
+        outcomes: Sequence[Outcome],
+    ) -> None:
+        """Hand out answers, and learn from the time they took how many to ask for at once."""
+        if model is self._model:
+            self._seconds += _OF_LAST * (seconds - self._seconds)
+            if seconds > _LONG:
+                self._most = max(1, len(some) // 2)
+            elif len(some) == self._most:
+                self._most = min(_MOST, 2 * self._most)
+        for each, outcome in zip(some, outcomes, strict=True):
+            if each.answer.done():
+                continue
+            if isinstance(outcome, bytes):
+                each.answer.set_result(outcome)
+            else:
+                each.answer.set_exception(outcome)
+
+
+def _timed(model: Recommender, users: Sequence[str], n: int) -> tuple[float, list[Outcome]]:
+    began = time.perf_counter()
+    outcomes = _answered(model, users, n)
+    return time.perf_counter() - began, outcomes
+
+
+def _answered(model: Recommender, users: Sequence[str], n: int) -> list[Outcome]:
+    """The list of each user, or what is wrong with it."""
+    found = _found(model, users)
+    known = [each for each in found if not isinstance(each, Exception)]
+    lists = iter(_lists(model, known, n))
+    return [each if isinstance(each, Exception) else next(lists) for each in found]
+
+
+def _found(model: Recommender, users: Sequence[str]) -> list[Any]:
+    """The id of each user in the model, or the error that there is none."""
+    try:
+        return known_of(users, model.user_ids)
+    except Exception as error:
+        if len(users) == 1:
+            return [error.with_traceback(None)]
+        return [found for user in users for found in _found(model, [user])]
+
+
+def _lists(model: Recommender, users: Sequence[Any], n: int) -> list[Outcome]:
+    """The lists of known users; if all together fail, each alone."""
+    if not users:
+        return []
+    try:
+        return [*user_lists(users, listed(model, users, n))]
+    except Exception as error:
+        if len(users) == 1:
+            return [error]
+        return [outcome for user in users for outcome in _lists(model, [user], n)]

@@ -1,0 +1,266 @@
+"""Users who wait are answered together: with their own lists, and with their own errors."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+import time
+import weakref
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from clients import client, kinds, model, named
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+import mfrank
+from mfrank import serving
+from mfrank.data.unknown_ids import UnknownIdError
+from mfrank.retrieval.answers import Answer
+from mfrank.serving import together
+from mfrank.serving.answers import dump
+from mfrank.serving.live_model import LiveModel
+from mfrank.serving.together import Together
+from mfrank.serving.written import batch, user_lists
+
+httpx2 = pytest.importorskip("httpx2")
+uvicorn = pytest.importorskip("uvicorn", reason="needs uvicorn: pip install mfrank[serve]")
+
+USERS = [str(user) for user in named().user_ids.labels[:12]]
+
+
+class Watched(mfrank.Recommender):
+    """A model that notes the users of each call, fails for some, and waits when it is told to."""
+
+    def __init__(self, of: mfrank.Recommender, *, seconds: float = 0) -> None:
+        self._hold(of.store, of.seen.checked if of.seen else None)
+        self.calls: list[list[Any]] = []
+        self.fails_for: set[str] = set()
+        self.seconds, self.go = seconds, threading.Event()
+        self.go.set()
+
+    def recommend(self, userid: Any, *args: Any, **options: Any) -> Any:
+        self.calls.append(list(userid))
+        assert self.go.wait(10)
+        time.sleep(self.seconds)
+        if self.fails_for & set(userid):
+            raise RuntimeError("poison")
+        return super().recommend(userid, *args, **options)
+
+
+@contextmanager
+def queue(of: Any, threads: int = 1) -> Iterator[Together]:
+    with ThreadPoolExecutor(threads) as pool:
+        yield Together(LiveModel(of), pool, threads)
+
+
+def run(what: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(what(), 10))
+
+
+async def until(what: Callable[[], bool]) -> None:
+    while not what():
+        await asyncio.sleep(0.002)
+
+
+def alone(of: Any, user: str, n: int = 10) -> bytes:
+    """The answer as it is by a call for this user only."""
+    label = int(user) if user.isdigit() else user
+    return dump({"user": label, "items": of.recommend([label], N=n).to_dicts()[0]})
+
+
+@pytest.mark.parametrize("kind", kinds)
+def test_lists_made_together_have_the_bits_of_single_ones(kind: str) -> None:
+    users = [str(user) for user in model(kind).user_ids.labels[:12]]
+
+    async def ask() -> None:
+        with queue(model(kind), 2) as asked:
+            for _ in range(3):
+                found = await asyncio.gather(
+                    *(asked.ask(user, 3 + place % 2) for place, user in enumerate(users))
+                )
+                for place, user in enumerate(users):
+                    assert found[place] == alone(model(kind), user, 3 + place % 2)
+
+    run(ask)
+
+
+def test_who_comes_at_one_time_is_answered_by_one_call(monkeypatch: Any) -> None:
+    monkeypatch.setattr(together, "_LONG", 60.0)
+    watched = Watched(model())
+
+    async def ask() -> None:
+        with queue(watched) as asked:
+            watched.calls.clear()
+            for size in (1, 2, 4, 8):
+                await asyncio.gather(*(asked.ask(user, 5) for user in USERS[:size]))
+        assert [len(call) for call in watched.calls] == [1, 2, 4, 8]
+
+    run(ask)
+
+
+def test_a_model_that_takes_long_is_asked_for_few_at_a_time(monkeypatch: Any) -> None:
+    monkeypatch.setattr(together, "_LONG", 0.0)
+    watched = Watched(model())
+
+    async def ask() -> None:
+        with queue(watched) as asked:
+            watched.calls.clear()
+            await asyncio.gather(*(asked.ask(user, 5) for user in USERS[:6]))
+        assert [len(call) for call in watched.calls] == [1] * 6
+
+    run(ask)
+
+
+def test_an_error_is_told_to_the_one_whose_it_is() -> None:
+    watched = Watched(model())
+    watched.fails_for = {USERS[3]}
+
+    async def ask() -> None:
+        with queue(watched) as asked:
+            for user in USERS[4:8]:  # so that many are asked for at a time
+                await asyncio.gather(*(asked.ask(user, 5) for _ in range(8)))
+            users = [USERS[0], "nobody", USERS[3], USERS[1]]
+            outcomes = await asyncio.gather(
+                *(asked.ask(user, 5) for user in users), return_exceptions=True
+            )
+        assert outcomes[0] == alone(model(), USERS[0], 5)
+        assert isinstance(outcomes[1], UnknownIdError)
+        assert list(outcomes[1].ids) == ["nobody"]
+        assert str(outcomes[2]) == "poison"
+        assert outcomes[3] == alone(model(), USERS[1], 5)
+
+    run(ask)
+
+
+def test_who_has_gone_is_not_asked_for_and_a_newer_model_answers_who_waits(
+    monkeypatch: Any,
+) -> None:
+    monkeypatch.setattr(together, "_LONG", 60.0)
+    old, new = Watched(model()), Watched(mfrank.ALS(factors=3, random_state=3).fit(named()))
+
+    async def ask() -> None:
+        with queue(old) as asked:
+            old.calls.clear()
+            old.go.clear()
+            first = asked.ask(USERS[0], 4)
+            await until(lambda: len(old.calls) == 1)
+            gone, waits, too = (asked.ask(user, 4) for user in USERS[1:4])
+            gone.cancel()
+            asked._live.current = new
+            old.go.set()
+            assert await first == alone(model(), USERS[0], 4)
+            assert await waits == alone(new, USERS[2], 4)
+            assert await too == alone(new, USERS[3], 4)
+        assert old.calls == [[USERS[0]]]
+        assert new.calls[0] == [USERS[2]]  # alone, as it is not known how long a call takes
+
+    run(ask)
+
+
+@pytest.mark.parametrize("query", ["", "?n=7"])
+def test_the_short_way_answers_what_the_long_way_does(query: str) -> None:
+    asked, long = client(model()), "&" if query else "?"
+    for user in (*USERS[:5], "nobody", "a b", "1.5"):
+        path = f"/recommend/{quote(user, safe='')}{query}"
+        short, other = asked.get(path), asked.get(f"{path}{long}include_seen=false")
+        assert (short.status_code, short.content) == (other.status_code, other.content)
+        assert sorted(short.headers.multi_items()) == sorted(other.headers.multi_items())
+
+
+def test_limits_hold_where_users_wait_together() -> None:
+    path = f"/recommend/{USERS[-1]}"
+    late = client(Watched(model(), seconds=0.3), limits=serving.Limits(max_seconds=0.05)).get(path)
+    assert late.status_code == 503
+    assert late.headers["retry-after"] == "1"
+    assert "no answer within 0.05 s" in late.json()["error"]
+    asked = client(Watched(model(), seconds=0.3), limits=serving.Limits(max_waiting=1))
+    with asked, ThreadPoolExecutor(4) as pool:
+        statuses = sorted(answer.status_code for answer in pool.map(asked.get, [path] * 4))
+        assert statuses[0] == 200
+        assert statuses[-1] == 503
+        assert asked.get(path).status_code == 200
+        lines = asked.get("/metrics").text.splitlines()
+    assert "mfrank_requests_in_progress 1" in lines  # this one
+
+
+def test_clients_with_an_event_loop_for_each_request_are_answered() -> None:
+    limits = serving.Limits(max_seconds=10)
+    asked = client(Watched(model(), seconds=0.1), limits=limits)  # outside of "with"
+    began = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(asked.get, [f"/recommend/{user}" for user in USERS[-8:]]))
+    assert [answer.content for answer in answers] == [alone(model(), user) for user in USERS[-8:]]
+    assert time.monotonic() - began < 8  # nobody is woken by the limit only
+
+
+def test_an_error_does_not_keep_an_older_model() -> None:
+    """Else a service that loads models again and again grows until Python looks for cycles."""
+    application = serving.app(Watched(model()))
+    live = application.state.live
+    older = weakref.ref(live.current)
+    with TestClient(application) as asked:
+        assert asked.get(f"/recommend/{USERS[-1]}").status_code == 200
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(5):
+                assert asked.get("/recommend/nobody").status_code == 404
+            live.current = Watched(model())
+            assert asked.get(f"/recommend/{USERS[-1]}").status_code == 200
+            assert older() is None
+        finally:
+            gc.enable()
+
+
+def test_who_waits_when_the_service_stops_is_answered() -> None:
+    watched = Watched(model())
+    config = uvicorn.Config(serving.app(watched), port=0, log_level="warning")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        watched.calls.clear()
+        watched.go.clear()
+        with ThreadPoolExecutor(8) as pool:
+            url = f"http://127.0.0.1:{port}/recommend/"
+            answers = [pool.submit(httpx2.get, url + user) for user in USERS[-8:]]
+            while len(server.server_state.tasks) < 8:
+                time.sleep(0.01)
+            server.should_exit = True
+            time.sleep(0.1)
+            watched.go.set()
+            assert [answer.result().status_code for answer in answers] == [200] * 8
+    finally:
+        watched.go.set()
+        server.should_exit = True
+        thread.join()
+
+
+labels = st.integers(-(2**63), 2**63 - 1) | st.text() | st.floats(0, 1) | st.booleans()
+
+
+@given(
+    st.lists(st.tuples(labels, st.floats(width=32)), max_size=5),
+    st.lists(st.tuples(st.integers(0, 99), st.floats()), min_size=5, max_size=5),
+)
+def test_written_lists_are_json_of_the_same(one: Any, numbers: Any) -> None:
+    padded = one + [(None, np.nan)] * (5 - len(one))
+    for places in (padded, numbers):
+        ids = np.empty((1, 5), dtype=object if places is padded else np.int64)
+        ids[0] = [label for label, _ in places]
+        answer = Answer(ids, np.array([[score for _, score in places]]))
+        wanted = {"user": "ä", "items": answer.to_dicts()[0]}
+        assert user_lists(["ä"], answer) == [dump(wanted)]
+        assert json.loads(batch(["ä"], answer)) == {"lists": [json.loads(dump(wanted))]}
