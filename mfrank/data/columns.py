@@ -63,10 +63,13 @@ def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
     """Columns whose names fit ``role``.
 
     Case, punctuation and a final "id" do not matter: ``userId``, ``USER_ID`` and ``user`` are the
-    same.
+    same. Where nothing else is a timestamp, that of something is one: ``click_timestamp``.
     """
     names = set(_NAMES[role].split())
-    return [column for column in columns if not names.isdisjoint(_spellings(column))]
+    named = [column for column in columns if not names.isdisjoint(_spellings(column))]
+    if role != "timestamp" or named:
+        return named
+    return [c for c in columns if any(name.endswith("timestamp") for name in _spellings(c))]
 
 
 def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:

@@ -22,7 +22,7 @@ __all__ = ["NAMES", "HeldOut", "HeldOutSplit", "held_out_users"]
 NAMES = ("train", "valid-fold-in", "valid-target", "test-fold-in", "test-target")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeldOut:
     """Entries of users who have none in the training part.
 
@@ -40,8 +40,14 @@ class HeldOut:
     fold_in: Interactions
     target: Interactions
 
+    def __repr__(self) -> str:
+        return (
+            f"HeldOut({counted(len(self.users), 'user')}, entries: {self.fold_in.nnz:,} fold_in, "
+            f"{self.target.nnz:,} target)"
+        )
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeldOutSplit:
     """A split by users: ``train`` contains all entries of the users who are not held out.
 
@@ -56,6 +62,10 @@ class HeldOutSplit:
     train: Interactions
     valid: HeldOut
     test: HeldOut
+
+    def __repr__(self) -> str:
+        valid = f"valid={self.valid}, " if len(self.valid.users) else ""
+        return f"HeldOutSplit(train={self.train}, {valid}test={self.test})"
 
 
 def held_out_users(

@@ -23,6 +23,7 @@ from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.on_workers import judged_on_workers
 from mfrank.evaluation.report import Evaluation
 from mfrank.evaluation.sampled import check_sampled, protocol_of
+from mfrank.evaluation.tables import ByGroup
 from mfrank.evaluation.unseen import folded_in
 from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
 from mfrank.retrieval.queries import check_rows
@@ -189,10 +190,10 @@ def evaluate(
         n_in_train=tally.n_in_train,
         protocol=protocol,
         exposure=tally.exposure if tally.list_length and negatives is None else None,
-        by_item_group={
-            name: Evaluation(scores, own, len(of_users) - len(own), 0, protocol)
+        by_item_group=ByGroup(
+            (name, Evaluation(scores, own, len(of_users) - len(own), 0, protocol))
             for name, (own, scores) in tally.group_scores().items()
-        },
+        ),
     )
 
 

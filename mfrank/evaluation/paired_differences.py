@@ -13,6 +13,7 @@ from mfrank.arrays.checks import check_choice, check_count, check_instance, show
 from mfrank.arrays.random import Seed, generator
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.report import Difference, Evaluation
+from mfrank.evaluation.tables import Differences
 
 __all__ = ["paired_differences"]
 
@@ -34,7 +35,7 @@ def paired_differences(
     correction: Correction = "max-t",
     samples: int = 2_000,
     random_state: Seed = 0,
-) -> dict[str, Difference]:
+) -> Differences[Difference]:
     """Compare one evaluation with all others, with a correction for their number.
 
     Whoever compares one model with twenty others finds one of them different at p < .05 by chance
@@ -68,7 +69,8 @@ def paired_differences(
     Returns
     -------
     dict of str to Difference
-        For each other model, the mean over users of (the model ``to`` - the other).
+        For each other model, the mean over users of (the model ``to`` - the other); it prints as
+        a table.
 
     Raises
     ------
@@ -107,7 +109,7 @@ def paired_differences(
         [np.asarray(own.per_user) - np.asarray(evaluations[n][metric].per_user) for n in others]
     ).T
     if mine.n_users < 2:
-        return alone
+        return Differences(alone, first)
     ratios = _ratios(values, weights, method, int(samples), rng)
     # A difference that is the same for every user has no error; it is 0 or beyond all doubt.
     found = np.array(
@@ -126,7 +128,7 @@ def paired_differences(
         p_values = _holm(_p_values(ratios, found))
         reaches = np.quantile(ratios, 1 - (1 - _LEVEL) / len(others), axis=0)
     test = f"{'corrected' if correction == 'max-t' else 'Holm-corrected'} {method}"
-    return {
+    corrected = {
         name: replace(
             alone[name],
             low=alone[name].mean - float(reach) * alone[name].standard_error,
@@ -136,6 +138,7 @@ def paired_differences(
         )
         for name, p_value, reach in zip(others, p_values, reaches, strict=True)
     }
+    return Differences(corrected, first)
 
 
 def _p_values(ratios: Floats, found: Floats) -> Floats:

@@ -16,6 +16,7 @@ from mfrank.arrays.notebook import paragraphs, table
 from mfrank.data.groups import Groups
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.names import metric as read_metric
+from mfrank.evaluation.tables import ByGroup, p_value
 
 __all__ = ["FULL", "Difference", "Evaluation", "Score"]
 
@@ -80,9 +81,11 @@ class Difference:
     test: str = "paired t-test"
 
     def __str__(self) -> str:
+        told = p_value(self.p_value)
+        p = told if told.startswith("<") else f"= {told}"
         return (
             f"{self.metric}: {self.mean:+.5f}, 95 % interval {self.low:+.5f} to {self.high:+.5f}, "
-            f"{self.test} p = {self.p_value:.3g}, {counted(self.n_users, 'user')}"
+            f"{self.test} p {p}, {counted(self.n_users, 'user')}"
         )
 
     def _repr_html_(self) -> str:
@@ -132,7 +135,7 @@ class Evaluation:
             raise KeyError(f"{wanted} was not evaluated, only {', '.join(map(str, self.scores))}")
         return self.scores[wanted]
 
-    def by_group(self, groups: Groups) -> dict[str, Evaluation]:
+    def by_group(self, groups: Groups) -> ByGroup[Evaluation]:
         """Means over the users of each group, such as ``mfrank.by_activity(train)``.
 
         Metrics without per-user values, such as Coverage, are left out.
@@ -145,7 +148,7 @@ class Evaluation:
         Returns
         -------
         dict of str to Evaluation
-            By the groups' names, those without an evaluated user left out.
+            By the groups' names, those without an evaluated user left out; it prints as a table.
 
         Raises
         ------
@@ -160,7 +163,7 @@ class Evaluation:
             )
         number = groups.of_rows[self.users]
         chosen = {name: number == place for place, name in enumerate(groups.names)}
-        return {name: self._of(users) for name, users in chosen.items() if users.any()}
+        return ByGroup((name, self._of(users)) for name, users in chosen.items() if users.any())
 
     def _of(self, chosen: NDArray[np.bool_]) -> Evaluation:
         scores = {

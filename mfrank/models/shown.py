@@ -45,8 +45,9 @@ def fit_of(store: FactorStore | None) -> Fit | None:
 def as_line(model: Any, fit: Fit | None) -> str:
     """The first option, all options with non-default values, and whether the model is fitted."""
     first, *others = _options(model)
-    shown = [first, *(option for option in others if option.value != option.default)]
-    parts = [f"{option.name}={option.value}" for option in shown]
+    told = [] if first.name == "backend" else [first]  # says nothing of what the model is
+    told += [option for option in [first, *others] if option.value != option.default]
+    parts = [f"{option.name}={option.value}" for option in dict.fromkeys(told)]
     state = f"fitted to {fit.to}" if fit else "not fitted"
     return f"{type(model).__name__}({', '.join([*parts, state])})"
 

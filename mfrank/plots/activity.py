@@ -8,7 +8,7 @@ import numpy as np
 
 from mfrank.data.groups import Groups, by_activity
 from mfrank.evaluation.kinds import Metric
-from mfrank.plots.axes import COLORS, axes_of
+from mfrank.plots.axes import COLORS, MARKERS, axes_of
 from mfrank.plots.rows import evaluations_of, metric_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def activity(
             np.array(there) + offset,
             [score.value for score in scores],
             yerr=[1.959964 * np.nan_to_num(score.standard_error) for score in scores],
-            fmt="o", markersize=5, capsize=2.5, elinewidth=1.2,
+            fmt=MARKERS[place % len(MARKERS)], markersize=5, capsize=2.5, elinewidth=1.2,
             color=COLORS[place % len(COLORS)], label=name or "_",
         )  # fmt: skip
     first = next(iter(parts.values()))

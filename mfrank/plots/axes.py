@@ -11,10 +11,13 @@ from mfrank.files.atomic import replacing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLORS", "GRAY", "axes_of", "check_matplotlib", "save"]
+__all__ = ["COLORS", "GRAY", "MARKERS", "axes_of", "check_matplotlib", "save"]
 
-COLORS = ("#1b6ca8", "#b8860b", "#a05195", "#2f8f5b", "#c0504d", "#6b6b6b", "#4bacc6", "#7f6000")
-"""Of models, in turn."""
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222")
+"""Of models, in turn: those of Okabe and Ito, which the color-blind tell apart."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+"""In turn too, so that more models than there are colors, or gray prints, can be read."""
 
 GRAY = "#8a8a8a"
 

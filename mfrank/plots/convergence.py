@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from mfrank.arrays.checks import check_choice
-from mfrank.plots.axes import COLORS, axes_of
+from mfrank.plots.axes import COLORS, MARKERS, axes_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["convergence"]
 
 _LABELS = {"valid": "metric of held-out interactions", "objective": "objective"}
+_RELATIVE = "objective above its least (first epoch = 1)"
 
 
 def convergence(
@@ -37,6 +39,8 @@ def convergence(
     value : {"valid", "objective"}, optional
         "valid" is the metric of a fit with ``stopping=EarlyStopping(...)``, "objective" what a fit
         with ``track_objective=True`` minimizes. Default: the first of these that all have.
+        Different objectives have no common scale: of models that minimize several, each epoch's
+        is drawn above the least of the fit, in units of the first epoch's, on a logarithmic axis.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
 
@@ -71,15 +75,20 @@ def convergence(
                 "--track-objective)"
             )
     axes = axes_of(ax)
+    relative = chosen == "objective" and _minimize_several(named.values())
     for place, (name, history) in enumerate(histories.items()):
         color = COLORS[place % len(COLORS)]
         x, y = _curve(history, by, str(chosen))
-        axes.plot(x, y, marker=".", markersize=5, color=color, label=name or "_")
+        marker = MARKERS[place % len(MARKERS)]
+        axes.plot(x, _relative(y) if relative else y, marker=marker, markersize=3.5, color=color,
+                  label=name or "_")  # fmt: skip
         if chosen == "valid":
             best = int(np.argmax(y))
             axes.plot(x[best], y[best], "o", fillstyle="none", markersize=9, color=color)
     axes.set_xlabel("seconds of all epochs" if by == "seconds" else "epochs")
-    axes.set_ylabel(_LABELS[str(chosen)])
+    axes.set_ylabel(_RELATIVE if relative else _LABELS[str(chosen)])
+    if relative:
+        axes.set_yscale("log")
     if by == "epochs":
         axes.locator_params(axis="x", integer=True)
     if any(histories):
@@ -95,6 +104,20 @@ def _history(name: object, model: Any) -> Sequence[Mapping[str, Any]]:
             + (f" for {name}" if name else "")
         )
     return found
+
+
+def _minimize_several(models: Iterable[Any]) -> bool:
+    """Whether models are known to minimize different objectives; histories do not tell."""
+    fitters = [getattr(getattr(model, "store", None), "fitter", None) for model in models]
+    options = [fitter.get("options", {}) for fitter in fitters if fitter]
+    made = [(each.get("objective"), each.get("loss")) for each in options]
+    return any(each != made[0] for each in made)
+
+
+def _relative(values: Sequence[float]) -> list[float]:
+    """What is above the least value, in units of what the first is; NaN where nothing is."""
+    least, first = min(values), values[0]
+    return [(value - least) / (first - least) if value > least else math.nan for value in values]
 
 
 def _has(history: Sequence[Mapping[str, Any]], key: str) -> bool:

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mfrank.arrays.checks import check_choice
-from mfrank.plots.axes import COLORS, axes_of
+from mfrank.plots.axes import COLORS, MARKERS, axes_of
 from mfrank.plots.rows import rows_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["cost"]
+
+_WIDE = 1000
+"""Times as long: powers of ten are enough."""
 
 
 def cost(
@@ -52,20 +55,32 @@ def cost(
     points = [row for row in rows if row[by]]
     if not points:
         raise ValueError(f"no model of the leaderboard has {by}")
-    axes = axes_of(ax)
+    axes = axes_of(ax, width=6.5)
     families = list(dict.fromkeys(str(row["family"]) for row in points))
     for place, family in enumerate(families):
         own = [row for row in points if row["family"] == family]
         x = np.array([float(row[by]) for row in own])
         y = np.array([float(row["value"]) for row in own])
-        color = COLORS[place % len(COLORS)]
-        axes.scatter(x, y, s=14, color=color, alpha=0.4, linewidths=0)
+        color, marker = COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
+        axes.scatter(x, y, s=14, color=color, marker=marker, alpha=0.4, linewidths=0)
         widths = np.unique(x)
         best = [y[x <= width].max() for width in widths]
-        axes.plot(widths, best, drawstyle="steps-post", color=color, label=family, marker=".")
-    axes.set_xscale("log", base=2 if by == "factors" else 10)
-    axes.xaxis.set_major_formatter("{x:g}")
+        axes.plot(widths, best, drawstyle="steps-post", color=color, label=family,
+                  marker=marker, markersize=4.5)  # fmt: skip
+    _scale(axes, by)
     axes.set_xlabel("factors" if by == "factors" else "seconds of the trial")
     axes.set_ylabel(str(points[0]["metric"]))
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return axes
+
+
+def _scale(axes: Axes, by: str) -> None:
+    """Logarithmic, with numbers near enough to be read between them."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes.set_xscale("log", base=2 if by == "factors" else 10)
+    if by == "seconds":
+        low, high = axes.get_xlim()
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < _WIDE * low else (1,)))
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter("{x:g}")

@@ -21,8 +21,8 @@ def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
     """Draw the share of all recommendations that goes to the items up to each popularity.
 
     Items are ordered from the least popular. The dashed line is their share of the training
-    interactions: a model below it recommends popular items more than users took them. The diagonal
-    would be equal exposure for all items.
+    interactions: a model below it recommends popular items more than users took them. On the
+    diagonal all items would have equal exposure.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
-        One line per model, then the training data.
+        One line per model, then the training data and the diagonal.
 
     Raises
     ------
@@ -66,8 +66,14 @@ def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
         color = COLORS[place % len(COLORS)]
         shares = _shares(np.asarray(one.exposure)[order])
         axes.plot(items, shares, color=color, label=name or "recommendations")
-    axes.plot(items, _shares(popularity[order]), color="#444444", linestyle="--", label="training")
-    axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.6, label="_equal")
+    axes.plot(
+        items,
+        _shares(popularity[order]),
+        color="#444444",
+        linestyle="--",
+        label="training interactions",
+    )
+    axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.8, label="equal exposure")
     axes.set_xlabel("items, from the least to the most popular")
     axes.set_ylabel("share of recommendations")
     for axis in (axes.xaxis, axes.yaxis):

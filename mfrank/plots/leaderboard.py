@@ -98,7 +98,7 @@ def _interval(value: float, error: float) -> tuple[float, float, float]:
 def _label(row: Mapping[str, Any]) -> str:
     """What tells the trials of a search apart at a glance; a blend by what it is made of."""
     if row["factors"] is None:
-        label = str(row["model"])
+        label = f"{row['rank']}. {row['model']}"
         return label if len(label) <= _SHORT else f"{label[: _SHORT - 1]}…"
     size, epochs = counted(row["factors"], "factor"), counted(row["epochs"], "epoch")
     return f"{row['rank']}. {row['family']}, {size}, {epochs}"

@@ -22,6 +22,8 @@ __all__ = ["Judge", "Watch"]
 _HELD_OUT = 0.1
 _USERS = 5_000
 """Most users that are judged: enough to tell models apart that differ by a few percent."""
+_CLEAR_DROP = 0.005
+"""Of an ALS, whose epochs have no noise: an epoch that ranks lower by this share ends the fit."""
 _ENOUGH = 1_000
 """Users with interactions before and after a point in time who are enough to judge by it, or a
 tenth of all users."""
@@ -94,12 +96,21 @@ class Watch:
     """The stopping rule of a trial: judges every epoch, ends by patience or by the budget.
 
     A fit is also ended if another epoch, and the refit of what is best, may not be in time:
-    ``reserve`` are seconds that must be left for all that comes after.
+    ``reserve`` are seconds that must be left for all that comes after. ``falls`` tells that what
+    has clearly fallen seldom rises again, so that no epoch more is waited for.
     """
 
-    def __init__(self, judge: Judge, budget: Budget, reserve: float, patience: int = 2) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        budget: Budget,
+        reserve: float,
+        patience: int = 2,
+        *,
+        falls: bool = False,
+    ) -> None:
         self._judge, self._budget = judge, budget
-        self._reserve, self._patience = reserve, patience
+        self._reserve, self._patience, self._falls = reserve, patience, falls
         self.began = self._epoch_began = budget.now()
         self.scores: list[Score] = []
         self.fit_seconds: list[float] = []
@@ -126,7 +137,8 @@ class Watch:
         since = len(values) - 1 - values.index(max(values))
         refit = CAUTION * (self.fit_seconds[-1] + self._longest)
         late = self._budget.left() - self._reserve < self._longest + refit
-        return since >= self._patience or late
+        fallen = self._falls and values[-1] < (1 - _CLEAR_DROP) * max(values)
+        return since >= self._patience or fallen or late
 
     @property
     def best(self) -> int:

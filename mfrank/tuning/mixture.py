@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mfrank.evaluation.report import Score
 from mfrank.models.neighbor_lists import NeighborRecommender
@@ -22,8 +23,12 @@ from mfrank.tuning.weighing import MOST_PARTS, Weights, weighed
 __all__ = ["Part", "blended", "mixed", "recommender", "refit_seconds_of", "spread"]
 
 _SAMPLE = 64
-_LISTINGS = 5.0
+_SAMPLED_ITEMS = 4096
+_LISTINGS = 4.0
 """Judgments that listing, scoring and weighing for one candidate take."""
+_LISTED_BY = 0.4
+"""No further candidate is listed after this share of the time for all that comes before the refits:
+to score what was listed takes as long again, and weighing needs some, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,8 @@ def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Scor
     if len(candidates) == 1:
         return first, None
     models = [runner.fitted(outcome) for outcome in candidates]
-    lists = Shortlists.of(models, runner.judge)
+    lists = Shortlists.of(models, runner.judge, _late(runner, candidates[0]))
+    models = models[: len(lists.scores)]
     scales = [1 / spread(model) for model in models]
     with_factors = [not isinstance(model, NeighborRecommender) for model in models]
 
@@ -66,9 +72,8 @@ def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Scor
         return [
             other
             for other in range(len(models))
-            if other not in weights
-            and (has_factors or with_factors[other])
-            and _in_time(runner, [candidates[each] for each in (*weights, other)])
+            if (has_factors or with_factors[other])
+            and _in_time(runner, [candidates[each] for each in {*weights, other}])
         ]
 
     chosen = weighed(value, joining)
@@ -102,13 +107,25 @@ def recommender(store: FactorStore) -> Recommender:
 
 
 def spread(model: Recommender) -> float:
-    """Standard deviation of a user's scores of all items, the mean over a sample of users."""
-    n_users, n_items = len(model.user_ids), len(model.item_ids)
-    users = np.unique(np.linspace(0, n_users - 1, min(_SAMPLE, n_users)).astype(np.int64))
+    """Standard deviation of a user's scores of items, the mean over users; samples of both."""
+    users = _sample(len(model.user_ids), _SAMPLE)
+    items = _sample(len(model.item_ids), _SAMPLED_ITEMS)
     deviations = [
-        model.score(np.full(n_items, user), np.arange(n_items), by_row=True).std() for user in users
+        model.score(np.full(len(items), user), items, by_row=True).std() for user in users
     ]
     return float(np.mean(deviations, dtype=np.float64)) or 1.0
+
+
+def _sample(n_rows: int, most: int) -> NDArray[np.int64]:
+    """Rows at equal distances, the same whenever they are asked for."""
+    return np.unique(np.linspace(0, n_rows - 1, min(most, n_rows)).astype(np.int64))
+
+
+def _late(runner: Runner, leader: Outcome) -> Callable[[], bool]:
+    """Whether so much of the time from now on is over that no further candidate is listed."""
+    refit = refit_seconds(leader)
+    enough = refit + (1 - _LISTED_BY) * (runner.budget.left() - refit)
+    return lambda: runner.budget.left() < enough
 
 
 def refit_seconds_of(outcomes: Sequence[Outcome]) -> float:

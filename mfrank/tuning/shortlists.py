@@ -6,7 +6,7 @@ hundredths of a second. The blend that is chosen is judged on the whole catalog.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -26,6 +26,8 @@ __all__ = ["Shortlists"]
 
 _TIMES_THE_DEPTH = 5
 _DEEPEST = 100
+_FEWEST = 2
+"""Models that are listed even if it is late: one alone makes no blend."""
 _USERS_AT_ONCE = 512
 _PAIRS_AT_ONCE = 1 << 18
 
@@ -39,7 +41,7 @@ class Shortlists:
     items : int32, shape (U, C)
         Distinct in a row; -1 where a row has fewer.
     scores : list of float32, shape (U, C)
-        Of each model; -inf where there is no item.
+        Of each model that was listed; -inf where there is no item.
     relevant : CSR
         What was held out of these users, none of them empty.
     metric : ListMetric
@@ -51,20 +53,32 @@ class Shortlists:
     metric: ListMetric
 
     @classmethod
-    def of(cls, models: Sequence[Recommender], judge: Judge) -> Self:
-        """The best items of each model for the users that are judged, and all scores of these."""
+    def of(
+        cls,
+        models: Sequence[Recommender],
+        judge: Judge,
+        is_late: Callable[[], bool] = lambda: False,
+    ) -> Self:
+        """The best items of each model for the users that are judged, and all scores of these.
+
+        After the second, ``is_late`` tells whether to leave out the models that are not listed yet.
+        """
         metric = _by_lists(judge.metric)
         depth = metric.depth(judge.train.n_items) * _TIMES_THE_DEPTH
         users, relevant = _held_out(judge)
         seen = judge.train.user_items[users]
-        lists = [_lists(model, users, seen, depth, judge.n_threads) for model in models]
-        items = np.sort(np.hstack(lists).astype(np.int32), axis=1)
+        lists = list[NDArray[np.int32]]()
+        for model in models:
+            if len(lists) >= _FEWEST and is_late():
+                break
+            lists.append(_lists(model, users, seen, depth, judge.n_threads))
+        items = np.sort(np.hstack(lists), axis=1)
         items[:, 1:][items[:, 1:] == items[:, :-1]] = -1
         items = -np.sort(-items, axis=1)
         items = items[:, : max(1, int((items >= 0).sum(axis=1).max(initial=0)))]
         row, place = np.nonzero(items >= 0)
         scores = []
-        for model in models:
+        for model in models[: len(lists)]:
             table = np.full(items.shape, -np.inf, np.float32)
             for begin in range(0, len(row), _PAIRS_AT_ONCE):
                 part = slice(begin, begin + _PAIRS_AT_ONCE)
@@ -100,7 +114,7 @@ def _lists(
         answer = model.recommend(users[part], seen[part], N=n, by_row=True, n_threads=n_threads)
         found.append(answer.ids)
         check_time()
-    return np.vstack(found)
+    return np.vstack(found).astype(np.int32)
 
 
 def _by_lists(metric: Metric) -> ListMetric:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mfrank.arrays.time_limit import OutOfTimeError
 from mfrank.data.interactions import Interactions
+from mfrank.models.als import ALS
 from mfrank.models.baseline import Baseline
 from mfrank.tuning.budget import CAUTION, Budget
 from mfrank.tuning.families import SPACE
@@ -52,8 +53,8 @@ class Runner:
         A fit that diverges, needs too much memory or has no time for an epoch is a failure, no
         error.
         """
-        watch = Watch(self.judge, self.budget, reserve)
         model, last = self.model(trial), None
+        watch = Watch(self.judge, self.budget, reserve, falls=isinstance(model, ALS))
         # What is fitted in one go cannot end early so that there is time to fit it again.
         share = _WITH_REFIT if isinstance(model, Baseline) else 1.0
         try:

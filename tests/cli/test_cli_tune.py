@@ -73,3 +73,23 @@ def test_errors_are_a_line_and_come_before_any_work(
     assert message in error
     assert len(error.strip().splitlines()) == 1
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_after_ctrl_c_it_is_told_where_the_search_goes_on(
+    stored: bool,
+    file: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Runner, "run", interrupted)
+    kept = tmp_path / "search.sqlite"
+    storage = ["--storage", str(kept)] if stored else []
+    assert main(["tune", file, "--model", str(tmp_path / "model"), *FAST, *storage]) == 130
+    told = capsys.readouterr().err.splitlines()
+    goes_on = [f"mfrank: the same command goes on from {kept}"] if stored else []
+    assert told == [*goes_on, "mfrank: stopped by Ctrl-C"]

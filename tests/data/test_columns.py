@@ -36,6 +36,13 @@ def test_value_and_timestamp_may_be_absent():
     assert assign(["user", "item", "title"], {}) == {"user": "user", "item": "item"}
 
 
+@pytest.mark.parametrize("name", ["click_timestamp", "EventTimestamp", "rating-timestamp"])
+def test_a_timestamp_of_something_is_one(name):
+    assert assign(["user", "item", name], {})["timestamp"] == name
+    assert assign(["user", "item", name, "time"], {})["timestamp"] == "time"
+    assert "timestamp" not in assign(["user", "item", name], {"timestamp": False})
+
+
 def test_chosen_columns_leave_the_others_to_be_guessed():
     columns = ["session", "track_id", "artist_id", "plays"]
     assert assign(columns, {"user": "session", "item": "artist_id"}) == {
@@ -51,6 +58,7 @@ def test_chosen_columns_leave_the_others_to_be_guessed():
         (["a", "item"], {}, "no column looks like the user: name it with user=; columns: 'a',"),
         (["user", "b"], {}, "no column looks like the item"),
         (["user", "song", "artist"], {}, "the item: 'song', 'artist'; name one with item="),
+        (["user", "item", "a_timestamp", "b_timestamp"], {}, "may be the timestamp: 'a_timestamp'"),
         (["user", "item"], {"value": "rating"}, "column 'rating' must exist once"),
         (["user", "item"], {"value": "item"}, "no column looks like the item"),
         (["user", "item"], {"item": "user", "user": "user"}, "have one role"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pages import page
 
-from mfrank import Interactions, Judged, Split, by_ratio, leave_last, synthetic
+from mfrank import Interactions, Judged, Split, by_ratio, held_out_users, leave_last, synthetic
 from mfrank.data.ids import Ids
 
 EVIL = "<script>alert('&')</script>"
@@ -87,6 +87,17 @@ def test_a_split_tells_its_parts() -> None:
     assert {len(row) for row in rows} == {len(header)}
     assert rows[2][3] == f"{np.count_nonzero(np.diff(split.test.user_items.indptr)):,}"
     assert rows[2][4] == f"{len(set(split.test.user_items.indices)):,}"
+
+
+def test_a_split_by_users_tells_its_parts() -> None:
+    data = synthetic(30, 20, 300, random_state=0)
+    split = held_out_users(data, test=5, random_state=0)
+    test = split.test
+    told = f"HeldOut(5 users, entries: {test.fold_in.nnz} fold_in, {test.target.nnz} target)"
+    assert repr(test) == told
+    assert repr(split) == f"HeldOutSplit(train={split.train!r}, test={told})"
+    split = held_out_users(data, test=5, valid=3, random_state=0)
+    assert f", valid={split.valid!r}, test={split.test!r})" in repr(split)
 
 
 def test_a_split_without_a_validation_part_is_shown() -> None:

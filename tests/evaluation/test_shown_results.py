@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from dataclasses import replace
 from functools import partial
@@ -63,6 +64,68 @@ def test_a_difference_is_the_sentence_that_it_prints(split: mfrank.Split, model:
     popular = evaluate(mfrank.Popularity().fit(split.train), split.test)
     difference = evaluate(model, split.test).compare(popular, "ndcg@10")
     assert page(difference).texts == [str(difference)]
+
+
+@pytest.fixture(scope="module")
+def evaluations(split: mfrank.Split, model: ALS) -> dict[str, Evaluation]:
+    others = {"popularity": mfrank.Popularity(), "kNN": mfrank.ItemKNN()}
+    models = {"RG2": model} | {name: one.fit(split.train) for name, one in others.items()}
+    metrics = ["ndcg@10", "recall@10"]
+    return {name: evaluate(one, split.test, metrics=metrics) for name, one in models.items()}
+
+
+def test_groups_print_as_a_table_with_a_row_each(
+    split: mfrank.Split, evaluations: dict[str, Evaluation]
+) -> None:
+    groups = evaluations["RG2"].by_group(mfrank.by_activity(split.train))
+    header, *rows = repr(groups).splitlines()
+    assert re.split(r"  +", header) == [
+        *("group", "users", "NDCG@10", "std. error", "Recall@10", "std. error")
+    ]
+    expected = [
+        [name, str(one.n_users)]
+        + [f"{v:.5f}" for s in one.scores.values() for v in (s.value, s.standard_error)]
+        for name, one in groups.items()
+    ]
+    assert [re.split(r"  +", row) for row in rows] == expected
+    assert page(groups).rows[1:] == expected
+    assert groups == dict(groups)
+
+
+def test_groups_of_items_print_as_a_table(split: mfrank.Split, model: ALS) -> None:
+    groups = mfrank.by_popularity(split.train)
+    found = evaluate(model, split.test, metrics="recall@10", item_groups=groups).by_item_group
+    assert [row.split("  ")[0] for row in repr(found).splitlines()] == ["group", *found]
+
+
+@pytest.mark.parametrize("to", ["RG2", "kNN"])
+def test_differences_print_as_a_table_that_tells_the_test(
+    evaluations: dict[str, Evaluation], to: str
+) -> None:
+    differences = mfrank.paired_differences(evaluations, "ndcg@10", to=to, samples=100)
+    header, *rows, told = repr(differences).splitlines()
+    assert re.split(r"  +", header) == [f"{to} minus", "mean", "95 % interval", "p"]
+    expected = [
+        [n, f"{d.mean:+.5f}", f"{d.low:+.5f} to {d.high:+.5f}", f"{d.p_value:.3g}"]
+        for n, d in differences.items()
+    ]
+    assert [re.split(r"  +", row) for row in rows] == expected
+    assert told == f"NDCG@10, corrected bootstrap, {evaluations['RG2'].n_users} users"
+    shown = page(differences)
+    assert (shown.rows[1:], shown.texts[-1]) == (expected, told)
+
+
+def test_differences_are_a_dict_that_can_be_copied(evaluations: dict[str, Evaluation]) -> None:
+    differences = mfrank.paired_differences(evaluations, "ndcg@10", samples=100)
+    again = pickle.loads(pickle.dumps(differences))
+    assert (again, again.to, repr(again)) == (differences, "RG2", repr(differences))
+
+
+def test_no_p_value_is_shown_as_nothing(split: mfrank.Split, model: ALS) -> None:
+    evaluation = evaluate(model, split.test)
+    difference = evaluation.compare(evaluation, "ndcg@10")
+    assert "paired t-test p = 1," in str(difference)
+    assert "paired t-test p < 1e-300," in str(replace(difference, p_value=0.0))
 
 
 @pytest.mark.parametrize("ratio", [None, 1.5])

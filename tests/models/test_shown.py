@@ -77,6 +77,11 @@ def test_only_options_that_differ_from_their_defaults_are_printed() -> None:
     )
 
 
+def test_a_backend_tells_nothing_of_what_a_model_is() -> None:
+    assert repr(mfrank.Popularity()) == "Popularity(not fitted)"
+    assert repr(mfrank.Popularity(backend="cpu")) == "Popularity(backend='cpu', not fitted)"
+
+
 def test_the_fit_is_told() -> None:
     model = ALS(factors=2, iterations=1).fit(mfrank.synthetic(1200, 100, 4000, random_state=0))
     expected = "factors=2, iterations=1, fitted to 1,200 users x 100 items)"
@@ -102,12 +107,12 @@ def test_each_option_alone_is_printed(kind: type[Any]) -> None:
     needed = {"model": als()} if kind is Reranker else {}
     first, *others = (f for f in fields(kind) if f.init)
     plain = kind(**needed)
-    told = f"{first.name}={getattr(plain, first.name)!r}"
-    assert repr(plain) == f"{kind.__name__}({told}, not fitted)"
+    told = "" if first.name == "backend" else f"{first.name}={getattr(plain, first.name)!r}, "
+    assert repr(plain) == f"{kind.__name__}({told}not fitted)"
     for option in others:
         changed = kind(**needed)
         setattr(changed, option.name, "something else")
-        expected = f"{kind.__name__}({told}, {option.name}='something else', not fitted)"
+        expected = f"{kind.__name__}({told}{option.name}='something else', not fitted)"
         assert repr(changed) == expected
 
 

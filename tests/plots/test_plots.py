@@ -82,7 +82,8 @@ def legend(axes: Any) -> list[str]:
 
 @pytest.mark.parametrize("value", ["valid", "objective"])
 def test_convergence_shows_every_epoch_of_every_fit(models: dict[str, Any], value: Any) -> None:
-    axes = plots.convergence(models, by="epochs", value=value)
+    histories = {name: model.store.history for name, model in models.items()}
+    axes = plots.convergence(histories, by="epochs", value=value)
     drawn = lines(axes)
     assert list(drawn) == legend(axes) == ["RG2", "WRMF"]
     for name, model in models.items():
@@ -90,6 +91,21 @@ def test_convergence_shows_every_epoch_of_every_fit(models: dict[str, Any], valu
         assert list(epochs) == [epoch["epoch"] for epoch in model.store.history]
         assert list(values) == [epoch[value] for epoch in model.store.history]
     assert axes.get_xlabel() == "epochs"
+
+
+def test_different_objectives_are_drawn_above_their_least(models: dict[str, Any]) -> None:
+    drawn = lines(axes := plots.convergence(models, by="epochs", value="objective"))
+    for name, model in models.items():
+        values = np.array([epoch["objective"] for epoch in model.store.history])
+        above = (values - values.min()) / (values[0] - values.min())
+        np.testing.assert_allclose(drawn[name][1], np.where(above > 0, above, np.nan))
+    assert (axes.get_yscale(), axes.get_ylabel()) == (
+        "log",
+        "objective above its least (first epoch = 1)",
+    )
+    alike = plots.convergence({"a": models["RG2"], "b": models["RG2"]}, value="objective")
+    assert (alike.get_yscale(), alike.get_ylabel()) == ("linear", "objective")
+    assert plots.convergence(models).get_yscale() == "linear"  # a metric has one scale for all
 
 
 def test_seconds_add_up(models: dict[str, Any]) -> None:
@@ -201,16 +217,19 @@ def test_models_without_factors_have_no_place_there() -> None:
 
 def test_exposure_sums_up_the_lists(split: Any, evaluations: dict[str, Evaluation]) -> None:
     axes = plots.exposure(evaluations, split.train)
-    assert legend(axes) == [*evaluations, "training"]
+    training, equal = "training interactions", "equal exposure"
+    assert legend(axes) == [*evaluations, training, equal]
     popularity = split.train.counts.items
     order = np.argsort(popularity, kind="stable")
-    for name, (items, shares) in lines(axes).items():
-        counts = popularity if name == "training" else evaluations[name].exposure
+    drawn = lines(axes)
+    np.testing.assert_array_equal(*drawn.pop(equal))
+    for name, (items, shares) in drawn.items():
+        counts = popularity if name == training else evaluations[name].exposure
         assert (items[0], items[-1], shares[0], shares[-1]) == (0, 1, 0, 1)
         np.testing.assert_allclose(np.diff(shares), counts[order] / counts.sum(), atol=1e-12)
     # Popularity lists only the head, so that its curve is the lowest.
-    half = {name: shares[40] for name, (_, shares) in lines(axes).items()}
-    assert half["popularity"] == 0 < half["training"]
+    half = {name: shares[40] for name, (_, shares) in drawn.items()}
+    assert half["popularity"] == 0 < half[training]
 
 
 def test_exposure_needs_lists_of_the_same_items(split: Any, models: dict[str, Any]) -> None:
@@ -361,3 +380,40 @@ def test_histories_are_models_enough() -> None:
     for given in (history, model):
         x, y = plots.convergence(given).get_lines()[0].get_data()
         assert (list(x), list(y)) == ([0.5, 1.0, 1.5], [1, 1 / 2, 1 / 3])
+
+
+# --- colors
+
+DEUTAN = (
+    (0.367322, 0.860646, -0.227968),
+    (0.280085, 0.672501, 0.047413),
+    (-0.01182, 0.04294, 0.968881),
+)
+PROTAN = (
+    (0.152286, 1.052583, -0.204868),
+    (0.114503, 0.786281, 0.099216),
+    (-0.003882, -0.048116, 1.051998),
+)
+
+
+@pytest.mark.parametrize("seen", [np.eye(3), DEUTAN, PROTAN], ids=["all", "deutan", "protan"])
+def test_colors_are_told_apart_by_the_color_blind(seen: Any) -> None:
+    """By the simulation of Machado et al. (2009), in CIELAB, where 2.3 is just noticeable."""
+    from matplotlib.colors import to_rgb
+
+    from mfrank.plots.axes import COLORS
+
+    values = np.array([to_rgb(color) for color in COLORS])
+    linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+    to_xyz = [(0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505)]
+    xyz = np.clip(linear @ np.transpose(seen), 0, 1) @ np.transpose(to_xyz) / (0.9505, 1, 1.089)
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116).T
+    lab = np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=1)
+    apart = np.linalg.norm(lab[:, None] - lab[None], axis=2)[~np.eye(len(lab), dtype=bool)]
+    assert apart.min() > 15
+
+
+def test_more_models_than_colors_have_marks_of_their_own() -> None:
+    rows = [trial(1, 0.1, family=f"family {number}") for number in range(8)]
+    shapes = {(line.get_color(), line.get_marker()) for line in plots.cost(rows).get_lines()}
+    assert len(shapes) == len(rows)

@@ -9,11 +9,11 @@ import pytest
 
 import mfrank
 from mfrank.evaluation.kinds import ListMetric, Metric
-from mfrank.tuning.budget import Budget
+from mfrank.tuning.budget import CAUTION, Budget
 from mfrank.tuning.facts import Facts
 from mfrank.tuning.family import Setting
 from mfrank.tuning.judge import Judge
-from mfrank.tuning.mixture import blended, mixed, recommender, spread
+from mfrank.tuning.mixture import _late, blended, mixed, recommender, spread
 from mfrank.tuning.outcomes import Outcome, Trial
 from mfrank.tuning.shortlists import Shortlists
 from mfrank.tuning.trials import Runner
@@ -97,3 +97,25 @@ def test_no_part_is_taken_that_could_not_be_fitted_again_in_time() -> None:
     outcomes = [outcome(trial, model, 100.0) for trial, model in models.items()]
     parts, _ = mixed(runner(models, seconds=250.0), outcomes)
     assert len(parts) == 1
+
+
+@pytest.mark.parametrize("listed", [2, 3])
+def test_models_for_which_it_is_too_late_are_not_listed(listed: int) -> None:
+    asked = iter([*[False] * (listed - 2), *[True] * len(MODELS)])
+    lists = Shortlists.of(MODELS, JUDGE, lambda: next(asked))
+    alone = Shortlists.of(MODELS[:listed], JUDGE)
+    np.testing.assert_array_equal(lists.items, alone.items)
+    assert len(lists.scores) == listed
+    weights = range(1, listed + 1)
+    assert lists.value(weights) == alone.value(weights)
+
+
+def test_candidates_are_listed_early_in_the_time_before_the_refit() -> None:
+    now = [0.0]
+    slow = replace(runner({}), budget=Budget(100.0, lambda: now[0]))
+    is_late = _late(slow, outcome(Trial("IALS", (0.5,) * 3, 0), ALS, 20 / CAUTION))
+    late = {}
+    for now[0] in (0.0, 31.0, 33.0, 90.0):  # 80 seconds before a refit of 20
+        late[now[0]] = is_late()
+    assert late == {0.0: False, 31.0: False, 33.0: True, 90.0: True}
+    assert not _late(runner({}), outcome(Trial("IALS", (0.5,) * 3, 0), ALS))()

@@ -289,6 +289,25 @@ def test_a_fit_ends_while_there_is_time_to_fit_it_again(seconds: float, reserve:
     assert epochs_within(seconds + 100, reserve)[0] > epochs
 
 
+@pytest.mark.parametrize(
+    ("values", "falls", "over"),
+    [
+        ([0.5, 0.49], True, True),
+        ([0.5, 0.49], False, False),
+        ([0.5, 0.499], True, False),
+        ([0.5, 0.499, 0.4985], False, True),
+        ([0.5, 0.499, 0.501], True, False),
+    ],
+)
+def test_a_clear_fall_is_not_waited_out_where_epochs_have_no_noise(
+    values: list[float], falls: bool, over: bool
+) -> None:
+    slow = _Slow()
+    watch = Watch(slow, Budget(1e6, slow), 0.0, falls=falls)  # type: ignore[arg-type]
+    watch.value(None, DATA, "auto", 1)
+    assert watch.is_over(values) == over
+
+
 def test_the_minutes_are_kept() -> None:
     import time
 

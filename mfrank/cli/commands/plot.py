@@ -85,8 +85,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _convergence(args: argparse.Namespace) -> Any:
-    histories = {name: read_model(path).store.history for name, path in _named(args).items()}
-    return convergence(histories, by=args.by or "seconds")
+    models = {name: read_model(path) for name, path in _named(args).items()}
+    return convergence(models, by=args.by or "seconds")
 
 
 def _leaderboard(args: argparse.Namespace) -> Any:

@@ -7,6 +7,7 @@ in one search space for all data; the best is fitted to all interactions. The ti
 from __future__ import annotations
 
 import argparse
+import sys
 from inspect import signature
 
 from mfrank.cli.docstrings import parameters
@@ -14,7 +15,8 @@ from mfrank.cli.folders import check_takes_model
 from mfrank.cli.inputs import add_table_flags, read_table
 from mfrank.cli.json_output import add_json_flag, check_json, tell
 from mfrank.cli.progress import somebody_watches
-from mfrank.tuning.tune import tune
+from mfrank.data.interactions import Interactions
+from mfrank.tuning.tune import Tuned, tune
 
 EXAMPLES = """\
   mfrank tune ratings.csv --minutes 10 --model model
@@ -55,8 +57,20 @@ def run(args: argparse.Namespace) -> None:
     """Search, save and print."""
     check_takes_model(args.model)
     check_json(args.json)
-    found = tune(
-        read_table(args, args.interactions),
+    data = read_table(args, args.interactions)
+    try:
+        found = _found(data, args)
+    except KeyboardInterrupt:
+        if args.storage is not None:
+            print(f"mfrank: the same command goes on from {args.storage}", file=sys.stderr)
+        raise
+    found.model.save(args.model)
+    tell(f"{found}\nsaved to {args.model}", list(found.leaderboard), args.json)
+
+
+def _found(data: Interactions, args: argparse.Namespace) -> Tuned:
+    return tune(
+        data,
         minutes=args.minutes,
         trials=args.trials,
         metric=args.metric,
@@ -67,5 +81,3 @@ def run(args: argparse.Namespace) -> None:
         storage=args.storage,
         show_progress=somebody_watches(),
     )
-    found.model.save(args.model)
-    tell(f"{found}\nsaved to {args.model}", list(found.leaderboard), args.json)
