@@ -2,13 +2,18 @@
 
 All other rows stay. Most touched entries belong to rows with a long history, which new interactions
 hardly move; rows that are new themselves need several turns, as each side learns from the other. So
-of the alternations only the one in the middle solves all touched rows, and the others those of
-whose interactions at least ``FRESH`` are new: they have few entries, however long the history is.
+of the alternations only the one in the middle solves all touched rows, and the others the fresh
+ones: those of whose interactions at least ``FRESH`` are new. They have few entries, however long
+the history is. Before the first, all touched users are solved for the items as they were.
 
-From the second item step on, fresh items go beyond their solutions by ``BEYOND`` of the way there
-(successive over-relaxation), so that what one side learns reaches the other in fewer turns. A step
-of 1 + b times the way to a quadratic's minimum has 1 - b^2 of the whole descent, so the objective
-still falls. Users come last, and are solved exactly for the items.
+Old users hold an item where it was, as they were solved for that. So users of whose items at least
+``FOLLOWING`` are fresh follow them: they count as fresh, whether or not they have new interactions
+(:class:`mfrank.models.delta.Delta` finds them).
+
+Items go beyond their solutions by ``BEYOND`` of the way from the solution before, unless there is
+one alternation, so that what one side learns reaches the other in fewer. This is the momentum of a
+fit (:mod:`mfrank.als.momentum`) at one weight. Users come last, and are solved exactly for the
+items.
 """
 
 from __future__ import annotations
@@ -27,21 +32,19 @@ from mfrank.arrays.csr import CSR
 from mfrank.backends import Factors
 from mfrank.backends.row_problem import RowProblem, Vector
 
-__all__ = ["BEYOND", "FRESH", "Tables", "TouchedRows", "alternate"]
+__all__ = ["BEYOND", "FOLLOWING", "FRESH", "Tables", "TouchedRows", "alternate"]
 
 FRESH = 0.15
-"""Share of new interactions from which on a row is solved in every alternation.
+"""Share of new interactions from which on a row is solved in every alternation."""
 
-On ten days of news (``bench/stream.py``) the next day's ranking loses several standard errors with
-0.25, one with this; 0.1 gains less than half of one, and takes 8% longer.
-"""
+FOLLOWING = 0.3
+"""Share of fresh items among a user's from which on the user follows them."""
 
-BEYOND = 0.3
-"""Share of the way to their solutions by which fresh items go beyond them.
+BEYOND = 0.5
+"""Share of the way from the solution before by which items go beyond a solution."""
 
-On the same days four alternations with this come as near to the refit as five without, in the
-ranking and in the objective.
-"""
+_STEPS = 2
+"""Conjugate gradient steps of a row with a long history; one is felt in the ranking of news."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +57,7 @@ class TouchedRows:
         Their numbers among all rows of the side.
     entries : CSR, R rows
     fresh : bool, shape (R,)
-        Whether at least ``FRESH`` of the row's interactions are new.
+        Whether a row takes part in every alternation.
     prior : shape (R, K), or None
         What the features of the rows tell, if their side has features.
     """
@@ -98,17 +101,18 @@ def alternate(
     tables : Tables
         The touched rows are overwritten.
     alternations : int
-        With 0, all touched users are solved, and no items.
+        With 0, no items are solved.
     """
     of_users = _Group.split(users, half_steps.user_problem(users.entries))
     of_items = _Group.split(items, half_steps.item_problem(items.entries))
     solving = (_Plain if tables.user_biases is None else _WithBiases)(
         half_steps, tables, of_users, of_items
     )
-    solved = solving.users(of_all=not alternations)
+    solved = solving.users(of_all=True, exact=not alternations)
+    beyond = BEYOND if alternations > 1 else 0.0
     for turn in range(alternations):
         of_all = turn == alternations // 2
-        solved += solving.items(of_all=of_all, beyond=BEYOND if turn else 0.0)
+        solved += solving.items(of_all=of_all, beyond=beyond)
         solved += solving.users(of_all=of_all)
     solving.write()
     return solved
@@ -152,17 +156,19 @@ class _Plain:
         self._users = _placed(users, self._of_items, len(tables.items))
         self._items = _placed(items, self._of_users, len(tables.users))
 
-    def users(self, *, of_all: bool) -> int:
-        """Solve the fresh users, or all; return how many."""
+    def users(self, *, of_all: bool, exact: bool = True) -> int:
+        """Solve the fresh users, or all, those not fresh exactly or nearly; return how many."""
         at = self._steps.users_basis(self._tables.items, self._of_items.gram)
-        return self._solve(self._of_users, self._users, self._of_items, at, of_all, 0.0)
+        return self._solve(self._of_users, self._users, self._of_items, at, of_all, exact=exact)
 
     def items(self, *, of_all: bool, beyond: float) -> int:
-        """Solve the fresh items, and go beyond the solutions; or all."""
+        """Solve the fresh items, or all, and go beyond the solutions."""
         coupled = self._steps.objective.interaction(len(self._tables.items)) != 0
         item_sum = self._of_items.gram.vector if coupled else None
         at = self._steps.items_basis(self._tables.users, item_sum, self._of_users.gram)
-        return self._solve(self._of_items, self._items, self._of_users, at, of_all, beyond)
+        return self._solve(
+            self._of_items, self._items, self._of_users, at, of_all, beyond, exact=False
+        )
 
     def write(self) -> None:
         """Write what was solved into the tables of all rows."""
@@ -184,7 +190,9 @@ class _Plain:
         other: WorkingTable,
         at: Eigenbasis,
         of_all: bool,
-        beyond: float,
+        beyond: float = 0.0,
+        *,
+        exact: bool,
     ) -> int:
         # The last group is read by rows with a long history only.
         fixed = other.turned(SOLVED + 1 + of_all, at)
@@ -193,10 +201,9 @@ class _Plain:
         own.solve(0, fresh.problem, used, at, options, fresh.prior, beyond)
         if not of_all:
             return len(fresh.numbers)
-        if not long.problem.users_are_rows:
-            # Iterations start near the solution, and take less time.
-            options = replace(options, solver="auto")
-        own.solve(1, long.problem, fixed, at, options, long.prior)
+        if not exact:  # iterations start near the solution, and take less time
+            options = replace(options, solver="auto", cg_steps=_STEPS)
+        own.solve(1, long.problem, fixed, at, options, long.prior, beyond)
         return len(fresh.numbers) + len(long.numbers)
 
 
@@ -222,14 +229,15 @@ class _WithBiases:
         self._of_users = Biased(tables.users, tables.user_biases)
         self._of_items = Biased(tables.items, tables.item_biases)
         self._users, self._items = users, items
+        self._solutions: dict[int, Biased] = {}
 
-    def users(self, *, of_all: bool) -> int:
-        """Solve the fresh users, or all; return how many."""
+    def users(self, *, of_all: bool, exact: bool = True) -> int:
+        """Solve the fresh users, or all, exactly in either case; return how many."""
         fixed = self._steps.fixed_items(self._of_items)
         return self._solve(self._of_users, self._users[: 1 + of_all], fixed, 0.0)
 
     def items(self, *, of_all: bool, beyond: float) -> int:
-        """Solve the fresh items, and go beyond the solutions; or all."""
+        """Solve the fresh items, or all, and go beyond the solutions."""
         fixed = self._steps.fixed_users(self._of_users)
         return self._solve(self._of_items, self._items[: 1 + of_all], fixed, beyond)
 
@@ -237,9 +245,15 @@ class _WithBiases:
         """Nothing is left to write: rows were solved where they are."""
 
     def _solve(self, own: Biased, groups: Any, fixed: FixedSide, beyond: float) -> int:
-        for group, share in zip(groups, (beyond, 0.0), strict=False):
+        for number, group in enumerate(groups):
             problem, columns = group.problem.on_used_columns()
-            solved = self._steps.solve(problem, fixed.of_columns(columns))
-            for out, new in ((own.factors, solved.factors), (own.biases, solved.biases)):
-                out[group.numbers] = new + new.dtype.type(share) * (new - out[group.numbers])
+            solved, at = self._steps.solve(problem, fixed.of_columns(columns)), group.numbers
+            before = Biased(own.factors[at], own.biases[at])
+            if beyond:
+                before, self._solutions[number] = self._solutions.get(number, before), solved
+            for out, new, old in (
+                (own.factors, solved.factors, before.factors),
+                (own.biases, solved.biases, before.biases),
+            ):
+                out[at] = new + new.dtype.type(beyond) * (new - old)
         return sum(len(group.numbers) for group in groups)

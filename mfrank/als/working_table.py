@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als.eigenbasis import Eigenbasis
+from mfrank.arrays.placement import empty_aligned
 from mfrank.arrays.read_only import read_only
 from mfrank.arrays.threads import single_threaded
 from mfrank.backends import Backend, Factors
@@ -65,16 +66,19 @@ class WorkingTable:
         backend: Backend,
         n_threads: int,
     ) -> None:
-        self._backend, self._threads = backend, n_threads
+        self._backend, self._threads, width = backend, n_threads, factors.shape[1]
         self._ends = np.cumsum([0, *map(len, groups)])
         self._numbers = np.concatenate(groups)
-        self._local: Factors = factors[self._numbers]
-        self._bases = [read_only(np.eye(factors.shape[1]))] * len(groups)
+        # On large pages, as rows with a long history read much of it, in no order.
+        self._local: Factors = empty_aligned((len(self._numbers), width), factors.dtype)
+        np.take(factors, self._numbers, axis=0, out=self._local, mode="clip")
+        self._bases = [read_only(np.eye(width))] * len(groups)
         still = weights.copy()
         still[self._numbers[: self._ends[SOLVED]]] = 0
         self._still = backend.gram(factors, still, n_threads)
         self._weights = [weights[rows] for rows in groups[:SOLVED]]
         self._shares: list[Gram | None] = [None] * SOLVED
+        self._solutions: list[tuple[Factors, NDArray[np.float64]] | None] = [None] * SOLVED
 
     def places(self, n: int) -> NDArray[np.int32]:
         """Where each of the side's ``n`` rows lies here; meaningless for rows that do not."""
@@ -103,7 +107,7 @@ class WorkingTable:
         """The first groups, turned into a basis, in the backend's memory; a view on the host."""
         for group in range(n_groups):
             rows = self._rows(group)
-            self._rotate(rows, self._towards(group, at), rows)
+            self._rotate(rows, _turn(self._bases[group], at), rows)
             self._bases[group] = at.basis
         return self._backend.place(self._local[: self._ends[n_groups]])
 
@@ -117,19 +121,22 @@ class WorkingTable:
         prior: Factors | None = None,
         beyond: float = 0.0,
     ) -> None:
-        """Solve a group against ``fixed``, in the basis ``at``, and go ``beyond`` the solution."""
+        """Solve a group against ``fixed``, in the basis ``at``, and go ``beyond`` the solution.
+
+        That is by this share of the way from the solution before, or from where the rows began.
+        """
         rows, how = self._rows(group), dict[str, Factors]()
         if prior is not None:
             how["prior"] = np.empty_like(rows)
             at.turn(self._backend, np.ascontiguousarray(prior), how["prior"], self._threads)
         before = None
         if beyond or options.solver != "cholesky":  # else nothing reads it
-            before = np.empty_like(rows)
-            self._rotate(rows, self._towards(group, at), before)
+            before = self._solution_before(group, at)
         self._backend.solve_rows(problem, fixed, at.shared, rows, options, before, **how)
+        self._bases[group], self._shares[group], self._solutions[group] = at.basis, None, None
         if beyond:
+            self._solutions[group] = rows.copy(), at.basis
             rows += rows.dtype.type(beyond) * (rows - before)
-        self._bases[group], self._shares[group] = at.basis, None
 
     def write(self, factors: Factors) -> None:
         """Write the rows that were solved into the side's table."""
@@ -139,9 +146,12 @@ class WorkingTable:
             self._rotate(rows, np.ascontiguousarray(self._bases[group].T), back)
             factors[numbers[: len(rows)]] = back
 
-    def _towards(self, group: int, at: Eigenbasis) -> NDArray[np.float64]:
-        with single_threaded():
-            return np.ascontiguousarray(self._bases[group].T @ at.basis)
+    def _solution_before(self, group: int, at: Eigenbasis) -> Factors:
+        """The last solution of a group, in a basis; before the first, its rows."""
+        rows, basis = self._solutions[group] or (self._rows(group), self._bases[group])
+        turned = np.empty_like(rows)
+        self._rotate(rows, _turn(basis, at), turned)
+        return turned
 
     def _rotate(self, rows: Factors, basis: NDArray[np.float64], out: Factors) -> None:
         self._backend.rotate(rows, basis, 0, out, self._threads)
@@ -155,3 +165,9 @@ class WorkingTable:
                 share = Gram(basis @ turned.matrix @ basis.T, basis @ turned.vector)
             self._shares[group] = share
         return share
+
+
+def _turn(basis: NDArray[np.float64], at: Eigenbasis) -> NDArray[np.float64]:
+    """What rotates rows from a basis into another, (K, K)."""
+    with single_threaded():
+        return np.ascontiguousarray(basis.T @ at.basis)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.als.touched import FRESH, TouchedRows
+from mfrank.als.touched import FOLLOWING, FRESH, TouchedRows
 from mfrank.arrays.csr import CSR
 from mfrank.data.concat import joined_ids
 from mfrank.data.counts import Counts
@@ -80,30 +80,43 @@ class Delta:
         return Counts(np.diff(self.user_items.indptr).astype(np.int64), items.astype(np.int64))
 
     def touched(
-        self, extras: Mapping[str, NDArray[Any]], dtype: DTypeLike
+        self, extras: Mapping[str, NDArray[Any]], dtype: DTypeLike, *, following: bool = True
     ) -> tuple[TouchedRows, TouchedRows]:
         """The users and the items with new interactions, with all their interactions.
 
-        ``extras`` have the means of all rows, if they have features.
+        Among the users are those who follow fresh items (:mod:`mfrank.als.touched`), unless
+        ``following`` is False. ``extras`` have the means of all rows, if they have features.
         """
-        users, items = (np.flatnonzero(each) for each in (self.new.users, self.new.items))
+        items = np.flatnonzero(self.new.items)
         item_users = sp.csr_array(self.user_items[:, items].T)
         item_users.sort_indices()
-        made = (
-            ("user", users, self.user_items[users], self.new.users),
-            ("item", items, item_users, self.new.items),
+        counts = np.diff(item_users.indptr)
+        fresh_items = self.new.items[items] >= FRESH * counts
+
+        own = np.diff(self.user_items.indptr)
+        fresh_users = (self.new.users > 0) & (self.new.users >= FRESH * own)
+        if following:
+            their = item_users.indices[np.repeat(fresh_items, counts)]
+            followed = np.bincount(their, minlength=len(own))
+            fresh_users |= (followed > 0) & (followed >= FOLLOWING * own)
+        users = np.flatnonzero(fresh_users | (self.new.users > 0))
+        return (
+            _rows("user", users, self.user_items[users], fresh_users[users], extras, dtype),
+            _rows("item", items, item_users, fresh_items, extras, dtype),
         )
-        of_users, of_items = (
-            TouchedRows(
-                numbers,
-                CSR.from_scipy(matrix, dtype),
-                new[numbers] >= FRESH * np.diff(matrix.indptr),
-                None if means is None else means[numbers],
-            )
-            for side, numbers, matrix, new in made
-            for means in (extras.get(names_of(side)[1]),)
-        )
-        return of_users, of_items
+
+
+def _rows(
+    side: str,
+    numbers: NDArray[np.int64],
+    entries: sp.csr_array,
+    fresh: NDArray[np.bool_],
+    extras: Mapping[str, NDArray[Any]],
+    dtype: DTypeLike,
+) -> TouchedRows:
+    means = extras.get(names_of(side)[1])
+    prior = None if means is None else means[numbers]
+    return TouchedRows(numbers, CSR.from_scipy(entries, dtype), fresh, prior)
 
 
 def _grown(matrix: sp.csr_array, shape: tuple[int, int]) -> sp.csr_array:

@@ -42,19 +42,20 @@ class Growing(ClosedForm):
         new: Any = None,
         *,
         user_items: Matrix | None = None,
-        alternations: int = 4,
+        alternations: int = 3,
         decay: float = 1.0,
         user_features: Any = None,
         item_features: Any = None,
     ) -> Self:
         """Take up new interactions, such as today's, with new users and items among them.
 
-        Only the users and items with new interactions are solved, from all of their interactions,
-        old and new: the users, then ``alternations`` times the items and the users. Rows that
-        changed little, less than 15% of whose interactions are new, take part in one of these
-        alternations. All others keep their factors, which a fit would move a little: fit anew from
-        time to time. The history gets a record with the seconds and the number of ``rows`` that
-        were solved.
+        Users and items with new interactions are solved, from all of their interactions, old and
+        new: the users, then ``alternations`` times the items and the users. Rows that changed
+        little, less than 15% of whose interactions are new, take part in one of these alternations.
+        Users 30% of whose items changed more take part in each, as they would hold these items
+        where they were. All others keep their factors, which a fit would move a little, the more
+        the longer they lie still: fit anew from time to time. The history gets a record with the
+        seconds and the number of ``rows`` that were solved.
 
         The old interactions are those that the model has for its filters; it keeps no copy of its
         own beside them. A saved model has them without their values, as it does not need these to
@@ -68,9 +69,9 @@ class Growing(ClosedForm):
         user_items : Interactions or scipy sparse, optional
             All interactions of the model, without the new ones; default those it has. A sparse
             matrix has its rows and columns.
-        alternations : int, default 4
-            At least 0; 0 solves users only, 1 is enough where few items are new. New users of new
-            items need some, as each side learns from the other (``bench/stream.py``).
+        alternations : int, default 3
+            At least 0; 0 solves users only. New users of new items need some, as each side learns
+            from the other (``bench/stream.py``).
         decay : float, default 1.0
             In (0, 1]: what the values of all old interactions are multiplied by, before the new
             ones are added. Only for objectives that use values. Rows without new interactions keep
@@ -138,7 +139,7 @@ class Growing(ClosedForm):
             factors[new_rows] = (
                 extras[names_of(side)[1]][new_rows] if side in featured(store) else 0
             )
-        touched = delta.touched(extras, store.dtype)
+        touched = delta.touched(extras, store.dtype, following=alternations > 0)
         solved = alternate(half_steps, *touched, Tables(users, items, **biases), int(alternations))
         record = {
             "epoch": len(store.history) + 1,

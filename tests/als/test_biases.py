@@ -282,6 +282,39 @@ def test_new_interactions_join_with_their_biases(name: str) -> None:
     np.testing.assert_allclose(folded.scores, stored.scores, atol=1e-9)
 
 
+def test_a_day_with_biases_is_its_half_steps_written_out() -> None:
+    """Items go beyond their solutions by half of the way from the solution before."""
+    everybody = toy(values="ones") + sp.csr_array(np.arange(9)[:, None] % 7 == np.arange(7))
+    data = mfrank.Interactions.from_sparse(everybody)
+    model = fitted(mfrank.IALS(), data, iterations=1)
+    steps = steps_of(model.objective, data, "reference")
+    problems = (
+        model.objective.user_problem(data.user_rows(np.float64), data.counts),
+        model.objective.item_problem(data.item_rows(np.float64), data.counts),
+    )
+    store = model.store
+    users, items = (
+        Biased(getattr(store, f"{side}_factors"), getattr(store, f"{side}_biases"))
+        for side in ("user", "item")
+    )
+    users, before = steps.solve(problems[0], steps.fixed_items(items)), items
+    for _ in range(3):
+        solved = steps.solve(problems[1], steps.fixed_users(users))
+        items, before = (
+            Biased(
+                1.5 * solved.factors - 0.5 * before.factors,
+                1.5 * solved.biases - 0.5 * before.biases,
+            ),
+            solved,
+        )
+        users = steps.solve(problems[0], steps.fixed_items(items))
+    model.partial_fit(data, alternations=3)
+    wanted = users.factors, users.biases, items.factors, items.biases
+    found = ("user_factors", "user_biases", "item_factors", "item_biases")
+    for name, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(getattr(model.store, name), expected, atol=1e-8)
+
+
 def test_rows_are_stored_with_their_biases() -> None:
     model = fitted(mfrank.IALS(), toy())
     before = model.store

@@ -76,3 +76,28 @@ def test_solved_rows_their_gram_matrix_and_the_objective(beyond: float) -> None:
     np.testing.assert_allclose(found, exact + beyond * (exact - item_factors), atol=1e-10)
     descent = value(item_factors) - value(exact)
     assert value(item_factors) - value(found) == pytest.approx((1 - beyond**2) * descent)
+
+
+def test_what_goes_beyond_starts_from_the_solution_before() -> None:
+    """Not from where the step before went; bases and what is turned meanwhile change nothing."""
+    cells = sp.csr_array((drawn(5, 7) > 0).astype(float))
+    counts = Counts(np.diff(cells.indptr), np.bincount(cells.indices, minlength=7))
+    steps = HalfSteps(mfrank.IALS(alpha0=0.3), counts, choose("cpu"), EXACT)
+    problem = steps.item_problem(CSR.from_scipy(sp.csr_array(cells.T), float))
+    begin, users = drawn(7, 3, seed=2), [drawn(5, 3, seed=seed) for seed in (3, 4, 5)]
+    groups = [np.arange(7), np.arange(0), np.arange(0), np.arange(0)]
+
+    def after(n: int, beyond: float) -> NDArray[Any]:
+        table = WorkingTable(begin, steps.item_weights, groups, steps.backend, 1)
+        for factors in users[:n]:
+            at = steps.items_basis(factors)
+            turned = np.ascontiguousarray(factors @ at.basis)
+            table.solve(0, problem, turned, at, EXACT, beyond=beyond)
+            table.turned(1, basis(6, 3))
+        table.write(out := begin.copy())
+        return out
+
+    solutions = [begin, *(after(n, 0.0) for n in (1, 2, 3))]
+    for n in (1, 2, 3):
+        wanted = solutions[n] + 0.5 * (solutions[n] - solutions[n - 1])
+        np.testing.assert_allclose(after(n, 0.5), wanted, atol=1e-10)

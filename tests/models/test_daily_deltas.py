@@ -107,25 +107,45 @@ def test_a_day_without_interactions_solves_nothing() -> None:
     assert model.store.history[-1]["rows"] == 0
 
 
+def touched(everything: Any, new_users: Any, new_items: Any) -> list[tuple[Any, Any]]:
+    """Which users, and which items, take part in some alternation, and which of them in each."""
+    of_users, of_items = (everything > 0).sum(1), (everything > 0).sum(0)
+    fresh_items = (new_items > 0) & (new_items >= 0.15 * of_items)
+    of_fresh = (everything[:, fresh_items] > 0).sum(1)
+    fresh_users = (new_users > 0) & (new_users >= 0.15 * of_users)
+    fresh_users |= (of_fresh > 0) & (of_fresh >= 0.3 * of_users)
+    return [((new_users > 0) | fresh_users, fresh_users), (new_items > 0, fresh_items)]
+
+
 @pytest.mark.parametrize("alternations", [0, 1, 2, 5])
 def test_rows_with_a_long_history_take_part_in_one_alternation(alternations: int) -> None:
-    """Those of whose interactions at least 15% are new take part in all, and begin alone."""
+    """In all: those of whose interactions 15% are new, and users 30% of whose items are such."""
     data = mfrank.synthetic(120, 40, 2000, random_state=0)
-    today = data.take(np.random.default_rng(0).random(data.nnz) < 0.12)
+    today = data.take(np.random.default_rng(0).random(data.nnz) < 0.08)
     model = als(iterations=2, random_state=0).fit(data.take(np.arange(data.nnz) % 3 > 0))
     model.partial_fit(today, alternations=alternations)
-    counts = model.store.counts
-    every, fresh = np.zeros(2, int), np.zeros(2, int)
-    for side, new, known in (
-        (0, today.counts.users, counts.users),
-        (1, today.counts.items, counts.items),
-    ):
-        every[side] = np.count_nonzero(new)
-        fresh[side] = np.count_nonzero((new > 0) & (new >= 0.15 * known))
+    new = today.counts.users, today.counts.items
+    assert model.seen is not None
+    both = touched(model.seen.matrix.toarray(), *new)
+    every, fresh = (np.array([side[kind].sum() for side in both]) for kind in (0, 1))
+    assert every[0] > (new[0] > 0).sum()  # some users only follow
     assert (fresh > 0).all()
     assert (fresh < every).all()
-    wanted = fresh[0] + (alternations - 1) * fresh.sum() + every.sum()
-    assert model.store.history[-1]["rows"] == (wanted if alternations else every[0])
+    wanted = every[0] + (alternations - 1) * fresh.sum() + every.sum()
+    assert model.store.history[-1]["rows"] == (wanted if alternations else (new[0] > 0).sum())
+
+
+def test_who_has_fresh_items_follows_them() -> None:
+    """An old user of them is solved anew, for where they are; all others stay."""
+    first = labeled(sp.csr_array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 1, 1], [0, 0, 1, 1]]))
+    today = mfrank.Interactions.from_arrays(["a", "b", "c"], ["i0"] * 3)
+    model = als(dtype="float64").fit(first)
+    before = model.user_factors
+    model.partial_fit(today)
+    again = model.recalculate_user(["u0", "u2"], first)
+    np.testing.assert_allclose(model.user_factors[[0, 2]], again, atol=1e-10)
+    np.testing.assert_array_equal(model.user_factors[[1, 3]], before[[1, 3]])
+    assert (np.abs(model.user_factors[[0, 2]] - before[[0, 2]]).max(1) > 1e-3).all()
 
 
 def test_the_only_alternation_ends_with_users_that_fit_the_items() -> None:
@@ -161,11 +181,14 @@ def test_a_day_is_its_half_steps_written_out(name: str, alternations: int) -> No
     counts = model.store.counts
     steps = HalfSteps(model.objective, counts, choose("reference"), SolveOptions("cholesky"))
 
-    def solve(own: Any, of_day: Any, fresh: bool, rows: sp.csr_array, beyond: float) -> None:
-        some = of_day > 0
-        if fresh:
-            some &= of_day >= 0.15 * np.diff(rows.indptr)
-        number = np.flatnonzero(some)
+    of_users, across = np.pad(new, (0, len(users) - len(new))), sp.csr_array(everything.T)
+    of_items = np.pad(of_items, (0, len(items) - len(of_items)))
+    sides = touched(everything.toarray(), of_users, of_items)
+    solution = items.copy()
+
+    def solve(own: Any, all_fresh: Any, only: bool, rows: sp.csr_array) -> None:
+        some, fresh = all_fresh
+        number = np.flatnonzero(fresh if only else some)
         csr = CSR.from_scipy(sp.csr_array(rows[number]), np.float64)
         if own is users:
             problem, fixed, at = steps.user_problem(csr), items, steps.users_basis(items)
@@ -174,16 +197,16 @@ def test_a_day_is_its_half_steps_written_out(name: str, alternations: int) -> No
             problem, fixed = steps.item_problem(csr), users
             at = steps.items_basis(users, total if "rgx" in name else None)
         found = solve_in_own_basis(steps.backend, problem, fixed, at, steps.options)
-        ahead = (of_day[number] >= 0.15 * np.diff(csr.indptr))[:, None] * beyond
-        own[number] = found + ahead * (found - own[number])
+        own[number] = found
+        if own is items:
+            own[number] += (0.5 if alternations > 1 else 0) * (found - solution[number])
+            solution[number] = found
 
-    of_users, across = np.pad(new, (0, len(users) - len(new))), sp.csr_array(everything.T)
-    of_items = np.pad(of_items, (0, len(items) - len(of_items)))
-    solve(users, of_users, True, everything, 0)
+    solve(users, sides[0], False, everything)
     for turn in range(alternations):
-        fresh = turn != alternations // 2
-        solve(items, of_items, fresh, across, 0.3 if turn else 0)
-        solve(users, of_users, fresh, everything, 0)
+        only = turn != alternations // 2
+        solve(items, sides[1], only, across)
+        solve(users, sides[0], only, everything)
     assert (of_users > 0).sum() > ((of_users > 0) & (of_users >= 0.15 * counts.users)).sum()
     np.testing.assert_allclose(model.user_factors, users, atol=1e-8)
     np.testing.assert_allclose(model.item_factors, items, atol=1e-8)
@@ -207,7 +230,8 @@ def test_new_and_old_are_as_if_they_had_come_at_once() -> None:
     np.testing.assert_array_equal(
         model.user_factors[2], als(mfrank.WRMF(), dtype="float64").fit(labeled()).user_factors[2]
     )
-    assert model.store.history[-1]["rows"] == 5 * 3 + 4 * 3 + 1  # one item has many old ones
+    users, items = 3 + 3, 3  # half of these users only follow
+    assert model.store.history[-1]["rows"] == 4 * users + 3 * items + 1  # one item is not fresh
 
 
 def test_a_model_serves_while_it_is_updated() -> None:
