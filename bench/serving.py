@@ -2,7 +2,8 @@
 
 Both answer from the same factors in one process of uvicorn, over connections of this computer that
 stay open; ids of users are drawn. Services take turns; rates are medians over the rounds, times are
-of all requests. ``grown_mib`` is what a process grew by between its first round and its last.
+of all requests. ``cpu_ms`` is the service's processor time of a request, ``grown_mib`` what a process
+grew by between its first round and its last.
 
     python bench/serving.py
     python bench/serving.py --soak 10
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from harness.http_load import Ask, load, memory, wait_for
+from harness.http_load import Ask, load, memory, processor_seconds, wait_for
 from harness.records import line, parser, save
 from harness.soak import soak
 from harness.subjects import interactions
@@ -81,9 +82,12 @@ def race(running: dict[str, subprocess.Popen[bytes]], n_users: int, args: Any) -
             rates: dict[str, list[float]] = {name: [] for name in running}
             taken: dict[str, list[float]] = {name: [] for name in running}
             held: dict[str, list[float]] = {name: [] for name in running}
+            worked = dict.fromkeys(running, 0.0)
             for _ in range(args.repeats):
                 for name, process in running.items():
+                    before = processor_seconds(process)
                     rate, seconds = asyncio.run(load(PORTS[name], ask, connections, args.seconds))
+                    worked[name] += processor_seconds(process) - before
                     rates[name].append(rate)
                     taken[name] += seconds
                     held[name].append(memory(process))
@@ -94,6 +98,7 @@ def race(running: dict[str, subprocess.Popen[bytes]], n_users: int, args: Any) -
                         "connections": connections,
                         "service": name,
                         "requests_a_second": float(np.median(rates[name])),
+                        "cpu_ms": 1e3 * worked[name] / len(taken[name]),
                         "p50_ms": 1e3 * float(np.percentile(taken[name], 50)),
                         "p99_ms": 1e3 * float(np.percentile(taken[name], 99)),
                         "grown_mib": held[name][-1] - held[name][0],

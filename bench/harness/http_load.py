@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import time
 from collections.abc import Callable, Collection
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Ask", "load", "memory", "wait_for"]
+__all__ = ["Ask", "load", "memory", "processor_seconds", "wait_for"]
 
 Ask = Callable[[np.random.Generator], bytes]
 """The bytes of a request."""
@@ -77,3 +78,10 @@ def memory(process: subprocess.Popen[Any]) -> float:
     """MiB that a process holds."""
     pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
     return pages * 4096 / 2**20
+
+
+def processor_seconds(process: subprocess.Popen[Any]) -> float:
+    """What a process has taken of all processors so far, its threads included."""
+    # The name, in parentheses, may have spaces; user and system time are numbers 14 and 15.
+    after_name = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
