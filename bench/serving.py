@@ -2,7 +2,7 @@
 
 Both answer from the same factors in one process of uvicorn, over connections of this computer that
 stay open; ids of users are drawn. Services take turns; rates are medians over the rounds, times are
-of all requests. ``cpu_ms`` is the service's processor time of a request, ``grown_mib`` what it grew by
+of all requests. ``cpu_ms`` is the processor time of a request, ``grown_mib`` what a service grew by
 between its first round and its last.
 
     python bench/serving.py
