@@ -3,11 +3,11 @@
 A half-step over rows of one length n against random fixed factors, solved exactly and with three
 steps of conjugate gradients, alternating; seconds are the best of the rounds. ``slowness`` is how
 much slower a multiply-add of conjugate gradients came out than one of the exact solution
-(``CG_SLOWNESS`` in cext/kernels/rows/row_solver.h is 4), and ``auto_loss`` what the way that
-``auto`` picks takes over the faster of the two. ``waits`` is the share of auto's seconds that goes
-away where all rows draw from NEAR columns, which stay in the caches: more than any faster gathers,
-such as of half the bytes, could save. Run it on a new class of machine to see whether it
-holds.
+(``CG_SLOWNESS`` in cext/kernels/rows/row_solver.h is 4, for rows of 32,768 entries or more 10), and
+``auto_loss`` what the way that ``auto`` picks takes over the faster of the two. ``waits`` is the
+share of auto's seconds that goes away where all rows draw from NEAR columns, which stay in the
+caches: more than any faster gathers, such as of half the bytes, could save. Run it on a new class
+of machine to see whether it holds.
 
     python bench/row_cost.py
     python bench/row_cost.py --factors 64 --lengths 32 256 --repeats 3
@@ -82,7 +82,10 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--factors", nargs="+", type=int, default=[64, 128, 256])
     made.add_argument(
-        "--lengths", nargs="+", type=int, default=[4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096]
+        "--lengths",
+        nargs="+",
+        type=int,
+        default=[4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 32768],
     )
     args = made.parse_args()
     rows = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from datetime import time as clock
@@ -69,7 +70,9 @@ def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
     named = [column for column in columns if not names.isdisjoint(_spellings(column))]
     if role != "timestamp" or named:
         return named
-    return [c for c in columns if any(name.endswith("timestamp") for name in _spellings(c))]
+    # A header whose separator has not been found yet is no name.
+    single = [column for column in columns if re.fullmatch(r"[\w.-]+", str(column))]
+    return [c for c in single if any(name.endswith("timestamp") for name in _spellings(c))]
 
 
 def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:

@@ -98,7 +98,9 @@ def test_names_that_are_taken_or_none(name: Any) -> None:
 
 
 def test_what_has_nothing_of_the_surface_is_refused() -> None:
-    with pytest.raises(ValueError, match="backend must have some of GATHERS, PRIORS, TOLERANCE, "):
+    with pytest.raises(
+        ValueError, match="backend must have some of GATHERS, PRIORS, SUMS, TOLERANCE, "
+    ):
         backends.register("empty", SimpleNamespace(other=1))
 
 

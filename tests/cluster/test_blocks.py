@@ -76,9 +76,8 @@ def test_rows_that_are_left_out_and_their_ranges_make_up_the_matrix(
     for which, block in cut:
         routed = blocks.route(block)
         local = routed.rows(len(routed.touched), values=True)
-        some = sp.csr_array((local.data, routed.touched[local.indices], local.indptr))
-        some.resize(len(which), rows.n_columns)
-        again[which] += some.toarray()
+        entries = local.data, routed.touched[local.indices], local.indptr
+        again[which] += sp.csr_array(entries, (len(which), rows.n_columns)).toarray()
     np.testing.assert_array_equal(again, matrix.toarray())
     counts = rows.counts
     kept = blocks.block_of(rows, 0, rows.n_rows, left_out).indptr[-1]
