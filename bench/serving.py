@@ -9,7 +9,7 @@ between its first round and its last.
     python bench/serving.py --soak 10
 
 With --soak, mfrank serve and mfrank explore instead answer all sorts of requests for so many
-minutes each, while the model is saved anew; rows have what they hold every quarter of a minute.
+minutes each, while the model is saved anew; rows have what they hold every minute.
 """
 
 from __future__ import annotations

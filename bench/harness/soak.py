@@ -26,6 +26,7 @@ PORTS = {"serve": 8743, "explore": 8744}
 STATUSES = (200, 404, 422)
 """Some of the requests are wrong."""
 CONNECTIONS, ROUND_SECONDS = 8, 15.0
+ROUNDS_OF_A_ROW = 4
 
 
 def _got(path: str) -> bytes:
@@ -82,7 +83,7 @@ def of_explore(n_users: int, n_items: int) -> Ask:
 
 
 def soak(folder: Path, data: mfrank.Interactions, factors: int, minutes: float) -> list[Any]:
-    """A row for each round of each service: requests so far, and MiB held."""
+    """A row for each minute of each service: requests so far, and MiB held."""
     train = mfrank.by_ratio(data, train=0.8, valid=0.0, test=0.2, random_state=0).train
     options = {"factors": factors, "iterations": 2, "random_state": 0}
     models = {"one": mfrank.ALS(**options), "two": mfrank.ALS(mfrank.WRMF(), **options)}
@@ -107,16 +108,16 @@ def soak(folder: Path, data: mfrank.Interactions, factors: int, minutes: float) 
                 seconds = min(ROUND_SECONDS, max(1.0, 60 * minutes - elapsed))
                 _, taken = asyncio.run(load(port, ask, CONNECTIONS, seconds, turn, STATUSES))
                 asked, turn = asked + len(taken), turn + 1
-                rows.append(
-                    {
-                        "service": name,
-                        "minutes": (time.perf_counter() - began) / 60,
-                        "requests": asked,
-                        "p99_ms": 1e3 * float(np.percentile(taken, 99)),
-                        "held_mib": memory(process),
-                    }
-                )
-                print(line(rows[-1]), flush=True)
+                row = {
+                    "service": name,
+                    "minutes": (time.perf_counter() - began) / 60,
+                    "requests": asked,
+                    "p99_ms": 1e3 * float(np.percentile(taken, 99)),
+                    "held_mib": memory(process),
+                }
+                print(line(row), flush=True)
+                if turn % ROUNDS_OF_A_ROW == 0:
+                    rows.append(row)
                 models["one"].save(folder / "one")
         finally:
             process.terminate()

@@ -60,6 +60,15 @@ LINES = (
         {"library": "implicit"},
         ",.0f",
     ),
+    Line(
+        "lists a second of a server, 16 connections (`mfrank serve`; FastAPI and implicit)",
+        "serving-gowalla",
+        "requests_a_second",
+        {"asked": "a user", "connections": 16},
+        {"service": "mfrank serve"},
+        {"service": "FastAPI and implicit"},
+        ",.0f",
+    ),
 )
 
 
