@@ -3,8 +3,8 @@
 A half-step over rows of one length n against random fixed factors, solved exactly and with three
 steps of conjugate gradients, alternating; seconds are the best of the rounds. ``slowness`` is how
 much slower a multiply-add of conjugate gradients came out than one of the exact solution
-(``CG_SLOWNESS`` in cext/kernels/rows/row_solver.h is 4, for rows of 32,768 entries or more 10), and
-``auto_loss`` what the way that ``auto`` picks takes over the faster of the two. ``waits`` is the
+(``CG_SLOWNESS`` in cext/kernels/rows/row_solver.h is 4, of rows with 131,072 entries or more 10),
+and ``auto_loss`` what the way that ``auto`` picks takes over the faster of the two. ``waits`` is the
 share of auto's seconds that goes away where all rows draw from NEAR columns, which stay in the
 caches: more than any faster gathers, such as of half the bytes, could save. Run it on a new class
 of machine to see whether it holds.
@@ -52,7 +52,8 @@ def measured(length: int, factors: int, repeats: int, threads: int) -> dict[str,
     far, near = (problem_of(length, n_columns, random) for n_columns in (COLUMNS, NEAR))
     rows = far.rows
     fixed = random.normal(size=(rows.n_columns, factors), scale=0.1).astype(np.float32)
-    shared = Shared(np.sort(random.uniform(1, 100, factors)), np.zeros(factors))
+    gram = fixed.T.astype(np.float64) @ fixed
+    shared = Shared(np.linalg.eigvalsh(gram), np.zeros(factors))
     out = np.empty((rows.n_rows, factors), np.float32)
     best = dict.fromkeys(WAYS, float("inf"))
     for _ in range(repeats):
@@ -85,7 +86,7 @@ def main() -> None:
         "--lengths",
         nargs="+",
         type=int,
-        default=[4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 32768],
+        default=[4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 32768, 131072],
     )
     args = made.parse_args()
     rows = []

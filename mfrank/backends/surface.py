@@ -54,11 +54,16 @@ class RowSums(Protocol):
         out: Factors,
         gain: NDArray[np.float64],
         options: SolveOptions,
+        start: Factors,
+        turn: NDArray[np.float64] | None = None,
+        *,
         prior: Factors | None = None,
     ) -> None:
         """Solve some rows of a problem as ``solve_rows`` does, from sums over all their entries.
 
-        Writes ``out[rows]`` and ``gain[rows]``. Entries are read only of rows that need float64.
+        Writes ``out[rows]`` and ``gain[rows]``. ``start`` has initial values of these rows alone,
+        shape (P, K). Entries are read, and iterations begun, only of rows for which the dtype is
+        not precise enough.
         """
 
 

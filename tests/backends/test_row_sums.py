@@ -77,9 +77,8 @@ def test_solved_from_sums_over_ranges_is_solved_to_the_bit(
     options = SolveOptions("auto", n_threads=2)
     alone, there = np.zeros((2, 2, n_factors), dtype)
     gain, known = cpu.solve_rows(of, fixed, at.shared, alone, options, prior=prior), np.zeros(2)
-    SUMS.solve_summed(
-        of, np.arange(2), by_ranges(of, fixed), fixed, at.shared, there, known, options, prior
-    )
+    which, sums, start = np.arange(2), by_ranges(of, fixed), there.copy()
+    SUMS.solve_summed(of, which, sums, fixed, at.shared, there, known, options, start, prior=prior)
     np.testing.assert_array_equal(there, alone)
     np.testing.assert_array_equal(known, gain)
     exact = np.zeros((2, n_factors))
@@ -87,22 +86,37 @@ def test_solved_from_sums_over_ranges_is_solved_to_the_bit(
     np.testing.assert_allclose(there, exact, rtol=100 * cpu.TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("solver", ["auto", "cholesky"])
 @pytest.mark.parametrize("spread", [1e9, 1e20])
-def test_rows_that_float32_cannot_solve_have_the_bits_of_a_solve_too(spread: float) -> None:
-    """By float64; at last, by least squares."""
+def test_rows_that_float32_cannot_solve_have_the_bits_of_a_solve_too(
+    spread: float, solver: Solver
+) -> None:
+    """By float64; at last, by least squares. ``auto`` iterates."""
     of = problem("float32", ridge=0.0)
     fixed = factors(3, "float32")
     fixed[:, 0] = 0 if spread == 1e20 else fixed[:, 0] * 1e-4
     shared = Shared(np.array([0.0 if spread == 1e20 else 1 / spread, 1, 1]), np.zeros(3))
     alone, there = np.zeros((2, 2, 3), np.float32)
-    options = SolveOptions("cholesky")
-    gain, known = cpu.solve_rows(of, fixed, shared, alone, options), np.zeros(2)
-    SUMS.solve_summed(of, np.arange(2), by_ranges(of, fixed), fixed, shared, there, known, options)
+    options, turn = SolveOptions(solver, cg_steps=20), np.eye(3)[::-1]
+    start, which, sums = factors(3, "float32")[:2], np.arange(2), by_ranges(of, fixed)
+    gain, known = cpu.solve_rows(of, fixed, shared, alone, options, start, turn), np.zeros(2)
+    SUMS.solve_summed(of, which, sums, fixed, shared, there, known, options, start, turn)
     np.testing.assert_array_equal(there, alone)
     np.testing.assert_array_equal(known, gain)
     exact = np.zeros((2, 3))
     reference.solve_rows(of, fixed, shared, exact, options)
     np.testing.assert_allclose(there, exact, rtol=1e-3, atol=1e-6)
+
+
+def test_what_float32_cannot_sum_is_iterated_on_where_that_is_allowed() -> None:
+    of, fixed = problem("float32", ridge=0.0), factors(4, "float32")
+    shared = Shared(np.full(4, 1e-3), np.zeros(4))  # entries weigh 1e8 times as much
+    exact, once, often = np.zeros((3, 2, 4), np.float32)
+    cpu.solve_rows(of, fixed, shared, exact, SolveOptions("cholesky"))
+    cpu.solve_rows(of, fixed, shared, once, SolveOptions("auto", cg_steps=1))
+    cpu.solve_rows(of, fixed, shared, often, SolveOptions("auto", cg_steps=30))
+    assert np.abs(once - exact).max() > 1e-3 * np.abs(exact).max()
+    np.testing.assert_allclose(often, exact, rtol=1e-3)
 
 
 def test_columns_in_any_order_are_all_summed() -> None:
@@ -143,7 +157,7 @@ def test_iterations_are_left_to_blocks_unless_a_row_is_larger_than_any() -> None
     assert summed_from(64, solver="cholesky") == summed_from(512, solver="cholesky") == 2**15
     assert summed_from(64, solver="cg") > 2**60
     assert summed_from(64, solver="cg", curved=False) == 2**15  # nothing is iterated
-    assert summed_from(128) == 2**15
+    assert summed_from(128) == 2**17
     assert summed_from(512) == 2**22
 
 

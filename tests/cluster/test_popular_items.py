@@ -41,19 +41,15 @@ def limit(more: int) -> None:
 
 @pytest.fixture(scope="module")
 def data() -> mfrank.Interactions:
-    """30 % of the users have the first item, all have the second and one other."""
-    rng = np.random.default_rng(0)
-    fans = np.flatnonzero(rng.random(USERS) < 0.3)
-    users = np.concatenate([np.arange(USERS), np.arange(USERS), fans])
-    others = [rng.integers(2, ITEMS, USERS), np.ones(USERS, int), np.zeros(len(fans), int)]
-    return mfrank.Interactions.from_arrays(users, np.concatenate(others))
-
-
-def two_of_all() -> mfrank.Interactions:
     """Everybody has the first two items, and one other."""
-    others = np.random.default_rng(0).integers(2, 9, FANS)
-    items = np.concatenate([np.repeat([0, 1], FANS), others])
-    return mfrank.Interactions.from_arrays(np.tile(np.arange(FANS), 3), items)
+    return two_of_all(USERS, ITEMS)
+
+
+def two_of_all(n_users: int, n_items: int) -> mfrank.Interactions:
+    """Everybody has the first two items, and one other."""
+    others = np.random.default_rng(0).integers(2, n_items, n_users)
+    items = np.concatenate([np.repeat([0, 1], n_users), others])
+    return mfrank.Interactions.from_arrays(np.tile(np.arange(n_users), 3), items)
 
 
 @pytest.fixture
@@ -111,7 +107,7 @@ class Noted(Shuffled):
 def test_the_bits_are_those_of_one_process(
     objective: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = two_of_all()
+    data = two_of_all(FANS, 9)
     monkeypatch.setattr(backend, "_SHARE_OF_MEMORY", 0.0)
     monkeypatch.setattr(cuts, "_SUMS_AT_ONCE", 1)  # each item by itself
     small = mfrank.ALS(objective, 5, iterations=2, random_state=0, n_threads=2, dtype=dtype)
@@ -128,8 +124,11 @@ def test_bytes_are_those_of_the_formula(monkeypatch: pytest.MonkeyPatch) -> None
     """Each user's factors go out once for both items, and two sums come back for each range."""
     monkeypatch.setattr(backend, "_SHARE_OF_MEMORY", 0.0)
     engine, width, noted = Noted(), 64, list[tuple[int, int]]()
-    mfrank.ALS(mfrank.IALS(), width, 2, random_state=0, n_threads=1).fit(
-        two_of_all(), cluster=engine, callback=lambda *_: noted.append((engine.out, engine.back))
+    model = mfrank.ALS(mfrank.IALS(), width, 2, random_state=0, n_threads=1, solver="cholesky")
+    model.fit(
+        two_of_all(FANS, 9),
+        cluster=engine,
+        callback=lambda *_: noted.append((engine.out, engine.back)),
     )
     out, back = (after - before for before, after in zip(*noted, strict=True))
     assert out == FANS * width * 4

@@ -3,6 +3,8 @@
 // range of columns, and ranges depend on the number of columns alone. So a row has the same bits
 // whichever threads, or workers that have a range's factors each, take its parts.
 
+// Below, the parts of an exactly solved row are not worth a thread each.
+constexpr int64_t HEAVY = int64_t{1} << 15;
 // From here on, iterations would need more factors at hand than any block of other rows.
 constexpr int64_t POPULAR = int64_t{1} << 22;
 
@@ -10,7 +12,8 @@ constexpr int64_t POPULAR = int64_t{1} << 22;
 static int64_t summed_from(const SolveOptions& options, int64_t stride, bool curved) {
     if (!curved) return HEAVY;
     if (options.solver == Solver::conjugate_gradients) return std::numeric_limits<int64_t>::max();
-    return iterates(options, HEAVY, stride) ? POPULAR : HEAVY;
+    if (!iterates(options, HEAVY, stride)) return HEAVY;
+    return iterates(options, UNCACHED, stride) ? POPULAR : UNCACHED;
 }
 
 // Elements of the sums of a row: a vector and, if there is curvature, a matrix.

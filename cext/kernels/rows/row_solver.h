@@ -10,19 +10,17 @@
 //   primal     Cholesky of the K x K matrix
 //   conjugate gradients, preconditioned with D, which is exactly the shared part
 
-// Rows with at least this many entries have threads, or workers, sum parts of them (heavy_rows.h).
-constexpr int64_t HEAVY = int64_t{1} << 15;
-
 // Time of a multiply-add of conjugate gradients, which read a row's factors from the cache in each
 // step, relative to one of the exact solution, which runs on register tiles (bench/row_cost.py). The
-// factors of a heavy row are in no cache.
-constexpr double CG_SLOWNESS = VECTOR_BYTES == 64 ? 4 : 2.5, HEAVY_CG_SLOWNESS = 10;
+// factors of a row with at least UNCACHED entries are in no cache.
+constexpr int64_t UNCACHED = int64_t{1} << 17;
+constexpr double CG_SLOWNESS = VECTOR_BYTES == 64 ? 4 : 2.5, UNCACHED_CG_SLOWNESS = 10;
 
 // Steps of conjugate gradients that cost as much as the exact solution of a row of n entries.
 inline double break_even_steps(int64_t n, int64_t k) {
     const double dual = double(n) * n * (k / 2.0 + n / 6.0);
     const double primal = double(k) * k * (n / 2.0 + k / 6.0);
-    return std::min(dual, primal) / ((n < HEAVY ? CG_SLOWNESS : HEAVY_CG_SLOWNESS) * 2.0 * n * k);
+    return std::min(dual, primal) / ((n < UNCACHED ? CG_SLOWNESS : UNCACHED_CG_SLOWNESS) * 2.0 * n * k);
 }
 
 // Whether a row of n entries is solved by conjugate gradients. Solver::automatic uses them where

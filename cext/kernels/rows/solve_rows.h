@@ -89,9 +89,9 @@ class BlockSolver {
         }
     }
 
-    // Whether any row of the block may be solved by iterations. Of lengths on one side of HEAVY,
-    // longer ones are likelier to be, and no row of a block is on the other side or has twice the
-    // length of the first.
+    // Whether any row of the block may be solved by iterations. Of lengths on one side of UNCACHED,
+    // a power of two, longer ones are likelier to be, and no row of a block is on the other side or
+    // has twice the length of the first.
     bool longest_iterates(int64_t longest) const {
         const int64_t* indptr = step_.task.cells.rows.indptr;
         const int64_t n = indptr[longest + 1] - indptr[longest], k = step_.fixed.stride;
@@ -122,6 +122,7 @@ template <class T>
 static int64_t solve_heavy(const Rotated<T>& step, const Schedule& schedule,
                            std::vector<int64_t>& failed) {
     static_assert(HEAVY >= SORTED && (HEAVY & (HEAVY - 1)) == 0 && HEAVY >= BLOCK_ENTRIES);
+    static_assert((UNCACHED & (UNCACHED - 1)) == 0 && (POPULAR & (POPULAR - 1)) == 0);
     const int64_t* indptr = step.task.cells.rows.indptr;
     int64_t n_heavy = 0;
     for (const int64_t row : schedule.rows) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from mfrank.backends.row_problem import RowProblem, Shared, Vector
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.backends.surface import Factors
 
-__all__ = ["cells_of", "chosen", "solve_rows", "solve_unsolved"]
+__all__ = ["Unsolved", "cells_of", "chosen", "solve_rows", "solve_unsolved"]
 
 _EXACTLY = SolveOptions("cholesky")
 
@@ -36,11 +36,78 @@ def solve_rows(
         turn = np.ascontiguousarray(turn, dtype=fixed.dtype)
     begun = out if start is None else start
     failed = _solve(problem, fixed, shared, prior, begun, turn, out, gain, options)
-    solve_unsolved(problem, failed, fixed, shared, prior, out, gain, options)
+    left = Unsolved(failed, begun[failed], turn)
+    solve_unsolved(problem, left, fixed, shared, prior, out, gain, options)
     return gain
 
 
+class Unsolved(NamedTuple):
+    """Rows that the dtype could not solve: their numbers, where iterations start, and the basis."""
+
+    rows: NDArray[np.int64]
+    start: Factors
+    turn: NDArray[Any] | None
+
+
 def solve_unsolved(
+    problem: RowProblem,
+    left: Unsolved,
+    fixed: Factors,
+    shared: Shared,
+    prior: Factors | None,
+    out: Factors,
+    gain: Vector,
+    options: SolveOptions,
+) -> None:
+    """Solve some rows in float64; those that are singular even there, by least squares.
+
+    Where iterations are allowed, rows that were summed over ranges of columns are iterated on
+    instead: float64 takes longer.
+    """
+    rows = left.rows
+    if options.solver == "auto" and len(rows):
+        summed = problem.rows.counts[rows] >= _ext.summed_from(
+            in_float64=fixed.dtype == np.float64,
+            k=fixed.shape[1],
+            **chosen(options, fixed.dtype),
+            curved=problem.curved,
+        )
+        some = Unsolved(rows[summed], np.ascontiguousarray(left.start[summed]), left.turn)
+        again = _iterate(problem, some, fixed, shared, prior, out, gain, options)
+        rows = np.concatenate([rows[~summed], again])
+    _solve_in_float64(problem, rows, fixed, shared, prior, out, gain, options)
+
+
+def _iterate(
+    problem: RowProblem,
+    left: Unsolved,
+    fixed: Factors,
+    shared: Shared,
+    prior: Factors | None,
+    out: Factors,
+    gain: Vector,
+    options: SolveOptions,
+) -> NDArray[np.int64]:
+    """Solve some rows by iterations; return those that are left even so."""
+    rows, start, turn = left
+    solved, gains = np.empty_like(start), np.empty(len(rows))
+    towards = None if prior is None else np.ascontiguousarray(prior[rows])
+    failed = _solve(
+        problem.cut(rows),
+        fixed,
+        shared,
+        towards,
+        start,
+        turn,
+        solved,
+        gains,
+        replace(options, solver="cg"),
+    )
+    out[rows], gain[rows] = solved, gains
+    return rows[failed]
+
+
+def _solve_in_float64(
     problem: RowProblem,
     rows: NDArray[np.int64],
     fixed: Factors,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.native import ext as _ext
-from mfrank.backends.cpu.half_step import cells_of, chosen, solve_unsolved
+from mfrank.backends.cpu.half_step import Unsolved, cells_of, chosen, solve_unsolved
 from mfrank.backends.row_problem import RowProblem, Shared, Vector
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.backends.surface import Factors
@@ -50,6 +50,9 @@ def solve_summed(
     out: Factors,
     gain: Vector,
     options: SolveOptions,
+    start: Factors,
+    turn: NDArray[np.float64] | None = None,
+    *,
     prior: Factors | None = None,
 ) -> None:
     """See :meth:`mfrank.backends.surface.RowSums.solve_summed`."""
@@ -68,4 +71,7 @@ def solve_summed(
         n_threads=options.n_threads,
     )
     out[rows], gain[rows] = solved, gains
-    solve_unsolved(problem, rows[failed], fixed, shared, prior, out, gain, options)
+    if turn is not None:
+        turn = np.ascontiguousarray(turn, dtype=fixed.dtype)
+    left = Unsolved(rows[failed], start[failed], turn)
+    solve_unsolved(problem, left, fixed, shared, prior, out, gain, options)

@@ -111,12 +111,24 @@ class Sharded:
             least=len(self._workers) if self._engine.relays else 1,
         )
         gain = np.empty(problem.rows.n_rows)
-        here.solve(route.blocks, out if start is None else start, prior, out, gain)
-        for group in route.summed:  # their blocks had them without entries
+        begun = out if start is None else start
+        starts = [begun[group.rows] for group in route.summed]
+        here.solve(route.blocks, begun, prior, out, gain)
+        for group, own in zip(route.summed, starts, strict=True):
             assert row_sums is not None
-            known = here.sums(group.parts)
+            known = here.sums(group.parts)  # their blocks had them without entries
             row_sums.solve_summed(
-                problem, group.rows, known, fixed, shared, out, gain, options, prior
+                problem,
+                group.rows,
+                known,
+                fixed,
+                shared,
+                out,
+                gain,
+                options,
+                own,
+                turn,
+                prior=prior,
             )
         return gain
 
