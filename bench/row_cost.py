@@ -4,8 +4,8 @@ A half-step over rows of one length n against random fixed factors, solved exact
 steps of conjugate gradients, alternating; seconds are the best of the rounds. ``slowness`` is how
 much slower a multiply-add of conjugate gradients came out than one of the exact solution
 (``CG_SLOWNESS`` in cext/kernels/rows/row_solver.h is 4, of rows with 131,072 entries or more 10),
-and ``auto_loss`` what the way that ``auto`` picks takes over the faster of the two. ``waits`` is the
-share of auto's seconds that goes away where all rows draw from NEAR columns, which stay in the
+and ``auto_loss`` what the way that ``auto`` picks takes over the faster of the two. ``waits`` is
+the share of auto's seconds that goes away where all rows draw from NEAR columns, which stay in the
 caches: more than any faster gathers, such as of half the bytes, could save. Run it on a new class
 of machine to see whether it holds.
 
