@@ -215,8 +215,8 @@ inline void bind_rows(py::module_& m) {
             };
             return is_double(fixed, "fixed") ? run(double{}) : run(float{});
         },
-        py::kw_only(), "sums"_a, "curved"_a, "weight"_a, "ridge"_a, "fixed"_a, "eigenvalues"_a, "vector"_a,
-        "prior"_a = py::none(), "out"_a, "gain"_a, "n_threads"_a);
+        py::kw_only(), "sums"_a, "curved"_a, "weight"_a, "ridge"_a, "fixed"_a, "eigenvalues"_a,
+        "vector"_a, "prior"_a = py::none(), "out"_a, "gain"_a, "n_threads"_a);
 
     m.def(
         "rotate",

@@ -22,7 +22,8 @@ class SolveOptions:
     ----------
     solver : {"auto", "cholesky", "cg"}, default "auto"
         ``cholesky`` is exact; ``cg`` runs preconditioned conjugate gradients from a warm start;
-        ``auto`` uses ``cg`` for rows whose exact solution would cost more, else ``cholesky``.
+        ``auto`` uses ``cg`` for rows whose exact solution would cost more, else ``cholesky``; rows
+        of 4 million entries or more are solved exactly, if their dtype is precise enough for it.
     cg_steps : int, default 3
         Steps of conjugate gradients per row if there is no tolerance. A row stops earlier only if
         its residual is at the level of rounding (:meth:`residual`).

@@ -74,8 +74,7 @@ class Row {
         right = right_.get();
     }
 
-    // Loads a row. False if T cannot tell D's small values from 0 in a direction that fixed factors
-    // span.
+    // Loads a row. Returns the same as load_shared(); true for a row without entries.
     bool load(int64_t row, double most_spread) {
         select(row);
         const bool sound = load_shared(row, most_spread);
@@ -83,7 +82,8 @@ class Row {
         return n == 0 || sound;
     }
 
-    // Loads what a row has beside its entries; returns the same, as if it had some.
+    // Loads what a row has beside its entries. False if T cannot tell D's small values from 0 in a
+    // direction that fixed factors span.
     bool load_shared(int64_t row, double most_spread) {
         row_ = row;
         const bool sound = set_diagonal(most_spread);

@@ -20,7 +20,8 @@ constexpr double CG_SLOWNESS = VECTOR_BYTES == 64 ? 4 : 2.5, UNCACHED_CG_SLOWNES
 inline double break_even_steps(int64_t n, int64_t k) {
     const double dual = double(n) * n * (k / 2.0 + n / 6.0);
     const double primal = double(k) * k * (n / 2.0 + k / 6.0);
-    return std::min(dual, primal) / ((n < UNCACHED ? CG_SLOWNESS : UNCACHED_CG_SLOWNESS) * 2.0 * n * k);
+    const double slowness = n < UNCACHED ? CG_SLOWNESS : UNCACHED_CG_SLOWNESS;
+    return std::min(dual, primal) / (slowness * 2.0 * n * k);
 }
 
 // Whether a row of n entries is solved by conjugate gradients. Solver::automatic uses them where

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +14,38 @@ from mfrank.backends.row_problem import RowProblem, Shared, Vector
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.backends.surface import Factors
 
-__all__ = ["Unsolved", "cells_of", "chosen", "solve_rows", "solve_unsolved"]
+__all__ = [
+    "HalfStep",
+    "Unsolved",
+    "cells_of",
+    "chosen",
+    "solve_rows",
+    "solve_unsolved",
+    "summed_from",
+]
 
 _EXACTLY = SolveOptions("cholesky")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HalfStep:
+    """What ``solve_rows`` is given, but for the start, and where its gains go."""
+
+    problem: RowProblem
+    fixed: Factors
+    shared: Shared
+    prior: Factors | None
+    out: Factors
+    gain: Vector
+    options: SolveOptions
+
+
+class Unsolved(NamedTuple):
+    """Rows that the dtype could not solve: their numbers, where iterations start, and the basis."""
+
+    rows: NDArray[np.int64]
+    start: Factors
+    turn: NDArray[Any] | None
 
 
 def solve_rows(
@@ -31,107 +60,39 @@ def solve_rows(
     prior: Factors | None = None,
 ) -> Vector:
     """Solve every row into ``out``, in float64 if the dtype is not precise enough."""
-    gain = np.empty(problem.rows.n_rows)
+    step = HalfStep(problem, fixed, shared, prior, out, np.empty(problem.rows.n_rows), options)
     if turn is not None:
         turn = np.ascontiguousarray(turn, dtype=fixed.dtype)
     begun = out if start is None else start
-    failed = _solve(problem, fixed, shared, prior, begun, turn, out, gain, options)
-    left = Unsolved(failed, begun[failed], turn)
-    solve_unsolved(problem, left, fixed, shared, prior, out, gain, options)
-    return gain
+    failed = _solve(step, begun, turn)
+    solve_unsolved(step, Unsolved(failed, begun[failed], turn))
+    return step.gain
 
 
-class Unsolved(NamedTuple):
-    """Rows that the dtype could not solve: their numbers, where iterations start, and the basis."""
-
-    rows: NDArray[np.int64]
-    start: Factors
-    turn: NDArray[Any] | None
-
-
-def solve_unsolved(
-    problem: RowProblem,
-    left: Unsolved,
-    fixed: Factors,
-    shared: Shared,
-    prior: Factors | None,
-    out: Factors,
-    gain: Vector,
-    options: SolveOptions,
-) -> None:
+def solve_unsolved(step: HalfStep, left: Unsolved) -> None:
     """Solve some rows in float64; those that are singular even there, by least squares.
 
     Where iterations are allowed, rows that were summed over ranges of columns are iterated on
     instead: float64 takes longer.
     """
-    rows = left.rows
-    if options.solver == "auto" and len(rows):
-        summed = problem.rows.counts[rows] >= _ext.summed_from(
-            in_float64=fixed.dtype == np.float64,
-            k=fixed.shape[1],
-            **chosen(options, fixed.dtype),
-            curved=problem.curved,
+    rows, problem, fixed = left.rows, step.problem, step.fixed
+    if step.options.solver == "auto":
+        summed = problem.rows.counts[rows] >= summed_from(
+            fixed.shape[1], fixed.dtype, step.options, curved=problem.curved
         )
-        some = Unsolved(rows[summed], np.ascontiguousarray(left.start[summed]), left.turn)
-        again = _iterate(problem, some, fixed, shared, prior, out, gain, options)
-        rows = np.concatenate([rows[~summed], again])
-    _solve_in_float64(problem, rows, fixed, shared, prior, out, gain, options)
+        if summed.any():
+            some = Unsolved(rows[summed], np.ascontiguousarray(left.start[summed]), left.turn)
+            rows = np.concatenate([rows[~summed], _iterate(step, some)])
+    _solve_in_float64(step, rows)
 
 
-def _iterate(
-    problem: RowProblem,
-    left: Unsolved,
-    fixed: Factors,
-    shared: Shared,
-    prior: Factors | None,
-    out: Factors,
-    gain: Vector,
-    options: SolveOptions,
-) -> NDArray[np.int64]:
-    """Solve some rows by iterations; return those that are left even so."""
-    rows, start, turn = left
-    solved, gains = np.empty_like(start), np.empty(len(rows))
-    towards = None if prior is None else np.ascontiguousarray(prior[rows])
-    failed = _solve(
-        problem.cut(rows),
-        fixed,
-        shared,
-        towards,
-        start,
-        turn,
-        solved,
-        gains,
-        replace(options, solver="cg"),
+def summed_from(
+    n_factors: int, dtype: np.dtype[Any], options: SolveOptions, *, curved: bool
+) -> int:
+    """See :meth:`mfrank.backends.surface.RowSums.summed_from`."""
+    return _ext.summed_from(
+        in_float64=dtype == np.float64, k=n_factors, **chosen(options, dtype), curved=curved
     )
-    out[rows], gain[rows] = solved, gains
-    return rows[failed]
-
-
-def _solve_in_float64(
-    problem: RowProblem,
-    rows: NDArray[np.int64],
-    fixed: Factors,
-    shared: Shared,
-    prior: Factors | None,
-    out: Factors,
-    gain: Vector,
-    options: SolveOptions,
-) -> None:
-    """Solve some rows in float64; those that are singular even there, by least squares.
-
-    Rows that are solved from sums over ranges of columns are solved each by itself: which ranges
-    there are depends on the number of columns, and so on the rows that are solved together.
-    """
-    exactly = replace(_EXACTLY, n_threads=options.n_threads)
-    summed = problem.rows.counts[rows] >= _ext.summed_from(
-        in_float64=True, k=fixed.shape[1], **chosen(exactly, fixed.dtype), curved=problem.curved
-    )
-    together = alike(problem, rows[~summed], fixed, shared)
-    for some in [*(rows[summed][:, np.newaxis]), *together]:
-        part, columns = problem.part(some)
-        wide = fixed[columns].astype(np.float64)
-        towards = None if prior is None else prior[some].astype(np.float64)
-        out[some], gain[some] = _solve_precisely(part, wide, shared, towards, exactly)
 
 
 def cells_of(problem: RowProblem) -> dict[str, Any]:
@@ -155,46 +116,72 @@ def chosen(options: SolveOptions, dtype: np.dtype[Any]) -> dict[str, Any]:
     }
 
 
-def _solve(
-    problem: RowProblem,
-    fixed: Factors,
-    shared: Shared,
-    prior: Factors | None,
-    start: Factors,
-    turn: NDArray[Any] | None,
-    out: Factors,
-    gain: Vector,
-    options: SolveOptions,
-) -> NDArray[np.int64]:
+def _solve(step: HalfStep, start: Factors, turn: NDArray[Any] | None) -> NDArray[np.int64]:
     """Solve in the dtype of the factors; return the rows that need more precision."""
     return _ext.solve_rows(
-        **cells_of(problem),
-        weight=problem.weight,
-        ridge=problem.ridge,
-        fixed=fixed,
-        eigenvalues=shared.values,
-        vector=shared.vector,
-        prior=prior,
+        **cells_of(step.problem),
+        weight=step.problem.weight,
+        ridge=step.problem.ridge,
+        fixed=step.fixed,
+        eigenvalues=step.shared.values,
+        vector=step.shared.vector,
+        prior=step.prior,
         start=start,
         turn=turn,
-        out=out,
-        gain=gain,
-        **chosen(options, fixed.dtype),
-        n_threads=options.n_threads,
+        out=step.out,
+        gain=step.gain,
+        **chosen(step.options, step.fixed.dtype),
+        n_threads=step.options.n_threads,
     )
 
 
-def _solve_precisely(
-    problem: RowProblem,
-    fixed: NDArray[np.float64],
-    shared: Shared,
-    prior: NDArray[np.float64] | None,
-    options: SolveOptions,
-) -> tuple[NDArray[np.float64], Vector]:
-    """Solutions and gains in float64; rows that are singular even there, by least squares."""
-    problem = in_float64(problem)
-    out = np.zeros((problem.rows.n_rows, fixed.shape[1]))
-    gain = np.empty(len(out))
-    for r in _solve(problem, fixed, shared, prior, out, None, out, gain, options):
-        out[r], gain[r] = minimum_norm(problem, int(r), fixed, shared, prior)
-    return out, gain
+def _iterate(step: HalfStep, left: Unsolved) -> NDArray[np.int64]:
+    """Solve some rows by iterations; return those that are left even so."""
+    rows, start, turn = left
+    prior = None if step.prior is None else np.ascontiguousarray(step.prior[rows])
+    some = replace(
+        step,
+        problem=step.problem.cut(rows),
+        prior=prior,
+        out=np.empty_like(start),
+        gain=np.empty(len(rows)),
+        options=replace(step.options, solver="cg"),
+    )
+    failed = _solve(some, start, turn)
+    step.out[rows], step.gain[rows] = some.out, some.gain
+    return rows[failed]
+
+
+def _solve_in_float64(step: HalfStep, rows: NDArray[np.int64]) -> None:
+    """Solve some rows in float64; those that are singular even there, by least squares.
+
+    Rows that are solved from sums over ranges of columns are solved each by itself: which ranges
+    there are depends on the number of columns, and so on the rows that are solved together.
+    """
+    problem, fixed, wide = step.problem, step.fixed, np.dtype(np.float64)
+    exactly = replace(_EXACTLY, n_threads=step.options.n_threads)
+    summed = problem.rows.counts[rows] >= summed_from(
+        fixed.shape[1], wide, exactly, curved=problem.curved
+    )
+    together = alike(problem, rows[~summed], fixed, step.shared)
+    for some in [*(rows[summed][:, np.newaxis]), *together]:
+        part, columns = problem.part(some)
+        precisely = HalfStep(
+            in_float64(part),
+            fixed[columns].astype(wide),
+            step.shared,
+            None if step.prior is None else step.prior[some].astype(wide),
+            np.zeros((len(some), fixed.shape[1])),
+            np.empty(len(some)),
+            exactly,
+        )
+        _solve_or_least_squares(precisely)
+        step.out[some], step.gain[some] = precisely.out, precisely.gain
+
+
+def _solve_or_least_squares(step: HalfStep) -> None:
+    """Solve all rows in float64; those that are singular even there, by least squares."""
+    for r in _solve(step, step.out, None):
+        step.out[r], step.gain[r] = minimum_norm(
+            step.problem, int(r), step.fixed, step.shared, step.prior
+        )

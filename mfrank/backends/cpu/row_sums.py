@@ -12,21 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.native import ext as _ext
-from mfrank.backends.cpu.half_step import Unsolved, cells_of, chosen, solve_unsolved
+from mfrank.backends.cpu.half_step import HalfStep, Unsolved, cells_of, solve_unsolved
+from mfrank.backends.cpu.half_step import summed_from as summed_from
 from mfrank.backends.row_problem import RowProblem, Shared, Vector
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.backends.surface import Factors
 
 __all__ = ["column_ranges", "solve_summed", "sum_rows", "summed_from"]
-
-
-def summed_from(
-    n_factors: int, dtype: np.dtype[Any], options: SolveOptions, *, curved: bool
-) -> int:
-    """See :meth:`mfrank.backends.surface.RowSums.summed_from`."""
-    return _ext.summed_from(
-        in_float64=dtype == np.float64, k=n_factors, **chosen(options, dtype), curved=curved
-    )
 
 
 def column_ranges(n_columns: int) -> NDArray[np.int64]:
@@ -73,5 +65,5 @@ def solve_summed(
     out[rows], gain[rows] = solved, gains
     if turn is not None:
         turn = np.ascontiguousarray(turn, dtype=fixed.dtype)
-    left = Unsolved(rows[failed], start[failed], turn)
-    solve_unsolved(problem, left, fixed, shared, prior, out, gain, options)
+    step = HalfStep(problem, fixed, shared, prior, out, gain, options)
+    solve_unsolved(step, Unsolved(rows[failed], start[failed], turn))
