@@ -33,7 +33,7 @@ from mfrank.tuning.search import Search
 from mfrank.tuning.space import Space
 from mfrank.tuning.trials import Runner
 
-__all__ = ["Found", "budget_of", "likes_of", "metric_of", "search"]
+__all__ = ["Found", "budget_of", "likes_of", "metric_of", "search", "without_dislikes"]
 
 _PLANNED = 0.97
 """Share of the time that is planned; the rest is for what no prediction sees."""
@@ -88,11 +88,16 @@ def search(
     storage: str | os.PathLike[str] | None = None,
     show_progress: bool = False,
     space: Space = SPACE,
+    valid: Interactions | None = None,
 ) -> Found:
-    """Search a space; parameters are those of :func:`mfrank.tune`."""
-    of = fingerprint(data, metric=str(metric), factors=factors, random_state=seed)
-    judge = Judge.of(data, metric, seed, n_threads)
-    if space is SPACE and judge.kind == "by time":
+    """Search a space; parameters are those of :func:`mfrank.tune`.
+
+    ``valid`` has the ids of the data.
+    """
+    parts = [data] if valid is None else [data, valid]
+    of = fingerprint(parts, metric=str(metric), factors=factors, random_state=seed)
+    judge = Judge.of(data, metric, seed, n_threads, valid)
+    if space is SPACE and data.timestamps is not None and judge.kind != "per user":
         space = TIMED_SPACE
     journal = Journal(storage, of)
     clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
@@ -130,6 +135,12 @@ def likes_of(data: Any, name: str = "data") -> Interactions:
     """The data as interactions, of which some must be likes and none dislikes."""
     interactions = Interactions.of(data)
     refuse_no_likes(interactions)
+    return without_dislikes(interactions, name)
+
+
+def without_dislikes(data: Any, name: str) -> Interactions:
+    """The data as interactions, of which none may be dislikes."""
+    interactions = Interactions.of(data)
     if negative := int((interactions.user_items.data < 0).sum()):
         raise ValueError(
             f"{name} has {counted(negative, 'negative value')} (dislikes), which most of the "

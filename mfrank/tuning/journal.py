@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,15 @@ from mfrank.tuning.outcomes import Outcome
 __all__ = ["Journal", "fingerprint"]
 
 
-def fingerprint(data: Interactions, **options: Any) -> str:
+def fingerprint(parts: Sequence[Interactions], **options: Any) -> str:
     """Of the data, the options that outcomes depend on, and the version of mfrank."""
-    matrix = data.user_items
-    known = [__version__, options, matrix.shape, of_filter(matrix, with_values=True)]
+    matrices = [part.user_items for part in parts]
+    of_each = [(matrix.shape, of_filter(matrix, with_values=True)) for matrix in matrices]
+    known = [__version__, options, of_each]
     digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
-    if data.timestamps is not None:
-        digest.update(data.timestamps.tobytes())
+    for part in parts:
+        if part.timestamps is not None:
+            digest.update(part.timestamps.tobytes())
     return digest.hexdigest()
 
 

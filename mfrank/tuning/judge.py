@@ -36,7 +36,7 @@ class Judge:
     Attributes
     ----------
     train, valid : Interactions
-    kind : {"by time", "per user"}
+    kind : {"by time", "per user", "as given"}
         By which rule the interactions were held out.
     users : int64, shape (n_judged,)
         Rows of the users judged: known to the training part, with validation entries.
@@ -52,29 +52,39 @@ class Judge:
     n_threads: int
 
     @classmethod
-    def of(cls, data: Interactions, metric: Metric, seed: int, n_threads: int) -> Self:
-        """Hold out the latest tenth of the interactions, or a random tenth of each user's.
+    def of(
+        cls,
+        data: Interactions,
+        metric: Metric,
+        seed: int,
+        n_threads: int,
+        valid: Interactions | None = None,
+    ) -> Self:
+        """Judge by ``valid``, which has the ids of the data, or by a part held out of them.
+
+        That is the latest tenth of the interactions, or a random tenth of each user's.
 
         Raises
         ------
         ValueError
             There is no user to judge.
         """
-        kind, split = "by time", _later(data)
-        if split is None:
-            kind = "per user"
-            split = by_ratio(
-                data, train=1 - _HELD_OUT, valid=0.0, test=_HELD_OUT, random_state=seed
-            )
-        users = _known_users(split)
+        if valid is not None:
+            kind, train = "as given", data
+        else:
+            kind, train, valid = _divided(data, seed)
+        users = _known_users(train, valid)
         if not len(users):
             raise ValueError(
                 "data must have users with several interactions, of which some are held out to "
                 f"judge by; got {data}"
+                if kind != "as given"
+                else "valid must have interactions above 0, which data do not have, of users who "
+                f"have some in data; got {valid}"
             )
         if len(users) > _USERS:
             users = np.sort(np.random.default_rng(seed).choice(users, _USERS, replace=False))
-        return cls(split.train, split.test, kind, users, metric, n_threads)
+        return cls(train, valid, kind, users, metric, n_threads)
 
     def evaluation(self, model: Any) -> Evaluation:
         """Judge a model or anything with factors."""
@@ -146,6 +156,15 @@ class Watch:
         return int(np.argmax([score.value for score in self.scores]))
 
 
+def _divided(data: Interactions, seed: int) -> tuple[str, Interactions, Interactions]:
+    """How the data are divided, the training part, and the part to judge by."""
+    kind, split = "by time", _later(data)
+    if split is None:
+        kind = "per user"
+        split = by_ratio(data, train=1 - _HELD_OUT, valid=0.0, test=_HELD_OUT, random_state=seed)
+    return kind, split.train, split.test
+
+
 def _later(data: Interactions) -> Split | None:
     """Cut at a point in time; None without times, or if too few users are on both sides."""
     times = data.timestamps
@@ -155,11 +174,14 @@ def _later(data: Interactions) -> Split | None:
         split = by_time(data, test=_HELD_OUT)
     except ValueError:  # nearly all have the latest time
         return None
-    known = len(_known_users(split))
+    known = len(_known_users(split.train, split.test))
     return split if known >= min(_ENOUGH, data.n_users / 10) else None
 
 
-def _known_users(split: Split) -> NDArray[np.int64]:
-    """Rows of the users with a training entry and a test entry above 0."""
-    liked = sp.csr_array(split.test.user_items > 0)
-    return np.flatnonzero((np.diff(liked.indptr) > 0) & (split.train.counts.users > 0))
+def _known_users(train: Interactions, valid: Interactions) -> NDArray[np.int64]:
+    """Rows of the users with a training entry, and an entry above 0 to judge by, not in both."""
+    liked = sp.csr_array(valid.user_items > 0)
+    known = sp.csr_array(liked.multiply(train.user_items.astype(bool)))
+    return np.flatnonzero(
+        (np.diff(liked.indptr) > np.diff(known.indptr)) & (train.counts.users > 0)
+    )

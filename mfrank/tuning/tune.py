@@ -10,6 +10,7 @@ from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.notebook import paragraphs
 from mfrank.arrays.threads import check_threads
 from mfrank.arrays.time_limit import OutOfTimeError
+from mfrank.data.alignment import aligned
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.metrics import NDCG
@@ -17,7 +18,14 @@ from mfrank.models.popularity import Popularity
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import pack
 from mfrank.tuning.family import Model
-from mfrank.tuning.found import Found, budget_of, likes_of, metric_of, search
+from mfrank.tuning.found import (
+    Found,
+    budget_of,
+    likes_of,
+    metric_of,
+    search,
+    without_dislikes,
+)
 from mfrank.tuning.leaderboard import Leaderboard
 from mfrank.tuning.mixture import Part, blended, recommender
 from mfrank.tuning.trials import Runner
@@ -39,7 +47,7 @@ class Tuned:
         item-to-item model is part of it), which has no fold-in.
     leaderboard : Leaderboard
         All trials, best first.
-    validation : {"by time", "per user"}
+    validation : {"by time", "per user", "as given"}
         How the interactions were held out by which models were chosen.
     """
 
@@ -60,6 +68,7 @@ class Tuned:
 def tune(
     data: Any,
     *,
+    valid: Any = None,
     minutes: float | None = None,
     trials: int | None = None,
     metric: Metric | str = NDCG @ 20,
@@ -93,6 +102,11 @@ def tune(
     Parameters
     ----------
     data : Interactions, scipy sparse (users x items) or DataFrame
+    valid : Interactions, scipy sparse (users x items) or DataFrame, optional
+        What to choose models by, instead of a tenth of the data: best is what is as far from the
+        data as later use will be, such as each user's last interactions. Matched by id; users
+        without data, and entries that the data have, too, do not count. The model is fitted to
+        both in the end.
     minutes : float or None
         Most minutes of the whole call, > 0. Default 10; None if ``trials`` is given.
     trials : int or None, default None
@@ -126,7 +140,8 @@ def tune(
     ------
     ValueError, TypeError
         Before any work: an argument is out of range, the data have no positive values or have
-        dislikes, no user has interactions to hold out, or ``storage`` is not of this search.
+        dislikes, no user has interactions to hold out, only one of ``data`` and ``valid`` has
+        timestamps or ids, or ``storage`` is not of this search.
 
     Examples
     --------
@@ -149,9 +164,12 @@ def tune(
         check_count(name, value, least)
     check_threads(n_threads)
     chosen, clock = metric_of(metric), budget_of(minutes)
-    interactions = likes_of(data)
+    everything = train = likes_of(data)
+    chooses = None
+    if valid is not None:
+        everything, train, chooses = _joined(train, without_dislikes(valid, "valid"))
     found = search(
-        interactions,
+        train,
         chosen,
         clock,
         trials=trials,
@@ -161,9 +179,28 @@ def tune(
         memory=memory,
         storage=storage,
         show_progress=show_progress,
+        valid=chooses,
     )
-    model = _fitted(found, interactions)
+    model = _fitted(found, everything)
     return Tuned(model, found.leaderboard, found.runner.judge.kind)
+
+
+def _joined(
+    data: Interactions, valid: Interactions
+) -> tuple[Interactions, Interactions, Interactions]:
+    """Both together, and each in the rows of both; rows that are only numbered are the same."""
+    if (data.timestamps is None) != (valid.timestamps is None):
+        some, none = ("data", "valid") if valid.timestamps is None else ("valid", "data")
+        raise ValueError(
+            f"{some} has timestamps and {none} has none: give both, or leave them out with "
+            f"dataclasses.replace({some}, timestamps=None)"
+        )
+    every_id = (each for part in (data, valid) for each in (part.user_ids, part.item_ids))
+    if any(ids.table is None for ids in every_id):
+        valid = aligned(valid, data.user_ids, data.item_ids, "valid")
+    both = data + valid
+    ids = both.user_ids, both.item_ids
+    return both, aligned(data, *ids, "data"), aligned(valid, *ids, "valid")
 
 
 def _fitted(found: Found, data: Interactions) -> Recommender:

@@ -93,3 +93,14 @@ def test_after_ctrl_c_it_is_told_where_the_search_goes_on(
     told = capsys.readouterr().err.splitlines()
     goes_on = [f"mfrank: the same command goes on from {kept}"] if stored else []
     assert told == [*goes_on, "mfrank: stopped by Ctrl-C"]
+
+
+def test_a_file_to_choose_by(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header, *lines = Path(file).read_text().splitlines()
+    later = tmp_path / "later.csv"
+    Path(file).write_text("\n".join([header, *lines[::2]]) + "\n")
+    later.write_text("\n".join([header, *lines[1::2], "somebody,something"]) + "\n")
+    model = tmp_path / "model"
+    assert main(["tune", file, "--model", str(model), *FAST, "--valid", str(later)]) == 0
+    assert "held out as given" in capsys.readouterr().out
+    assert len(mfrank.load(model).recommend("somebody", N=3).ids) == 3

@@ -475,3 +475,51 @@ def test_a_fit_that_fails_is_told_and_no_error(monkeypatch: pytest.MonkeyPatch) 
     assert [row["value"] for row in failed] == [None, None]
     assert json.loads(found.leaderboard.to_json())[-1]["value"] is None
     assert "diverged" in str(found)
+
+
+def test_models_are_chosen_by_what_is_given_and_fitted_to_both() -> None:
+    split = mfrank.by_ratio(DATA, train=0.8, valid=0.2, test=0.0, random_state=1)
+    found = mfrank.tune(split.train, valid=split.valid, **SMALL)
+    assert found.validation == "as given"
+    popular = mfrank.Popularity().fit(split.train)
+    value = mfrank.evaluate(popular, split.valid, metrics="ndcg@20")["ndcg@20"].value
+    row = next(row for row in found.leaderboard if row["family"] == "Popularity")
+    assert row["value"] == pytest.approx(value, rel=1e-12)
+    assert found.model.seen is not None
+    np.testing.assert_array_equal(
+        found.model.seen.matrix.toarray() != 0, DATA.user_items.toarray() != 0
+    )
+
+
+def test_new_users_of_what_is_given_are_in_the_model() -> None:
+    users = np.array([f"user {row}" for row in DATA.entry_users])
+    items = np.array([f"item {row}" for row in DATA.user_items.indices])
+    split = mfrank.by_ratio(mfrank.Interactions.from_arrays(users, items), random_state=0)
+    later = split.valid + mfrank.Interactions.from_arrays(["new"] * 3, ["item 1", "item 2", "x"])
+    found = mfrank.tune(split.train, valid=later, **SMALL)
+    assert len(found.model.recommend("new", N=5).ids) == 5
+    assert "x" in found.model.item_ids.labels
+
+
+def test_what_is_given_is_part_of_a_search(tmp_path: Path) -> None:
+    storage = {"storage": tmp_path / "search.sqlite"}
+    split = mfrank.by_ratio(DATA, train=0.8, valid=0.1, test=0.1, random_state=1)
+    mfrank.tune(split.train, valid=split.valid, **SMALL | storage)
+    with pytest.raises(ValueError, match="storage"):
+        mfrank.tune(split.train, valid=split.test, **SMALL | storage)
+
+
+@pytest.mark.parametrize(
+    ("valid", "message"),
+    [
+        (DATA.user_items, "valid must have interactions above 0, which data do not have"),
+        (DATA, "valid has timestamps and data has none"),
+        (sp.csr_array((150, 60)), "valid must have interactions above 0"),
+        (sp.csr_array((151, 60)), "valid has 151 users and the training data 150"),
+        (-DATA.user_items, "valid has 2,.* negative values"),
+        ("ratings.csv", "expected Interactions"),
+    ],
+)
+def test_what_cannot_be_judged_by_is_refused(valid: Any, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        mfrank.tune(DATA.user_items, valid=valid, **SMALL)

@@ -31,6 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="FOLDER", help="where to save the model")
     told = parameters(tune)
     for name, kind, metavar in (
+        ("valid", str, "FILE"),
         ("minutes", float, "FLOAT"),
         ("trials", int, "INT"),
         ("metric", str, "NAME@K"),
@@ -58,6 +59,7 @@ def run(args: argparse.Namespace) -> None:
     check_takes_model(args.model)
     check_json(args.json)
     data = read_table(args, args.interactions)
+    args.valid = None if args.valid is None else read_table(args, args.valid)
     try:
         found = _found(data, args)
     except KeyboardInterrupt:
@@ -71,6 +73,7 @@ def run(args: argparse.Namespace) -> None:
 def _found(data: Interactions, args: argparse.Namespace) -> Tuned:
     return tune(
         data,
+        valid=args.valid,
         minutes=args.minutes,
         trials=args.trials,
         metric=args.metric,
