@@ -336,10 +336,12 @@ def rotate(
     n_null: int,
     out: NDArray[Any],
     n_threads: int,
+    rows: NDArray[np.int64] | None = None,
 ) -> None:
-    """``factors @ basis`` into ``out``, which may be ``factors``.
+    """``factors @ basis``, of these rows or of all, into ``out``.
 
-    Rounding errors in the first ``n_null`` columns of the product become 0.
+    Without ``rows``, ``out`` may be ``factors``. Rounding errors in the first ``n_null`` columns of
+    the product become 0.
     """
 
 def extrapolate(

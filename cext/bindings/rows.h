@@ -105,13 +105,21 @@ inline py::array_t<int64_t> column_ranges(int64_t n_columns) {
 
 template <class T>
 void rotate(const py::object& factors, const py::object& basis, int64_t n_null,
-            const py::object& out, int n_threads) {
+            const py::object& out, int n_threads, const py::object& rows) {
     const Matrix<const T> f(factors, "factors");
-    const Matrix<T> to(out, "out", f.rows, f.columns);
     const T* columns = Matrix<const T>(basis, "basis", f.columns, f.columns).data;
     if (n_null < 0 || n_null > f.columns) throw py::value_error("n_null must lie in 0..K");
+    const int64_t* chosen = nullptr;
+    int64_t n_rows = f.rows;
+    if (!rows.is_none()) {
+        const Vector<const int64_t> numbers(rows, "rows");
+        chosen = numbers.data, n_rows = numbers.size;
+        if (std::any_of(chosen, chosen + n_rows, [&](int64_t r) { return r < 0 || r >= f.rows; }))
+            throw py::value_error("rows must lie in 0.." + std::to_string(f.rows - 1));
+    }
+    const Matrix<T> to(out, "out", n_rows, f.columns);
     chosen_kernels<T>().rows.rotate(
-        {f.data, columns, f.rows, f.columns, n_null, to.data, n_threads});
+        {f.data, columns, chosen, n_rows, f.columns, n_null, to.data, n_threads});
 }
 
 template <class T>
@@ -221,11 +229,11 @@ inline void bind_rows(py::module_& m) {
     m.def(
         "rotate",
         [](const py::object& factors, const py::object& basis, int64_t n_null,
-           const py::object& out, int n_threads) {
+           const py::object& out, int n_threads, const py::object& rows) {
             const auto run = is_double(factors, "factors") ? rotate<double> : rotate<float>;
-            run(factors, basis, n_null, out, n_threads);
+            run(factors, basis, n_null, out, n_threads, rows);
         },
-        "factors"_a, "basis"_a, "n_null"_a, "out"_a, "n_threads"_a);
+        "factors"_a, "basis"_a, "n_null"_a, "out"_a, "n_threads"_a, "rows"_a = py::none());
 
     m.def(
         "extrapolate",

@@ -87,7 +87,8 @@ struct SumTask {
 // out = factors basis; rounding errors in its first n_null columns are set to 0.
 template <class T>
 struct RotateTask {
-    const T *factors, *basis;  // (n_rows, K), (K, K)
+    const T *factors, *basis;  // (R, K), (K, K)
+    const int64_t* rows;       // (n_rows), which rows of the factors; null for all, in order
     int64_t n_rows, k, n_null;
     T* out;                    // (n_rows, K), written; may be `factors`
     int n_threads;

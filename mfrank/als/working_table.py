@@ -2,7 +2,8 @@
 
 Each group is in a basis of its own, the last it was solved or read in. So a half-step turns what it
 reads once, writes its rows in the basis it solves them in, and no row is copied out of the side's
-table or back into it between the first half-step and the last.
+table or back into it between the first half-step and the last. Rows that are only read are turned
+as they are copied out, when they are read first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als.eigenbasis import Eigenbasis
+from mfrank.arrays.in_parts import copy_rows
 from mfrank.arrays.placement import empty_aligned
 from mfrank.arrays.read_only import read_only
 from mfrank.arrays.threads import single_threaded
@@ -49,7 +51,7 @@ class WorkingTable:
     Parameters
     ----------
     factors : shape (n, K)
-        The side's; not read any more after this.
+        The side's; must not change before :meth:`write`.
     weights : float64, shape (n,)
         Its background weights.
     groups : sequence of int64 arrays
@@ -67,14 +69,16 @@ class WorkingTable:
         n_threads: int,
     ) -> None:
         self._backend, self._threads, width = backend, n_threads, factors.shape[1]
+        self._factors = factors
         self._ends = np.cumsum([0, *map(len, groups)])
         self._numbers = np.concatenate(groups)
         # On large pages, as rows with a long history read much of it, in no order.
         self._local: Factors = empty_aligned((len(self._numbers), width), factors.dtype)
-        np.take(factors, self._numbers, axis=0, out=self._local, mode="clip")
-        self._bases = [read_only(np.eye(width))] * len(groups)
+        solved = self.numbers_of(SOLVED)
+        copy_rows(factors, self._local[: len(solved)], solved, n_threads)
+        self._bases = [read_only(np.eye(width))] * SOLVED  # of those that were copied
         still = weights.copy()
-        still[self._numbers[: self._ends[SOLVED]]] = 0
+        still[solved] = 0
         self._still = backend.gram(factors, still, n_threads)
         self._weights = [weights[rows] for rows in groups[:SOLVED]]
         self._shares: list[Gram | None] = [None] * SOLVED
@@ -105,10 +109,15 @@ class WorkingTable:
 
     def turned(self, n_groups: int, at: Eigenbasis) -> Factors:
         """The first groups, turned into a basis, in the backend's memory; a view on the host."""
-        for group in range(n_groups):
+        known = len(self._bases)
+        for group, basis in enumerate(self._bases[:n_groups]):
             rows = self._rows(group)
-            self._rotate(rows, _turn(self._bases[group], at), rows)
-            self._bases[group] = at.basis
+            self._rotate(rows, _turn(basis, at), rows)
+        for group in range(known, n_groups):
+            numbers = self._numbers[self._ends[group] : self._ends[group + 1]]
+            rows = self._rows(group)
+            self._backend.rotate(self._factors, at.basis, 0, rows, self._threads, numbers)
+        self._bases[:n_groups] = [at.basis] * n_groups
         return self._backend.place(self._local[: self._ends[n_groups]])
 
     def solve(

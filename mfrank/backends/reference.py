@@ -59,9 +59,11 @@ def rotate(
     n_null: int,
     out: Factors,
     n_threads: int = 0,
+    rows: NDArray[np.int64] | None = None,
 ) -> None:
     """Multiply, and set rounding errors in null directions to 0."""
-    turned = factors.astype(np.float64) @ basis
+    given = factors if rows is None else factors[rows]
+    turned = given.astype(np.float64) @ basis
     lengths = np.linalg.norm(turned, axis=1, keepdims=True)
     null = turned[:, :n_null]
     turned[:, :n_null] = np.where(np.abs(null) <= 1e-8 * lengths, 0.0, null)

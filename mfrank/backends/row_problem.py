@@ -139,8 +139,12 @@ class RowProblem:
 
     def row_sums(self, term: CellTerm, *, likes_only: bool = False) -> Vector:
         """Sum of a cell term over each row's entries (or the positive ones), float64, (R,)."""
-        if self.users_are_rows and term.slope == 0 and not likes_only:
-            return term.offset * self.rows.counts
+        if term.slope == 0 and not (likes_only and self.rows.data is not None):
+            if self.users_are_rows:
+                return term.offset * self.rows.counts
+            if len(term.offset) and np.all(term.offset == term.offset[0]):
+                alike: Vector = term.offset[0] * self.rows.counts
+                return alike
         sums = np.empty(self.rows.n_rows)
         for first, last in self.rows.blocks(_ENTRIES_AT_ONCE):
             cells = self._coefficients(term, first, last)

@@ -105,10 +105,12 @@ class Backend(Protocol):
         n_null: int,
         out: Factors,
         n_threads: int = 0,
+        rows: NDArray[np.int64] | None = None,
     ) -> None:
         """Compute ``factors @ basis`` into ``out``, which may be ``factors``.
 
         In the first ``n_null`` columns, values at the level of rounding errors become exactly 0.
+        With ``rows``, compute ``factors[rows] @ basis``; ``out`` is then another array.
         """
 
     def extrapolate(

@@ -12,6 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from mfrank.als.touched import FOLLOWING, FRESH, TouchedRows
 from mfrank.arrays.csr import CSR
+from mfrank.arrays.in_parts import copy_rows
+from mfrank.arrays.placement import empty_aligned
 from mfrank.data.concat import joined_ids
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
@@ -126,8 +128,9 @@ def _grown(matrix: sp.csr_array, shape: tuple[int, int]) -> sp.csr_array:
     return sp.csr_array((matrix.data, matrix.indices, indptr), shape)
 
 
-def with_rows(table: NDArray[Any], n_rows: int) -> NDArray[Any]:
+def with_rows(table: NDArray[Any], n_rows: int, n_threads: int) -> NDArray[Any]:
     """A copy of a side's factors or biases, with rows of zeros after them."""
-    copy = np.zeros((n_rows, *table.shape[1:]), dtype=table.dtype)
-    copy[: len(table)] = table
+    copy = empty_aligned((n_rows, *table.shape[1:]), table.dtype)
+    copy_rows(table, copy[: len(table)], n_threads=n_threads)
+    copy[len(table) :] = 0
     return copy

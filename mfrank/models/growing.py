@@ -126,8 +126,8 @@ class Growing(ClosedForm):
             SolveOptions("cholesky", n_threads=self.n_threads),
             featured(store),
         )
-        users = with_rows(store.user_factors, len(delta.user_ids))
-        items = with_rows(store.item_factors, len(delta.item_ids))
+        users = with_rows(store.user_factors, len(delta.user_ids), self.n_threads)
+        items = with_rows(store.item_factors, len(delta.item_ids), self.n_threads)
         biases = self._grown_biases(store, delta)
         extras = dict(store.extras)
         for side, factors, ids, own in (
@@ -194,8 +194,8 @@ class Growing(ClosedForm):
         if not self.biases or store.user_biases is None or store.item_biases is None:
             return {}
         return {
-            "user_biases": with_rows(store.user_biases, len(delta.user_ids)),
-            "item_biases": with_rows(store.item_biases, len(delta.item_ids)),
+            "user_biases": with_rows(store.user_biases, len(delta.user_ids), 1),
+            "item_biases": with_rows(store.item_biases, len(delta.item_ids), 1),
         }
 
     def _old(self, user_items: Matrix | None, store: FactorStore) -> sp.csr_array:

@@ -419,6 +419,22 @@ def test_rotate(
 @pytest.mark.parametrize("dtype", DTYPES)
 @FEW
 @given(st.integers(0, 300), FACTORS, st.integers(0, 99))
+def test_rotate_some_rows(
+    backend: backends.Backend, dtype: str, n_chosen: int, k: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((200, k)).astype(dtype)
+    basis, rows = np.linalg.qr(rng.standard_normal((k, k)))[0], rng.integers(0, 200, n_chosen)
+    out, all_turned = np.empty((n_chosen, k), dtype), np.empty_like(factors)
+    backend.rotate(factors, basis, 0, out, 2, rows)
+    backend.rotate(factors, basis, 0, all_turned, 2)
+    bound = 1e-5 if dtype == "float32" else 1e-13
+    np.testing.assert_allclose(out, all_turned[rows], rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@FEW
+@given(st.integers(0, 300), FACTORS, st.integers(0, 99))
 def test_extrapolate(backend: backends.Backend, dtype: str, n_rows: int, k: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     solved, before, moved = rng.standard_normal((3, n_rows, k)).astype(dtype)

@@ -61,6 +61,7 @@ _CONTRACTS = {
         "test_centred_gram",
         "test_entries_without_curvature_among_others",
         "test_rotate",
+        "test_rotate_some_rows",
         "test_rotate_leaves_no_noise_in_null_directions",
         "test_extrapolate",
         "test_gram",

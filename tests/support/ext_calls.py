@@ -129,7 +129,7 @@ def observed_value(dtype: str, n: int = 3, m: int = 5, k: int = 4) -> Arguments:
     }
 
 
-def rotate(dtype: str, n: int = 3, k: int = 4) -> Arguments:
+def rotate(some_rows: bool, dtype: str, n: int = 3, k: int = 4) -> Arguments:
     factors, basis = some(dtype, n, k), np.eye(k, dtype=dtype)
     return {
         "factors": factors,
@@ -137,6 +137,7 @@ def rotate(dtype: str, n: int = 3, k: int = 4) -> Arguments:
         "n_null": min(1, k),
         "out": factors.copy(),
         "n_threads": 2,
+        "rows": np.arange(n)[::-1].copy() if some_rows else None,
     }
 
 
@@ -460,7 +461,6 @@ def _makes() -> Iterator[tuple[str, Callable[..., Arguments]]]:
         yield "solve_summed", partial(solve_summed, curved)
     for make in (
         observed_value,
-        rotate,
         extrapolate,
         gram,
         score,
@@ -480,6 +480,7 @@ def _makes() -> Iterator[tuple[str, Callable[..., Arguments]]]:
     for make in (draw_positives, sum_sorted_hinges, push_sorted_hinges, row_hinges, top_thresholds):
         yield make.__name__, make
     for either in (False, True):
+        yield "rotate", partial(rotate, either)
         yield "project_rows", partial(project_rows, either)
         yield "draw_negatives", partial(draw_negatives, either)
         yield "pairs", partial(pairs, either)

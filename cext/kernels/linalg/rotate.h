@@ -23,7 +23,11 @@ static void rotate(const RotateTask<T>& task) {
         Buffer<T> rows(ROTATE_ROWS * k);
         for (int64_t block; blocks.next(block);) {
             const int64_t first = block * ROTATE_ROWS, n = std::min(ROTATE_ROWS, n_rows - first);
-            std::copy_n(task.factors + first * k, n * k, rows.get());
+            if (task.rows)
+                for (int64_t r = 0; r < n; ++r)
+                    std::copy_n(task.factors + task.rows[first + r] * k, k, rows.get() + r * k);
+            else
+                std::copy_n(task.factors + first * k, n * k, rows.get());
             T* const out = task.out + first * k;
             multiply(rows.get(), k, n, basis, k, out, k, k);
             for (int64_t r = 0; task.n_null > 0 && r < n; ++r)

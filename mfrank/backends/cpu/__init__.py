@@ -72,10 +72,11 @@ def rotate(
     n_null: int,
     out: Factors,
     n_threads: int = 0,
+    rows: NDArray[np.int64] | None = None,
 ) -> None:
     """Multiply in the dtype of the factors, in blocks of rows."""
     columns = np.ascontiguousarray(basis, dtype=factors.dtype)
-    _ext.rotate(factors, columns, n_null, out, n_threads)
+    _ext.rotate(factors, columns, n_null, out, n_threads, rows)
 
 
 def extrapolate(

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from mfrank.arrays import device as gpu
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.device import Array
+from mfrank.arrays.placement import beside
 from mfrank.arrays.row_lists import Listed
 from mfrank.backends import symmetric
 from mfrank.backends.adam import AdamAverages, AdamRates
@@ -82,10 +83,11 @@ def rotate(
     n_null: int,
     out: Factors,
     n_threads: int = 0,
+    rows: NDArray[np.int64] | None = None,
 ) -> None:
     """Multiply by cuBLAS in the dtype of the factors, in blocks of rows."""
     device = gpu.device()
-    given = _resident().of_factors(factors)
+    given = _resident().of_factors(factors if rows is None else factors[beside(rows, factors)])
     turned = out if device.holds(out) else device.xp.empty_like(given)
     factor_sums.rotate(device, given, basis, n_null, turned)
     if turned is not out:
