@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from mfrank.arrays.time_limit import Work, check_time
 
@@ -14,10 +14,12 @@ __all__ = ["BLOCK", "inverse"]
 BLOCK = 512
 """Rows of a block."""
 
-Dense = NDArray[np.float64]
+Dense = NDArray[np.floating]
 
 
-def inverse(rows: Callable[[slice], Dense], n: int, ridge: float) -> Dense:
+def inverse(
+    rows: Callable[[slice], Dense], n: int, ridge: float, dtype: DTypeLike = np.float64
+) -> Dense:
     """Invert G + ridge I.
 
     Blocks of variables are swept out one after the other (Goodnight 1979): with the pivot D, the
@@ -32,10 +34,12 @@ def inverse(rows: Callable[[slice], Dense], n: int, ridge: float) -> Dense:
     n : int
         Rows of G.
     ridge : float
+    dtype : float32 or float64, default float64
+        Of the result and of the products; blocks on the diagonal are inverted in float64.
 
     Returns
     -------
-    float64, shape (n, n)
+    shape (n, n)
 
     Raises
     ------
@@ -45,7 +49,7 @@ def inverse(rows: Callable[[slice], Dense], n: int, ridge: float) -> Dense:
         See :mod:`mfrank.arrays.time_limit`.
     """
     blocks = [slice(begin, min(begin + BLOCK, n)) for begin in range(0, n, BLOCK)]
-    swept = np.empty((n, n))
+    swept = np.empty((n, n), dtype)
     for block in blocks:
         swept[block] = rows(block)
         check_time()
@@ -62,7 +66,7 @@ def inverse(rows: Callable[[slice], Dense], n: int, ridge: float) -> Dense:
 def _sweep(swept: Dense, blocks: list[slice], pivot: slice, work: Work) -> None:
     before, behind = slice(0, pivot.start), slice(pivot.stop, None)
     columns = np.vstack([swept[pivot, before].T, swept[pivot.start :, pivot]])
-    within = _small_inverse(swept[pivot, pivot])
+    within = _small_inverse(swept[pivot, pivot]).astype(swept.dtype, copy=False)
     scaled = columns @ within
     for block in blocks:
         if block != pivot:

@@ -102,7 +102,7 @@ def strongest(
     return sp.csr_array(sp.vstack(parts, format="csr"))
 
 
-def strongest_of_dense(rows: NDArray[np.float64], n: int) -> sp.csr_array:
+def strongest_of_dense(rows: NDArray[np.floating], n: int) -> sp.csr_array:
     """The entries of dense rows that are farthest from 0: at least ``n`` of each, more if equal."""
     sizes = np.abs(rows)
     place = max(0, rows.shape[1] - n)

@@ -28,6 +28,14 @@ def test_the_product_with_the_matrix_is_one(n: int, block: int, ridge: float, se
     np.testing.assert_allclose(found @ (gram + ridge * np.eye(n)), np.eye(n), atol=1e-9)
 
 
+def test_single_precision_is_nearly_as_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 16)
+    gram = gram_of(100, 0)
+    single, double = (inverse(lambda rows: gram[rows], 100, 1.0, dtype) for dtype in ("f4", "f8"))
+    assert single.dtype == np.float32
+    assert np.linalg.norm(single - double) < 1e-4 * np.linalg.norm(double)
+
+
 def test_what_is_not_positive_definite_is_refused() -> None:
     indefinite = np.diag([1.0, -5.0])
     with pytest.raises(FloatingPointError):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
+from mfrank.models import ease
 
 MODELS = [mfrank.EASE(3.0, 100, 0.5, 0.5), mfrank.ItemFilter(neighbors=100)]
 
@@ -48,6 +49,20 @@ def test_ease_is_stationary(
     np.fill_diagonal(gradient, 0)
     assert not weights.diagonal().any()
     np.testing.assert_allclose(gradient, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("ridge", "is_exact"), [(1.0, True), (1e-6, False)])
+def test_ease_inverts_in_float32_where_that_is_exact_enough(
+    monkeypatch: pytest.MonkeyPatch, ridge: float, is_exact: bool
+) -> None:
+    likes = likes_of(120, 40)
+    likes[:, 1] = likes[:, 0]  # singular but for the ridge
+    model = mfrank.EASE(ridge, 40, 0.5, 0.5)
+    double = fitted(model, likes).similarity.toarray()
+    monkeypatch.setattr(ease, "_SINGLE_FROM", 1)
+    found = fitted(model, likes).similarity.toarray()
+    np.testing.assert_allclose(found, double, atol=2e-3 * np.abs(double).max())
+    assert np.array_equal(found, double) != is_exact
 
 
 @pytest.mark.parametrize("user_power", [0.0, 0.4, 1.0])
