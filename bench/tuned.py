@@ -43,6 +43,7 @@ METRICS = (
 )
 TUNE = "mfrank.tune"
 MOST_FACTORS = 512
+USERS_AT_ONCE = 1000
 RIDGES = (30.0, 100.0, 300.0, 1000.0, 3000.0)
 
 
@@ -89,11 +90,17 @@ class PopularEASE(Steck):
 
     def recommend(self, users: NDArray[Any], user_items: Any, N: int = 10) -> Any:
         """Lists of users, by row."""
+        rows, parts = sp.csr_array(user_items), []
+        for begin in range(0, len(users), USERS_AT_ONCE):
+            part = slice(begin, begin + USERS_AT_ONCE)
+            parts.append(self._lists(users[part], rows[part], N))
+        return tuple(map(np.vstack, zip(*parts, strict=True)))
+
+    def _lists(self, users: NDArray[Any], rows: sp.csr_array, n: int) -> Any:
         scores = np.zeros((len(users), self.likes.shape[1]), np.float32)
         scores[:, self.kept] = self.of_kept[users] @ self.weights
-        rows = sp.csr_array(user_items)
         scores[np.repeat(np.arange(len(users)), np.diff(rows.indptr)), rows.indices] = -np.inf
-        top = np.argpartition(-scores, N - 1, axis=1)[:, :N]
+        top = np.argpartition(-scores, n - 1, axis=1)[:, :n]
         order = np.argsort(-np.take_along_axis(scores, top, 1), axis=1, kind="stable")
         ids = np.take_along_axis(top, order, 1)
         return ids, np.take_along_axis(scores, ids, 1)
