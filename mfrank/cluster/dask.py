@@ -44,7 +44,6 @@ class Dask:
 
     def workers(self, probe: Callable[[], _Told]) -> Sequence[tuple[str, _Told]]:
         """See :class:`mfrank.cluster.surface.Engine`."""
-        threads = self._client.nthreads()
         try:
             told = self._client.run(probe)
         except Exception as error:  # of whatever type Dask makes of it
@@ -54,7 +53,9 @@ class Dask:
                 f"cluster: its workers cannot import mfrank ({error}); install the version that is "
                 "here there, too"
             ) from error
-        return [(name, told[name]) for name in told for _ in range(threads[name])]
+        # Asked for last: workers come and go, and one that came before it told is known by now.
+        threads = self._client.nthreads()
+        return [(name, told[name]) for name in told for _ in range(threads.get(name, 0))]
 
 
 @contextmanager

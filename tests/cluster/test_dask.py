@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -182,3 +183,20 @@ def test_tasks_and_memory_do_not_grow_with_the_epochs(
     shipped = 4 * 128 * (data.n_users + data.n_items)  # in an epoch, at least
     growth = max(after - before for before, after in zip(memory[4], memory[-1], strict=True))
     assert growth < 0.2 * (epochs - 5) * shipped
+
+
+def test_workers_may_come_and_go_while_they_are_asked() -> None:
+    """One comes after the threads of all could have been counted, one goes before."""
+    from mfrank.cluster.dask import Dask
+
+    asked: list[str] = []
+
+    def run(probe: Any) -> dict[str, Any]:
+        asked.append("run")
+        return {"here": probe(), "new": probe(), "gone": probe()}
+
+    def nthreads() -> dict[str, int]:
+        return {"here": 2, "new": 1} if asked else {"here": 2, "gone": 1}
+
+    client: Any = SimpleNamespace(run=run, nthreads=nthreads)
+    assert Dask(client).workers(lambda: 7) == [("here", 7), ("here", 7), ("new", 7)]
