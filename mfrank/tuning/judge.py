@@ -179,7 +179,7 @@ def _later(data: Interactions) -> Split | None:
 
 
 def _known_users(train: Interactions, valid: Interactions) -> NDArray[np.int64]:
-    """Rows of the users with a training entry, and an entry above 0 to judge by, not in both."""
+    """Rows of the users of the training part who like something new in ``valid``."""
     liked = sp.csr_array(valid.user_items > 0)
     known = sp.csr_array(liked.multiply(train.user_items.astype(bool)))
     return np.flatnonzero(

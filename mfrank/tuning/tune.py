@@ -103,10 +103,9 @@ def tune(
     ----------
     data : Interactions, scipy sparse (users x items) or DataFrame
     valid : Interactions, scipy sparse (users x items) or DataFrame, optional
-        What to choose models by, instead of a tenth of the data: best is what is as far from the
-        data as later use will be, such as each user's last interactions. Matched by id; users
-        without data, and entries that the data have, too, do not count. The model is fitted to
-        both in the end.
+        Interactions to choose models by, in place of a tenth of the data. Take what resembles
+        later use, such as each user's last interactions. Matched by id. Users who are not in the
+        data, and entries that are, do not count. The last fit is to both.
     minutes : float or None
         Most minutes of the whole call, > 0. Default 10; None if ``trials`` is given.
     trials : int or None, default None
