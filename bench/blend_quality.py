@@ -1,10 +1,10 @@
-"""What an ALS and a ranking trainer rank like together, and each alone.
+"""How well an ALS and a ranking trainer rank together, and each alone.
 
-The trainer is the best of ``trainers_quality.py DATA --start START --factors OTHER``, or without
-the start, with the options and epochs found there; the ALS's are those of its start. The weight of
-their blend (:func:`mfrank.blend`) doubles until three doublings bring no higher NDCG@20 on the
-validation part. Then all are fitted to the training part with three seeds and judged on the test
-part: means and standard deviations.
+The trainer has the options and epochs that were best for it in
+``trainers_quality.py DATA --start START --factors OTHER``, or in the same command without the
+start; the ALS has those of that start. The weight of their blend (:func:`mfrank.blend`) doubles
+until three doublings bring no higher NDCG@20 on the validation part. Then all are fitted to the
+training part with three seeds and judged on the test part: means and standard deviations.
 
     python bench/blend_quality.py gowalla --start IALS --factors 512 --other-factors 256
     python bench/blend_quality.py ml-1m --start RG2 --factors 256 --other-factors 64 --scratch

@@ -1,11 +1,11 @@
 """What a fit on worker processes or a local Dask cluster costs, beside the plain fit.
 
 Fits ALS to interactions that are drawn by power laws, in one process with ``--threads`` threads,
-and on 1, 2 and 4 workers, which divide these threads' cores. ``over_plain`` are seconds per epoch
-over those of the plain fit of the same size; ``over_formula`` are the bytes of an epoch over those
-of harness/cluster_cost.py (the loopback device's, under Dask, through whose scheduler arguments and
-results go, so that they count twice, and whose workers send each other what goes everywhere). The
-last line tells from which size a cluster pays here.
+and on 1, 2 and 4 workers, which share the cores of these threads. ``over_plain`` is seconds per
+epoch over those of the plain fit of the same size. ``over_formula`` is the bytes of an epoch over
+those of harness/cluster_cost.py. Under Dask the bytes are those of the loopback device: arguments
+and results go through the scheduler, so they count twice, and workers send each other what goes
+everywhere. The last line tells from which size on a cluster pays off here.
 
     python bench/cluster.py --entries 100000 --repeats 1 --folder /tmp
     python bench/cluster.py --entries 1000000 4000000 16000000

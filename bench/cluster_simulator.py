@@ -1,15 +1,16 @@
 """What an epoch on a cluster of any size would take, from rates that are measured here.
 
-Measures what a core solves, what goes through a pipe with its pickling, and what the client does
-alone; computes from them, by the formulas of harness/cluster_cost.py, seconds of an epoch, bytes
-and a worker's memory, and first of small fits that are really run on 1, 2 and 4 worker processes:
-``measured`` stands beside ``predicted``. Then it tells of a large cluster, by default of 1 G
-entries, 100 M users, 10 M items, 128 factors and 32 workers with 16 cores each at 10 Gbit/s, in
-three ways. ``client``: as fits are where a worker has no room for all fixed factors: the client has
-all factors, and sends each block those that it touches. ``relayed``: as fits are on Dask and Ray
-where there is room, ``mib_free_a_worker``: the client sends all fixed factors once, and workers
-send them on. ``peers``, which is not built: each worker keeps the factors of its own rows, in one
-block a side, and sends them to the others. Cores are taken to add up.
+Measures how fast a core solves rows, how fast bytes go through a pipe, pickling included, and how
+long the client's own work takes. From these rates, the formulas of harness/cluster_cost.py give the
+seconds of an epoch, the bytes sent and a worker's memory. They are first checked on small fits that
+are really run on 1, 2 and 4 worker processes: measured values stand beside predicted ones. Then
+they predict a large cluster, by default with 1 G entries, 100 M users, 10 M items, 128 factors and
+32 workers with 16 cores each at 10 Gbit/s, in three ways. ``client``: how fits run where a worker
+has no room for all fixed factors; the client has all factors, and sends each block those that it
+touches. ``relayed``: how fits run on Dask and Ray where there is room (``mib_free_a_worker``); the
+client sends all fixed factors once, and workers send them on. ``peers``, which is not built: each
+worker keeps the factors of its own rows, in one block a side, and sends them to the others. Cores
+are assumed to add up.
 
     python bench/cluster_simulator.py --check-entries 300000 --repeats 1 --folder /tmp
     python bench/cluster_simulator.py

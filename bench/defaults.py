@@ -1,13 +1,13 @@
-"""How well models rank that nobody has tuned, beside implicit's untouched ALS.
+"""How well untuned models rank, beside implicit's untuned ALS.
 
-Each model is made with its default options and fitted once to the training part, of unscaled
-values where the data have some (counts, ratings). The parts are those of ``bench/tuned.py``; of
-yoochoose-100k sessions are users. Differences to implicit's are paired by users.
+Each model is made with its default options and fitted once to the training part, with unscaled
+values where the data have some (counts, ratings). The parts are those of ``bench/tuned.py``; the
+users of yoochoose-100k are sessions. Differences from implicit's are paired by users.
 
-Where values differ, *of ones* is implicit's ALS of which items users have, without the values.
+Where values differ, *of ones* is implicit's ALS fitted to ones in place of the values.
 
 With ``--develop`` no test part is read: a part is held out of the training part. Defaults are
-chosen so, on all data sets together.
+chosen in this way, on all data sets together.
 
     python bench/defaults.py
     python bench/defaults.py --data lastfm-2k ml-100k --develop

@@ -1,9 +1,10 @@
 """Seconds per epoch, how far it descends, and its peak memory: mfrank, its peers, and the floor.
 
-One objective for all: WRMF with confidence alpha r on observed cells, 1 on the rest (contenders/).
-``over_`` columns are a contender's seconds over mfrank's, ``over_floor`` those over the least that
-an exact epoch can take (floor.py). ``peak_mib`` is that of a fit of two epochs in a process of its
-own, its input counted; the floor's are both factor matrices and the data in both orientations.
+All contenders have the same objective: WRMF with confidence alpha r on observed cells, 1 on the
+rest (contenders/). ``over_`` columns are a contender's seconds over mfrank's; ``over_floor`` is its
+seconds over the least that an exact epoch can take (floor.py). ``peak_mib`` is the peak memory of a
+fit of two epochs in a process of its own, its input included; for the floor it is both factor
+matrices and the data in both orientations.
 
     python bench/epoch_cost.py --data gowalla ml-1m --factors 64 128 256
     python bench/epoch_cost.py --data gowalla --factors 512 1024 --contenders "mfrank auto"

@@ -1,8 +1,9 @@
 """Seconds and peak memory of an evaluation of all users, metric by metric and all together.
 
-An ALS is fitted to the training part; then each row of the table is one call of ``evaluate`` that
-ranks the whole catalog for all users of the test part, and the memory that it adds to a fresh
-process. The last rows compare two models by 2,000 samples.
+An ALS is fitted to the training part. Each row of the table is then one call of ``evaluate`` for
+all users of the test part, with its seconds and the memory that it adds to a fresh process; all but
+the row with sampled negatives rank the whole catalog. The last rows compare two models by 2,000
+samples.
 
     python bench/evaluation.py --data globo
 """

@@ -1,8 +1,9 @@
-"""What half the bytes to the workers of a cluster lose: ``gather_dtype="float16"`` beside float32.
+"""What sending workers half the bytes loses: ``gather_dtype="float16"`` beside float32.
 
-Fits of ALS on two worker processes, at the library's defaults else. ``mib_out`` is what the client
-sends them in the last epoch. ``loss`` is what NDCG@20 on the test part falls by, and its standard
-error is of the mean over users, paired. The objective is that of the factors that a fit ends with.
+Fits ALS on two worker processes, with the library's defaults otherwise. ``mib_out`` is what the
+client sends the workers in the last epoch. ``loss`` is by how much NDCG@20 on the test part falls;
+``loss_error`` is the standard error of its mean over users, paired. The objective is that of the
+factors at the end of the fit.
 
     python bench/float16_wire.py
     python bench/float16_wire.py --data ml-1m --factors 16

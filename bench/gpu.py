@@ -1,22 +1,22 @@
 """Seconds per epoch, users per second and agreement with the processor, on a GPU.
 
 One command, with a GPU and ``pip install -e ".[cuda13,bench-gpu]"`` (or ``cuda12``, without
-``bench-gpu``: implicit's GPU build is of CUDA 13):
+``bench-gpu``: implicit's GPU build is for CUDA 13):
 
     python bench/gpu.py
     python bench/gpu.py --data ml-20m --factors 64 128 --contenders "cuda auto" "cuda cg"
 
-Contenders are this backend with exact solves where they cost least (``auto``), throughout
-(``cholesky``), with three steps of conjugate gradients (``cg``) and with fixed factors read in
-float16, the processor's, and implicit's own GPU build where it can run (conjugate gradients;
-implicit_gpu.py loads what its wheel needs). ``ml-20m`` and ``100m`` are drawn (harness/drawn.py).
-The objective is WRMF with confidence alpha r, as in epoch_cost.py. ``over_floor`` are seconds over
-the least that an exact epoch can take at the GPU's measured rates of float32 products and of copies
-(floor.py). ``gpu_mib`` is what CuPy's pool came to hold or, of implicit's, the GPU at the ends of
-epochs beyond what it held before. ``agreement``
-is the largest difference of some users' scores from the processor's after one epoch from the same
-start, over their length; ``agreement_promised`` is what the backend promises of a half-step's rows.
-``objective_over_cpu`` is by how much the objective of an exact fit is above the processor's, and
+Contenders are mfrank's CUDA backend with exact solves where they cost least (``auto``), with exact
+solves throughout (``cholesky``), with three steps of conjugate gradients (``cg``) and with fixed
+factors read in float16; the CPU backend; and implicit's own GPU build where it can run (conjugate
+gradients; implicit_gpu.py loads what its wheel needs). ``ml-20m`` and ``100m`` are drawn
+(harness/drawn.py). The objective is WRMF with confidence alpha r, as in epoch_cost.py.
+``over_floor`` is seconds over the least that an exact epoch can take at the GPU's measured rates of
+float32 products and of copies (floor.py). ``gpu_mib`` is the memory that CuPy's pool grew to; for
+implicit it is what the GPU held at the ends of epochs beyond what it held before. ``agreement`` is
+the largest difference of some users' scores from the CPU's after one epoch from the same start,
+over their length; ``agreement_promised`` is what the backend promises for the rows of a half-step.
+``objective_over_cpu`` is by how much the objective of an exact fit is above the CPU's, and
 ``same_bits_twice`` whether two such fits on the GPU are equal.
 """
 

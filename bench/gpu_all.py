@@ -1,8 +1,8 @@
-"""All that needs a GPU, in the order of its weight, in the minutes for which there is one.
+"""Everything that needs a GPU, most important first, in the minutes for which there is one.
 
-Each part is a command in a process of its own, with its own folder under ``--folder``: its JSON,
-written as it goes, and its output. A part that ended well is not run again, so the same command
-goes on where an earlier one was cut. A part begins only if the minutes that it may take are left.
+Each part is a command in a process of its own. Its folder under ``--folder`` has its JSON, written
+as it goes, and its output. A part that ended well is not run again, so the same command goes on
+where an earlier run was cut off. A part begins only if the minutes that it may take are left.
 
     python bench/gpu_all.py --folder FOLDER --minutes 9
     python bench/gpu_all.py --folder FOLDER --only steps wide

@@ -2,9 +2,9 @@
 
     python bench/gpu_kernels.py --data gowalla --factors 64 128 --solver auto cholesky
 
-Kernels are timed by CUDA's events on their stream, steps by the clock with the device waited for;
-both of the epochs after the first, per epoch. What steps take beyond their kernels is CuPy's own
-kernels, cuBLAS, copies and the host.
+Kernels are timed by CUDA events on their stream, steps by the clock, waiting for the device at
+their end. Both are seconds per epoch, over the epochs after the first. What steps take beyond their
+kernels goes to CuPy's own kernels, cuBLAS, copies and the host.
 """
 
 from __future__ import annotations

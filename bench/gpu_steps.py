@@ -4,10 +4,10 @@
     python bench/gpu_steps.py --data ml-1m --factors 64 --losses SONG BPR
 
 Steps are those of trainers_cost.py: batches of 256 users, up to 10 positives and 300 negatives
-each, drawn, scored, descended by Adam; PyTorch's with autograd, eager, in the fastest of its ways
-(ranking_losses/torch/models.py). Seconds are those of an epoch of a few steps, the GPU waited for
-at its end, over its steps: medians of rounds in alternating order. ``over_cuda`` is the median of
-the rounds' ratios.
+each, with draws, scores, loss, gradients and Adam. PyTorch's use autograd, eagerly, in the fastest
+of its ways (ranking_losses/torch/models.py). Seconds are those of an epoch of a few steps, waiting
+for the GPU at its end, divided by the steps: medians of rounds in alternating order. ``over_cuda``
+is the median of the rounds' ratios.
 """
 
 from __future__ import annotations

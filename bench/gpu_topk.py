@@ -8,9 +8,10 @@ lists; implicit's GPU build (left out where it cannot run), whose lists come to 
 a float32 matrix product and ``topk`` for some users at a time. Factors are normal numbers
 (``random``), or item r's are divided by the square root of r, as if sorted by popularity
 (``skewed``). ``users_per_second`` are medians, ``over_mfrank`` the median of the rounds' ratios of
-seconds. ``short_of_best`` is the most by which a listed item's score, in float64, falls short of
-that of the item which torch puts in its place in float64, over the product of the user's norm and
-the longest item's: what is not a tie in float32 shows as more than 1e-6. mfrank's lists must not.
+seconds. ``short_of_best`` is the most by which the score of a listed item falls short of the score
+of the item that torch lists in the same place, both in float64, over the product of the user's norm
+and the largest norm of an item. What is not a tie in float32 shows as more than 1e-6; mfrank's
+lists must stay below that.
 """
 
 from __future__ import annotations

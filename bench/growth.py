@@ -1,4 +1,4 @@
-"""How mfrank's epoch grows with entries, rows, factors and threads: table, exponent, plot.
+"""How the seconds of an epoch grow with entries, rows, factors and threads: table, exponent, plot.
 
 One size grows while the others stay as ``Size`` says, on synthetic data with a quarter as many
 items as users. Rounds alternate over the sizes; seconds are medians. The exponent is the slope of

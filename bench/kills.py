@@ -1,11 +1,12 @@
 """What is lost when a process is killed in any stage.
 
-No run may notice the death of a worker; where a run itself was killed, the same call has to go on.
-Ingests files, fits ALS on worker processes with a checkpoint, saves it and writes the lists of all
-users, and kills a worker or the client (SIGKILL) at a random moment of a stage, in processes of
-their own. ``recovered``: the run went on, if a worker was killed; the same call succeeded, if the
-client was. ``same_bits``: every array and every list has the bytes that it has without a kill.
-``stray_files`` and ``stray_processes`` are left afterwards, of all times together.
+A run must survive the death of a worker; where the run itself was killed, the same call has to go
+on. The bench ingests files, fits ALS on worker processes with a checkpoint, saves the model and
+writes the lists of all users, in processes of their own, and kills a worker or the client (SIGKILL)
+at a random moment of a stage. ``recovered``: if a worker was killed, the run went on; if the client
+was, the same call succeeded. ``same_bits``: every array and every list has the bytes that it has
+without a kill. ``stray_files`` and ``stray_processes`` count what is left afterwards, over all
+times together.
 
     python bench/kills.py --repeats 10
 """

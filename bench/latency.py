@@ -1,8 +1,8 @@
-"""Microseconds until one user, or one item, is answered: a call at a time.
+"""Microseconds of a call for one user's list, or for one item's neighbors: one call at a time.
 
-mfrank and implicit answer from the same factors, float32, without what the user has; implicit with
-one BLAS thread, as it asks for, and with as many as mfrank. Libraries take turns; times are medians
-over the calls, ``over_mfrank`` the median of the rounds' ratios.
+mfrank and implicit answer from the same float32 factors and leave out what the user has. implicit
+has one BLAS thread, as it asks for, or as many as mfrank. Libraries take turns; times are medians
+over the calls, ``over_mfrank`` is the median of the rounds' ratios.
 
     python bench/latency.py
 """

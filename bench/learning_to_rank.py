@@ -1,10 +1,10 @@
 """How well a linear scorer ranks judged documents under each loss, all tuned alike.
 
-Learning rate (Adam) and weight decay are those with the best held-out NDCG@10: every pair is
-fitted once a seed, with a fifth of the training queries held out by that seed and the epoch kept
-that ranks these best. What was so chosen is judged on the test part. Gains are 2^relevance - 1;
-queries with nothing relevant count 0. The last row is the single feature that ranks the training
-part best.
+Learning rate (Adam) and weight decay are those with the best held-out NDCG@10. Every pair is fitted
+once per seed; the seed draws the fifth of the training queries that is held out, and the epoch that
+ranks these best is kept. The fits of the best pair are judged on the test part. Gains are
+2^relevance - 1; queries without relevant documents count as 0. The last row is the single feature
+that ranks the training part best.
 
     python bench/learning_to_rank.py mq2008-fold1
     python bench/learning_to_rank.py lightgbm-rank

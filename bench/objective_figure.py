@@ -1,4 +1,4 @@
-"""The objective against seconds, start included, of every library.
+"""The objective of every library against seconds, start included.
 
 Draws what ``bench/time_to_objective.py`` measured; ``pip install matplotlib``.
 

@@ -1,7 +1,7 @@
 """What supervised PageRank costs: gradients, steps, stationary vectors, and how they grow.
 
 gradient  the adjoint against the paper's matrix method at 26 + 52 features (pagerank/gradients.py)
-steps     those that certificates ask for against those of Lemma 1, by the loss's accuracy
+steps     those that certificates ask for against those of Lemma 1, by accuracy of the loss
 vectors   a stationary vector to a certified error of 1e-6: mfrank, scipy, scikit-network,
           networkx, on a graph like the web's and on globo's clicks (pagerank/peers.py)
 many      the walks of many users at once, restarted at five articles of globo each

@@ -1,10 +1,10 @@
-"""How stationary distributions come nearer: Nesterov and Nemirovski's method, power iteration.
+"""How stationary distributions converge: Nesterov and Nemirovski's method, power iteration.
 
 The left of the paper's Figure 2: the loss of the untuned walk (all weights 1) against the steps of
-either method; and beside it what the figure does not show, the distance to the exact distribution,
-with the bound that both have on any graph. Power iteration from where the walk restarts, and from
-all nodes of a query alike, which the paper may have meant. On graphs of queries as many features
-as the paper's have, and on one cycle through all nodes, where nothing mixes.
+either method. Beside it is what the figure does not show: the distance to the exact distribution,
+with the bound that both methods have on any graph. Power iteration starts where the walk restarts,
+or from all nodes of a query alike, which the paper may have meant. The graphs are those of queries
+with as many features as the paper's, and one cycle through all nodes, where nothing mixes.
 
     python bench/pagerank_figure.py
 """

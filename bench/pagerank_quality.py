@@ -7,12 +7,13 @@ counts alone, item-kNN and ALS, on the same sequences. Queries are sequences of 
 what was known by then; everything else is chosen by NDCG@20 on the second; the third judges, with
 the graph of what is known by then. kNN and ALS are fitted to what a stage knows.
 
-The problem is one for all learners: alpha is what the untuned walk ranks best with, the margin of
-the loss and the radius of the ball what GBN does. Then every learner has the trials that
-:mod:`pagerank_contenders` names (GBN has no step size to tune). Losses are means over up to 1,000
-queries whose answer is in the graph, against the 50 pages that the untuned walk finds most likely;
-NDCG and MRR of the next page at 20, all pages ranked, over all test sequences. ``p`` are of
-paired t-tests over queries. Seconds are indicative: nothing else was kept from the machine.
+All learners have the same problem: alpha is the one with which the untuned walk ranks best; the
+margin of the loss and the radius of the ball are those with which GBN does. Then every learner has
+the trials that :mod:`pagerank_contenders` names (GBN has no step size to tune). Losses are means
+over up to 1,000 queries whose answer is in the graph, against the 50 pages that the untuned walk
+finds most likely; NDCG and MRR of the next page at 20, all pages ranked, over all test sequences.
+``p`` values are of paired t-tests over queries. Seconds are only indicative: the machine was not
+kept free of other work.
 
 Rows are written one by one: the same command goes on where it was interrupted.
 

@@ -1,7 +1,7 @@
-"""Whether two processes of one thread each try more models in a minute than one of two.
+"""Whether two processes of one thread each try more models per minute than one of two threads.
 
-Trials of ``mfrank.tune`` (first points, narrow and wide), each way in turns. If so, the search
-should run trials side by side.
+Runs trials of ``mfrank.tune`` (first points, narrow and wide) both ways, in turns. If two processes
+try more, the search should run trials side by side.
 
     python bench/parallel_trials.py ml-1m
 """

@@ -2,13 +2,13 @@ r"""Seconds per epoch and memory of a fit to interactions that are larger than i
 
 Draws interactions by power laws straight to a folder, and fits ALS to them three times, in
 processes of their own: mapped, with private memory that the kernel limits (harness/capped.py says
-how, and why so); in memory, unlimited; and in memory under the same limit, which has to fail. The
-limit is ``--tables`` times both factor matrices and the offsets, and 64 MiB: the entries are none
-of it.
-Fewer entries are drawn than asked for, because a user has an item once. ``over_memory`` are seconds
-per epoch over those in memory, ``same_bits`` whether all factors are equal to the last bit.
-``peak_anonymous_mib`` is what the process held itself, ``peak_mapped_mib`` pages of files that it
-had in view, ``page_cache_grew_mib`` what the system kept of files.
+how, and why in this way); in memory, unlimited; and in memory under the same limit, which has to
+fail. The limit is ``--tables`` times the size of both factor matrices and the offsets, plus 64 MiB;
+it has no room for the entries. Fewer entries are drawn than asked for, because a user has an item
+only once. ``over_memory`` is seconds per epoch over those in memory, ``same_bits`` whether all
+factors are equal to the last bit. ``peak_anonymous_mib`` is what the process held itself,
+``peak_mapped_mib`` pages of files that it had in view, ``page_cache_grew_mib`` what the system kept
+of files.
 
     python bench/past_memory.py --entries 4000000 --repeats 1 --data-folder /tmp
     python bench/past_memory.py --entries 200000000 --data-folder /var/tmp  # 7 GB of disk

@@ -1,12 +1,12 @@
 """How well each objective ranks, all tuned alike: published splits, full ranking.
 
-Every contender gets the same number of trials: points of one low-discrepancy sequence in its
-search box, judged by NDCG@20 on the validation part (the published one, or a tenth of each user's
-training items where there is none) after each of ``CHECKS`` epochs, until two of these in a row are
-below the trial's best. When all searches are over, the best trial of each at its best epoch is
-fitted anew, with the same seed, on the training part alone, and judged once on the test part.
-Where implicit takes part, so does WRMF at what was found for implicit: the two minimize one sum, so
-they differ by the libraries alone. Prints a table and writes it as JSON.
+Every contender gets the same number of trials: points of one low-discrepancy sequence in its search
+box, judged by NDCG@20 on the validation part (the published one, or a tenth of each user's training
+items where there is none) after each of ``CHECKS`` epochs, until two checks in a row are below the
+trial's best. When all searches are over, the best trial of each at its best epoch is fitted anew,
+with the same seed, on the training part alone, and judged once on the test part. Where implicit
+takes part, so does WRMF with the hyper-parameters that were found for implicit: the two minimize
+the same sum, so only the libraries differ. Prints a table and writes it as JSON.
 
     python bench/quality.py ml-1m --factors 256 --trials 16
     python bench/quality.py gowalla --factors 512 --trials 16 --models WRMF IALS implicit

@@ -1,10 +1,10 @@
-"""How WRMF ranks the next day if old clicks weigh less than new ones.
+"""How well WRMF ranks the next day if old clicks weigh less than new ones.
 
 The values of all interactions are weighted by recency, with several half-lives and not at all. For
 each, ``alpha`` is chosen by NDCG@20 on one day, by a fit to the days before. Then the fit is made
-once more with that day, and judged once on the next one: over its users and items that were there
-before. Differences to the fit without weights are paired by users. Beside it, how popular items are
-by the same weights.
+once more with that day included, and judged once on the next one, over its users and items that
+were there before. Differences from the fit without weights are paired by users. Beside it stands
+popularity by the same weights.
 
     python bench/recency.py
     python bench/recency.py --factors 16 --epochs 5 --threads 1 --folder /tmp/trial

@@ -1,10 +1,10 @@
 """What a second stage of CatBoost's trees adds to RG2, from nothing but the factor store.
 
-A share of each user's training items of ml-1m's published split is held out: RG2 fitted on the
-rest gives the candidates, the held-out items say which are relevant, and trees are grown on them
-under each loss. Then RG2 is fitted on all of the training part and serves as the first stage of
-the same trees. All are judged on the test part, full ranking. Prints, for each model, mean and
-deviation over the seeds, and of what it gains on RG2 alone with the same seed.
+A share of each user's training items of ml-1m's published split is held out: RG2 fitted on the rest
+gives the candidates, the held-out items say which are relevant, and trees are grown on them under
+each loss. Then RG2 is fitted on all of the training part and serves as the first stage of the same
+trees. All are judged on the test part, full ranking. Prints the mean and deviation over the seeds
+for each model, and those of its gain over RG2 alone with the same seed.
 
     python bench/rerank.py
 """

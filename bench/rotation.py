@@ -1,10 +1,10 @@
 """How well a ranking loss ranks whose users and items are trained in blocks, as on a cluster.
 
-Fits of ten epochs, with default options else, in one process and by rotation over 2, 4, 8 blocks,
-which is what ``fit(cluster=...)`` does; the data decide on the number of blocks, as ``of_data``
-tells. The number of workers changes no bit, so that there is one. NDCG@20 on the test part is a
-mean over the seeds. ``gain`` is that over one process, and its standard error is of the mean over
-users, paired.
+Fits take ten epochs, with default options otherwise, in one process and by rotation over 2, 4 and 8
+blocks. Rotation is what ``fit(cluster=...)`` does; there the data decide on the number of blocks,
+which ``of_data`` tells. The number of workers changes no bit, so there is only one. NDCG@20 on the
+test part is a mean over the seeds. ``gain`` is the gain over one process; its standard error is
+that of the mean over users, paired.
 
     python bench/rotation.py ml-1m
     python bench/rotation.py gowalla --repeats 1

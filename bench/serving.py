@@ -1,15 +1,16 @@
-"""Requests a second and times to an answer of mfrank serve, beside a plain FastAPI and implicit.
+"""Requests per second and response times of mfrank serve, beside plain FastAPI with implicit.
 
-Both answer from the same factors in one process of uvicorn, over connections of this computer that
-stay open; ids of users are drawn. Services take turns; rates are medians over the rounds, times are
-of all requests. ``cpu_ms`` is the processor time of a request, ``grown_mib`` what a service grew by
-between its first round and its last.
+Both answer from the same factors, each in one process of uvicorn, over local connections that stay
+open; ids of users are drawn. Services take turns; rates are medians over the rounds, response times
+are those of all requests. ``cpu_ms`` is the CPU time of a request, ``grown_mib`` the growth of a
+service's memory between its first round and its last.
 
     python bench/serving.py
     python bench/serving.py --soak 10
 
-With --soak, mfrank serve and mfrank explore instead answer all sorts of requests for so many
-minutes each, while the model is saved anew; rows have what they hold every minute.
+With --soak, mfrank serve and mfrank explore instead answer all sorts of requests for the given
+minutes each, while the model is saved again and again; rows tell how much memory each holds, minute
+by minute.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What SONG's weights of likes do: the same smooth ranks, of the same samples, weighed otherwise.
+"""What SONG's weights of positives do: the same smooth ranks and samples, weighted otherwise.
 
-    NDCG       -1 / log2(1 + r), SONG's own: a like at rank r is pushed up by 1 / (r log(r)^2)
+    NDCG       -1 / log2(1 + r), SONG's own: a positive at rank r is pushed up by 1 / (r log(r)^2)
     log rank   log(r): by 1 / r
-    rank       r: all likes alike
+    rank       r: all positives alike
 
-Tuned, refitted and judged as in trainers_quality.py, whose SONG is the first row.
+Each is tuned, refitted and judged as in trainers_quality.py, whose SONG is the first row.
 
     python bench/song_weights.py ml-1m-seq
 """

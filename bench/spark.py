@@ -2,14 +2,15 @@
 
 One objective for both, Spark's: confidence 1 + alpha r on observed cells, 1 on the rest, and a
 ridge of ``regularization`` times the number of a row's observed cells (``SparkALS`` below). Both
-solve rows exactly. Spark tells of no epoch: an epoch's seconds are what a fit of ``--epochs`` takes
-longer than one of a single epoch, over the epochs more; ``start_seconds`` is the rest of the fit,
-after the session has started, a first fit has warmed it up, and the interactions are cached.
-``same_bits`` is whether two fits with one seed have the same factors. ``peak_mib`` is the most that
-the process has held that fits, Spark's in Java.
+solve rows exactly. Spark does not report its epochs: the seconds of an epoch are what a fit of
+``--epochs`` takes longer than a fit of one epoch, divided by the further epochs. ``start_seconds``
+is the rest of the fit, after the session has started, a first fit has warmed it up, and the
+interactions are cached. ``same_bits`` is whether two fits with one seed have the same factors.
+``peak_mib`` is the most memory that the fitting process has held; for Spark that is the Java
+process.
 
-Needs Java 17, ``pip install pyspark``, and a system's BLAS and LAPACK (``libopenblas0-pthread`` and
-``liblapack3`` on Debian), without which Spark's own Java is slower.
+Needs Java 17, ``pip install pyspark``, and the system's BLAS and LAPACK (``libopenblas0-pthread``
+and ``liblapack3`` on Debian), without which Spark's own Java is slower.
 
     python bench/spark.py --data gowalla globo ml-20m-shape --factors 64
 """

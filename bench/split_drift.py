@@ -1,10 +1,10 @@
 """Whether published test parts are random draws from the interactions of each user.
 
 In a random draw, how many of an item's interactions are in the test part varies from item to item
-as coin tosses do. Where it varies more, items were drawn by something else, such as by time, and a
-random part of the training data tells less of how models rank the test part. The ratio of the two
-variances, its mean over the items with at least 50 interactions, is told of the published parts and
-of parts that are drawn anew, as many interactions of each user.
+as coin tosses do. Where it varies more, the test part was drawn by something else, such as time,
+and a random part of the training data tells less about how models rank the test part. The bench
+prints the ratio of the two variances, averaged over the items with at least 50 interactions, for
+the published parts and for parts that are drawn anew with as many interactions of each user.
 
     python bench/split_drift.py
 """

@@ -9,7 +9,8 @@ The same objective, data and epochs for all; only the first item factors differ:
     counts        normal 0.1, each row times the root of its item's count
 
 All are then balanced (mfrank/als/balance.py), as a new fit's are. Prints the objective and test
-NDCG@20 after some epochs; ``epoch_seconds`` beside ``start_seconds`` tells what a start costs.
+NDCG@20 after some epochs; ``start_seconds`` beside ``epoch_seconds`` tells what a start costs in
+epochs.
 
     python bench/starts.py gowalla --factors 64 --objective wrmf:alpha=10,regularization=1
     python bench/starts.py ml-1m --factors 256 --objective rg2:alpha=0.08,regularization=0.07

@@ -1,12 +1,12 @@
 """What steering lists costs and does: each lever of ``mfrank.Steering`` along its weight.
 
-Lists of 10 from an IALS model, without what users have. ``steering-cost-DATA`` has microseconds a
-list of each lever and of the plain lists, in alternation, for many users at a time and for one;
-``over_plain`` is the median of the rounds' ratios. ``steering-DATA`` has, along each lever's
+Lists of 10 from an IALS model, without what users have. ``steering-cost-DATA`` has microseconds per
+list for each lever and for plain lists, measured in alternation, for many users at a time and for
+one; ``over_plain`` is the median of the rounds' ratios. ``steering-DATA`` has, along each lever's
 weight, NDCG on the test part, coverage and Gini of the catalog, and means over the lists:
-``diversity``, 1 - the cosine of factors over the pairs of items; ``categories``, how many a list
-has; and ``divergence``, Steck's, from the shares of categories in the list to those in what the
-user has.
+``diversity``, 1 minus the mean cosine of factors over the pairs of items; ``categories``, how many
+a list has; and ``divergence``, Steck's, between the shares of categories in the list and those in
+what the user has.
 
 Categories are the genres of items.csv. Without that file they are fifths of the interactions, from
 the most popular items down, so that calibration and caps act on popularity.

@@ -1,8 +1,9 @@
 """Where StochasticRank ends in the example of its own paper, beside LambdaRank.
 
-Documents a, b, c; one query judges them 3, 2, 1, another c 3 and a 2. Five runs from each of three
-starts, one of them the order a > c > b in which LambdaRank ends; NDCG@3 of the final weights. The
-paper's settings are those of its boosted trees, carried over to three weights.
+There are documents a, b and c; one query judges them 3, 2 and 1, another judges c 3 and a 2. Each
+recipe has five runs from each of three starts, one of them the order a > c > b in which LambdaRank
+ends, and is judged by NDCG@3 of the final weights. The paper's settings are those of its boosted
+trees, carried over to three weights.
 
     python bench/stochastic_rank.py
 """

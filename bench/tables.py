@@ -1,9 +1,9 @@
 """Results as Markdown, so that no number is typed by hand.
 
-Prints a table for each file of results/, under the command, the date and the machine; or fills a
-page: what stands between ``<!-- PATTERN -->`` and ``<!-- / -->`` becomes one table of all files of
+Prints a table for each file of results/, under the command, the date and the machine; or fills
+pages: what stands between ``<!-- PATTERN -->`` and ``<!-- / -->`` becomes one table of all files of
 that pattern, such as ``epoch-cost-gowalla-*``; ``<!-- PATTERN: one, other -->`` picks columns. What
-stands between ``<!-- summary -->`` and ``<!-- / -->`` becomes README's first table.
+stands between ``<!-- summary -->`` and ``<!-- / -->`` becomes the first table of README.
 
     python bench/tables.py
     python bench/tables.py --write README.md bench/pages/*.md docs/*.md

@@ -1,10 +1,10 @@
-"""Seconds until all libraries are at one objective, start and set-up included.
+"""Seconds until each library reaches the same objective, start and set-up included.
 
-The goal is within .1 % of where ``implicit cg``, the default of the most used peer, is after 15
-epochs. The others go on until they are there or the epochs are spent; turns alternate.
+The goal is an objective within .1 % of where ``implicit cg``, the default of the most used peer, is
+after 15 epochs. The others go on until they reach it or have no epochs left; turns alternate.
 ``times_as_long`` is a peer's seconds over mfrank's in the same turn. ``curve`` has the points of
-the last turn, seconds and objective, for ``bench/objective_figure.py``. cmfrec tells of no epoch,
-so each of its points is a fit of its own.
+the last turn, seconds and objective, for ``bench/objective_figure.py``. cmfrec does not report its
+epochs, so each of its points is a fit of its own.
 
     python bench/time_to_objective.py --data gowalla ml-1m globo ml-20m-shape --factors 64 128 256
 """

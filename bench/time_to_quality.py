@@ -1,9 +1,9 @@
 """Seconds of training until implicit's final NDCG@20 is reached, by implicit and by mfrank.
 
-Both run under the hyper-parameters that bench/quality.py found on the validation part, read from
-its results (or given: ``--options``). The target is the test NDCG@20 of implicit's last epoch. The
-clock has everything that ``fit`` does, checks and transposing too, and stands still during the
-evaluation after each epoch. Fits alternate; seconds and their ratio are medians.
+Both use the hyper-parameters that bench/quality.py found on the validation part, read from its
+results (or given: ``--options``). The target is the test NDCG@20 of implicit's last epoch. The
+clock counts everything that ``fit`` does, checks and transposing included, and stands still during
+the evaluation after each epoch. Fits alternate; seconds and their ratio are medians.
 
     python bench/time_to_quality.py gowalla --factors 64 --implicit-factors 256
     python bench/time_to_quality.py ml-1m --options '{"IALS": {"alpha0": 0.3}, "implicit": {}}'

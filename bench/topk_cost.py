@@ -1,9 +1,9 @@
-"""Users per second that get their best N items, what they have filtered.
+"""Users per second that get their best N items, without the items that they already have.
 
 All answer from the same fitted factors for every user of the data set, float32, in alternating
 runs; users per second are medians, ``over_mfrank`` the median of the rounds' ratios of seconds.
-faiss cannot filter by user: its flat index is asked for as many more items as users have, and
-those are taken out, which is exact; users are asked for in order of how many they have.
+faiss cannot filter by user: its flat index is asked for as many more items as a user has, and these
+are then taken out, which is exact; users are sorted by how many items they have.
 
     python bench/topk_cost.py --data gowalla globo --factors 64 128 --n 10 100
 """

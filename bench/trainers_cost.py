@@ -2,9 +2,9 @@
 
     steps      each loss against the same step in PyTorch with autograd, and LibAUC's own SONG and
                K-SONG losses in that step (step_race.py); gradients are first shown to agree
-    bpr        BPR against implicit's: seconds per epoch, and until implicit's best NDCG@20
-               (bpr_race.py); tune, no part of the default, searches both one's options
-    catalog  SONG by samples and exactly, against the number of items (catalog_growth.py)
+    bpr        BPR against implicit's: seconds per epoch, and until implicit's final NDCG@20
+               (bpr_race.py); tune, which is not run by default, searches the options of both
+    catalog    SONG by samples and exactly, against the number of items (catalog_growth.py)
 
     python bench/trainers_cost.py
     python bench/trainers_cost.py --parts steps --data ml-1m --factors 64 --losses SONG KSONG

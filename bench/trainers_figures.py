@@ -1,8 +1,8 @@
 """How the trainers converge: validation NDCG@20 against epochs and against seconds of training.
 
 On ml-1m, 64 factors, all by Adam at one constant rate (a smaller one after a warm-up), without
-weight decay; a figure for each question, its numbers beside it. Seconds have all that ``fit`` does,
-a warm-up's too, and none of the judging.
+weight decay; a figure for each question, its numbers beside it. Seconds count all that ``fit``
+does, a warm-up included, and none of the judging.
 
     moving-average  SONG, with averages of decay .1 and .3, and without (1)
     ksong           K-SONG, practical and theoretical

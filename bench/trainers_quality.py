@@ -1,19 +1,19 @@
 """How well each trainer ranks, all tuned alike, from scratch or from the factors of another.
 
 Every contender gets the same number of trials, points of one low-discrepancy sequence in its own
-search box: Adam's learning rate, which comes down by half a cosine, weight decay or a temperature,
+search box: Adam's learning rate, which falls along half a cosine, weight decay or a temperature,
 and its one main option. Every second trial has cosine scores with item biases. A trial runs its
-course, and its best epoch is that of the highest NDCG@20 on the validation part (the published one,
-or a tenth of each user's training items). Results of before 2026-11-24 are of trials that stopped
-where it had not risen for fifteen epochs from random factors, which is scratch, or six after a
-start, mfrank's spectral one too. The best trial is fitted anew with three seeds for as many epochs,
-on the training part alone, and judged on the test part: means and standard deviations.
+course, and its best epoch is the one with the highest NDCG@20 on the validation part (the published
+one, or a tenth of each user's training items). Results from before 2026-11-24 are of trials that
+stopped once it had not risen for some epochs: fifteen from random factors ("scratch"), six after a
+start, including mfrank's spectral one. The best trial is fitted anew with three seeds for as many
+epochs, on the training part alone, and judged on the test part: means and standard deviations.
 
-Lists are of at most 100 likes and 1,000 others that a batch shares; for losses over pairs of all
-items of a list, or of items and places, of 30 likes and 60 others of their own. Softmax takes whole
-lists. On gowalla long lists are of 30 and 2,048. There, and from the factors of ALS, only
-``LEADERS`` take part unless others are named: those that led on ml-1m from scratch. Rows are
-written one by one: the same command goes on where it was interrupted.
+Lists have at most 100 positives and 1,000 negatives that a batch shares. For losses over pairs of
+all items of a list, or of items and places, they have 30 positives and 60 negatives of their own.
+Softmax takes whole lists. On gowalla long lists have 30 positives and 2,048 negatives. There, and
+from the factors of ALS, only ``LEADERS``, which led on ml-1m from scratch, take part unless others
+are named. Rows are written one by one: the same command goes on where it was interrupted.
 
     python bench/trainers_quality.py ml-1m
     python bench/trainers_quality.py ml-1m --start spectral

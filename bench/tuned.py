@@ -1,15 +1,16 @@
-"""How well ``mfrank.tune`` ranks, by one call that is the same for every data set.
+"""How well ``mfrank.tune`` ranks, with the same single call for every data set.
 
 The test part is the published one where there is one, else the latest fifth of the interactions
-where there are times, else a random fifth of each user's. ``mfrank.compare`` gets it, and gives the
-minutes to ``tune`` and, by the same search on the same validation part, to implicit's ALS. Beside
-them: EASE as Steck states it, with a ridge chosen on that part (of the most popular items,
-``--ease-items``, where its matrix would not fit), item-kNN and popularity. What was found is fitted
-once more to the whole training part and judged once on the test part; differences to ``tune`` are
-paired by users.
+where there are times, else a random fifth of each user's. ``mfrank.compare`` gets this split and
+gives the minutes to ``tune`` and, for the same search on the same validation part, to implicit's
+ALS. Beside them: EASE as Steck states it, with a ridge chosen on that part (and only for the most
+popular items, ``--ease-items``, where its matrix would not fit), item-kNN and popularity. What was
+found is fitted once more to the whole training part and judged once on the test part; differences
+from ``tune`` are paired by users.
 
-With ``--develop`` no test part is read: ``tune`` alone gets the rest of the training part, after a
-part is held out of it as ``tune`` does, and is judged on that. Changes of the search are judged so.
+With ``--develop`` no test part is read: a part is held out of the training part as ``tune`` does
+it; ``tune`` alone gets the rest, and is judged on the held-out part. Changes of the search are
+judged in this way.
 
     python bench/tuned.py lastfm-2k citeulike-a ml-1m gowalla retail globo --minutes 10
     python bench/tuned.py citeulike-a ml-1m lastfm-2k --minutes 1 --ease-items 4000 --threads 1

@@ -1,11 +1,11 @@
 """A fit in a process of its own whose private memory the kernel limits, and what it held.
 
-The limit is RLIMIT_DATA: it counts memory that is private and writable, so all that numpy and the
-kernels allocate, and neither the pages of a mapped file nor the system's copy of the file, which
-it takes back when others need the memory. RLIMIT_AS would count the whole file, RLIMIT_RSS is not
-enforced, and a control group needs rights that a user may not have; where there are, run the whole
-bench in one (``systemd-run --scope -p MemoryMax=4G python bench/past_memory.py --ways mapped``):
-it bounds the system's copy of the file, too.
+The limit is RLIMIT_DATA: it counts memory that is private and writable. That is all that numpy and
+the kernels allocate, but neither the pages of a mapped file nor the system's copy of the file,
+which the system drops when others need the memory. RLIMIT_AS would count the whole file, RLIMIT_RSS
+is not enforced, and a control group needs rights that a user may not have. If you have them, run
+the whole bench in one, which bounds the system's copy of the file, too
+(``systemd-run --scope -p MemoryMax=4G python bench/past_memory.py --ways mapped``).
 """
 
 from __future__ import annotations

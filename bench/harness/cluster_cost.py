@@ -1,23 +1,23 @@
-"""What an epoch on a cluster ships, holds and takes, by formulas of the data's shape.
+"""What an epoch on a cluster sends, holds and takes, by formulas of the data's shape.
 
 A half-step's block of rows is sent the T fixed rows that it touches and its own R rows, from which
 iterations begin, and returns R rows and as many gains:
 
     out = 4 K (T + R),    back = (4 K + 8) R    bytes, float32
 
-Rows with very many entries are no part of their blocks. For each range of columns, a task is sent
-the T fixed rows that P such rows touch in it, and returns P matrices and vectors:
+Rows with very many entries are not in these blocks. For each range of columns, a task is sent the T
+fixed rows that P such rows touch in it, and returns P matrices and vectors:
 
     out = 4 K T,    back = 4 K (K + 1) P    bytes
 
 Where that is less, all S fixed rows are sent instead: once if workers relay them, else to each.
 
 A block with the share f of all entries touches T = sum over the fixed rows of 1 - (1 - f)^n, if n
-is a row's number of entries and they fall into blocks at random. Its arithmetic are the
+is the number of entries of a fixed row and they fall into blocks at random. Its arithmetic is the
 multiply-adds of harness/floor.py, at the rate that the kernels have.
 
 The client sends and receives one message at a time; each worker solves one block at a time.
-``half_step_seconds`` plays that, block by block.
+``half_step_seconds`` simulates that, block by block.
 """
 
 from __future__ import annotations

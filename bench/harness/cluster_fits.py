@@ -1,4 +1,4 @@
-"""Fits on the workers of an engine: seconds, bytes that went over, memory and bits."""
+"""Fits on the workers of an engine: seconds, bytes sent and received, memory, hash of factors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rates of this machine that a cluster's cost is computed from, measured in a few seconds."""
+"""Rates of this machine from which a cluster's cost is computed, measured in a few seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NDCG@20 in the course of a fit, against its epochs and its seconds."""
+"""NDCG@20 during a fit, against its epochs and its seconds."""
 
 from __future__ import annotations
 

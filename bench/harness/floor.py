@@ -6,9 +6,10 @@ Multiply-adds of a half-step that solves R rows of n_r entries against S fixed r
     + S K^2/2                                               the Gram matrix
     + S K^2                                                 one rotation into its eigenbasis
 
-and 4 nnz K bytes of gathered float32 factors. The floor is the longer of the two, multiply-adds at
-the rate of a large matrix product and bytes at that of a copy far beyond the caches. Gathers that
-the caches serve may beat the latter, and a kernel with wider vectors than numpy's BLAS the former.
+and 4 nnz K bytes of gathered float32 factors. The floor is the longer of two times: the
+multiply-adds at the rate of a large matrix product, and the bytes at the rate of a copy far beyond
+the caches. Gathers that the caches serve may beat the second, and a kernel with wider vectors than
+numpy's BLAS the first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Load on a service of this computer over HTTP connections that stay open, and what it holds."""
+"""Load on a local service over HTTP connections that stay open, and the memory that it holds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A process that ingests, fits or recommends, and kills itself or one of its workers meanwhile.
 
-It strikes at a call of the stage's function, after a delay, or at the end of that call if it is
-over sooner. ``run`` starts it and tells how it ended; without anything to kill it tells how often
-each stage is called, and how long that takes.
+It strikes a given delay after a given call of the stage's function begins, or at the end of that
+call if that comes sooner. ``run`` starts it and tells how it ended; without anything to kill it
+tells how often the function of each stage is called, and how long a call takes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a fit holds at its peak, and what any fit must hold; both count the input."""
+"""The memory that a fit holds at its peak, and what any fit must hold; both count the input."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Turns alternate, and every other round goes backwards, so that a slow minute of 
 all. A row has the median over the rounds; each ratio is the median of the rounds' own ratios. The
 objective is evaluated in float64 by the same code at each library's factors, while the clock of the
 fit stands still. It is evaluated as seldom as the question allows: an evaluation leaves the caches
-full of its own, and the next epoch of a small problem is a tenth longer.
+full of its own data, which makes the next epoch of a small problem a tenth longer.
 """
 
 from __future__ import annotations

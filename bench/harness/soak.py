@@ -1,7 +1,7 @@
-"""Minutes of mixed requests to mfrank serve and mfrank explore: what each holds, over time.
+"""Minutes of mixed requests to mfrank serve and mfrank explore: the memory of each over time.
 
-The model that is served is saved anew in every round, so that it is loaded again and again.
-``mfrank explore`` has two models, and data of which a part is held out.
+The model that is served is saved anew in every round, so it is loaded again and again. ``mfrank
+explore`` has two models, and data of which a part is held out.
 """
 
 from __future__ import annotations

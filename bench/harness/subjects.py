@@ -1,4 +1,4 @@
-"""What the benches are run on: public data sets, and synthetic ones drawn anew each time."""
+"""The data that the benches run on: public data sets, and synthetic ones drawn anew each time."""
 
 from __future__ import annotations
 

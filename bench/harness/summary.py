@@ -1,4 +1,4 @@
-"""The few numbers that README begins with, each taken from the results of its own command."""
+"""The few numbers that README begins with, each from the results of its own command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step of mfrank.Descent takes: the time from one call of its loss to the next."""
+"""Seconds of a step of mfrank.Descent: the time from one call of its loss to the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hyper-parameters by the validation part: points of a box, a trial each, judged as it goes."""
+"""Hyper-parameters by the validation part: a trial for each point of a box, judged as it runs."""
 
 from __future__ import annotations
 
