@@ -1,4 +1,4 @@
-"""Contenders whose hyper-parameters are searched before they are compared, each for as long."""
+"""Contenders whose hyper-parameters are searched before they are compared, for equal times."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def tuned(
     Returns
     -------
     contenders : dict of str to model
-        Unfitted, in the same order; without those of which no fit was possible.
+        Unfitted, in the same order; without those that could not be fitted.
     leaderboards : dict of str to Leaderboard
-        Of those that were tuned, or could not be.
+        Of the contenders that were tuned or could not be.
     """
     metric = tuning.check(contenders, train)
     chosen, leaderboards = dict[str, Any](), dict[str, Leaderboard]()
