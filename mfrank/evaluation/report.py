@@ -68,7 +68,8 @@ class Difference:
     n_users : int
         Number of users compared.
     test : str, default "paired t-test"
-        What the interval and the p-value are of; :func:`mfrank.paired_differences` has another.
+        The test that gives the interval and the p-value; :func:`mfrank.paired_differences` uses
+        another.
     """
 
     metric: Metric
