@@ -60,7 +60,7 @@ class Promised(Held):
         return made
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Pickle it as a plain :class:`Held`."""
+        """Pickle it as a plain ``Held``."""
         return Held, (self.store, self.seen)
 
 

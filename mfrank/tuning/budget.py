@@ -57,7 +57,7 @@ class Budget:
 
     @contextmanager
     def to_the_end(self) -> Iterator[None]:
-        """Raise ``OutOfTimeError`` within what takes more than all that is left, spare or not."""
+        """Raise ``OutOfTimeError`` in the body if it takes more than ``left`` and ``spare``."""
         with self.keeping(-self._spare):
             yield
 
