@@ -150,7 +150,7 @@ class _Recipe:
         return any(map(needs_times, self.models))
 
     def fit(self, user_items: Any, *, callback: Any = None, show_progress: bool = False) -> Any:
-        """Fit all; ``callback`` is told of the epochs of a single model."""
+        """Fit all; ``callback`` is called after the epochs if there is a single model."""
         data = Interactions.of(user_items)
         alone = callback if len(self.models) == 1 else None
         fitted = [

@@ -207,16 +207,16 @@ class ALS(FactorModel, Growing):
             that rows which conjugate gradients had solved approximately are now solved exactly. The
             same holds for other threads that read the model during a fit.
         checkpoint : path, optional
-            Folder in which the whole state is saved after every epoch. Each time, as many bytes are
-            written as the user factors and one and a half times the item factors have; with
-            ``stopping``, as many as both sides have are added while the best epoch is an earlier
-            one. If the folder contains the state of an interrupted fit with the same data,
-            ``start``, ``stopping`` and options (``iterations``, ``n_threads``, ``backend``,
-            ``random_state`` and ``cluster`` may differ), the fit continues from there and ends with
-            the same bits as without the interruption. A larger ``iterations`` continues a finished
-            fit. On a ``cluster``, the state is also saved after the half-steps that do not end an
-            epoch (after an item step, one and a half times the bytes of the item factors), so that
-            a fit without features continues from its last half-step.
+            Folder in which the whole state is saved after every epoch. A save writes the bytes of
+            the user factors plus one and a half times those of the item factors; with ``stopping``,
+            while the best epoch is an earlier one, those of both sides in addition. If the folder
+            contains the state of an interrupted fit with the same data, ``start``, ``stopping`` and
+            options (``iterations``, ``n_threads``, ``backend``, ``random_state`` and ``cluster``
+            may differ), the fit continues from there and ends with the same bits as without the
+            interruption. A larger ``iterations`` continues a finished fit. On a ``cluster``, the
+            state is also saved after the half-steps that do not end an epoch (after an item step,
+            one and a half times the bytes of the item factors), so that a fit without features
+            continues from its last half-step.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None

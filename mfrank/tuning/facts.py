@@ -1,4 +1,4 @@
-"""What the data tell of the scale of hyper-parameters."""
+"""Facts about the data that set the scale of hyper-parameters."""
 
 from __future__ import annotations
 
