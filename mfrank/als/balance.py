@@ -1,21 +1,22 @@
-"""Balanced factors: of all pairs with the same scores, the one of least ridge.
+"""Balanced factors: of all pairs with the same scores, the pair with the smallest ridge.
 
 For every invertible M, the factors P M and Q M^-T have the scores of P and Q. With
 A = sum_u ridge_u p_u p_u' and B = sum_i ridge_i q_i q_i', their ridge is
 
     tr(M'AM) + tr(M^-1 B M^-T)
 
-It is least where both matrices are equal, which one Cholesky and one eigendecomposition find (Moore
-1981, "Principal component analysis in linear systems", balanced coordinates):
+It is smallest where both matrices are equal, which one Cholesky and one eigendecomposition find
+(Moore 1981, "Principal component analysis in linear systems", balanced coordinates):
 
     A = L L',  L'BL = V S V',  M = L^-T V S^(1/4):    M'AM = M^-1 B M^-T = S^(1/2)
 
-Without a ridge, every pair of these scores is as good for the objective, but not for cosines of
-users or items: a fit would keep directions that are long on one side and short on the other. So
-they are balanced as under the same vanishing ridge for all rows, A = P'P and B = Q'Q.
+Without a ridge, all pairs with these scores are equally good for the objective, but not for cosines
+of users or items: a fit would keep directions that are long on one side and short on the other. So
+the factors are then balanced as under the same vanishing ridge for all rows, A = P'P and B = Q'Q.
 
-ALS alone changes the scale of P against Q very slowly, in each direction: each side takes over what
-the other one has. So its start is balanced once. ``bench/NOTES.md`` has the epochs that this saves.
+ALS by itself changes the scale of P relative to Q very slowly, in every direction, because each
+side takes over the scale of the other. So the start of a fit is balanced once. ``bench/NOTES.md``
+has the epochs that this saves.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def balance(
 ) -> None:
     """Balance the factors in place.
 
-    They stay where one side alone has a ridge, and where a side is 0, not finite, or beyond
-    rounding.
+    They stay as they are if only one side has a ridge, or if a side is 0 or not finite, or if the
+    transforms cannot be computed within rounding.
     """
     by_users, by_items = users.ridge, items.ridge
     if not by_users.any() and not by_items.any():

@@ -10,9 +10,10 @@ part of the score. In the terms of :mod:`mfrank.als.quadratic`,
     (a_x F'WF + sum_y c_xy f_y f_y' + rho_x I) v_x
         = sum_y (d_xy - c_xy b_y) f_y + a_x F'W (z - b)
 
-So a half-step is that of factors one wider whose ridges pull to a vector instead of 0: the prior
-that features have, here -(sum_y c_xy b_y f_y + a_x F'W b) / rho_x. Items are solved alike. There is
-no momentum. An interaction (RGX) couples the items through the biases too, and is refused.
+So a half-step is that of factors that are wider by one and whose ridges pull to a vector instead of
+0. This is the same prior that features give, here -(sum_y c_xy b_y f_y + a_x F'W b) / rho_x. Items
+are solved alike. There is no momentum. An interaction (RGX) couples the items through the biases
+too, and is refused.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class FixedSide:
     basis : Eigenbasis
         Of the matrix that the rows share.
     background : float64, shape (K + 1,)
-        What its biases tell rows of background weight 1: F'W b.
+        What its biases contribute to rows of background weight 1: F'W b.
     """
 
     wide: Factors
@@ -82,7 +83,7 @@ class FixedSide:
         return replace(self, wide=self.wide[columns], biases=self.biases[columns])
 
     def known(self, problem: RowProblem) -> Vector:
-        """What each entry's known bias adds to its curvature's score, float64, shape (nnz,)."""
+        """Each entry's known bias times its curvature, float64, shape (nnz,)."""
         known: Vector = problem.curvature() * self.biases[problem.rows.indices]
         return known
 
@@ -110,7 +111,7 @@ class BiasedSteps:
         cells = sp.csr_array((known, rows.indices, rows.indptr), (rows.n_rows, len(wide)))
         towards = cells @ wide
         towards += np.outer(problem.weight, fixed.background).astype(wide.dtype)
-        ridge = -problem.ridge[:, None]  # 0 where a row has no weight at all, and is told nothing
+        ridge = -problem.ridge[:, None]  # 0 where a row has no weight at all, and no prior
         np.divide(towards, ridge.astype(wide.dtype), out=towards, where=ridge != 0)
         solved = solve_in_own_basis(
             self.half_steps.backend,
@@ -148,8 +149,8 @@ def als_with_biases(
 ) -> Iterator[Step]:
     """Run ALS with biases; as :func:`mfrank.als.engine.als`, which documents the arguments.
 
-    ``item_biases`` (n_items,) are those to begin with. If the factors are new, they are balanced as
-    those of a fit without biases.
+    ``item_biases`` (n_items,) are the initial ones. If the factors are new, they are balanced as in
+    a fit without biases.
     """
     began = perf_counter()
     user_problem = half_steps.user_problem(user_items)

@@ -15,15 +15,17 @@ from mfrank.data.counts import Counts
 __all__ = ["epoch_seconds", "shared_seconds", "tables_at_once"]
 
 _EIGENVECTORS = 5e-10
-"""Seconds for K^3 = 1: eigenvectors of a K x K matrix, and their product with those before."""
+"""Seconds, to be multiplied by K^3: eigenvectors of a K x K matrix, and their product with those
+before."""
 _MULTIPLY_ADDS = 1e10
 """Multiply-adds that a thread does in a second."""
 _READING = 1000.0
-"""What it takes to read an entry and its factors from memory, in multiply-adds."""
+"""Cost of reading an entry and its factors from memory, in multiply-adds."""
 _VECTORS = 64
 """Bytes of a row's offset, number of entries, coefficients, weights, ridge and gain, 8 each."""
 _CG_SLOWNESS = 4.0
-"""A multiply-add of conjugate gradients against one of an exact solution (row_solver.h)."""
+"""Time of a multiply-add of conjugate gradients, relative to one of an exact solution
+(row_solver.h)."""
 
 
 def epoch_seconds(counts: Counts, width: int, options: SolveOptions) -> float:
@@ -35,17 +37,17 @@ def epoch_seconds(counts: Counts, width: int, options: SolveOptions) -> float:
 
 
 def tables_at_once(n_users: int, n_items: int, row_bytes: int, *, best: bool = False) -> float:
-    """What a fit holds at once, in tables of all factors.
+    """Memory that a fit holds at once, as a multiple of the factors of all users and items.
 
-    One of users, this epoch's items, the previous epoch's, half their bytes for momentum, and the
-    vectors of a number for each row. ``row_bytes`` are those of the factors of a row; ``best`` is
-    whether the best epoch is kept beside.
+    It holds one table of users, the items of this epoch and of the previous one, half the bytes of
+    the items for momentum, and vectors with a number for each row. ``row_bytes`` are the bytes of
+    the factors of a row; ``best`` tells whether the best epoch is kept in addition.
     """
     return 1 + 1.5 * n_items / (n_users + n_items) + _VECTORS / row_bytes + best
 
 
 def shared_seconds(width: int) -> float:
-    """The part of an epoch that depends on the number of factors only, and on no thread."""
+    """Seconds of an epoch that depend on the number of factors only, on no rows or threads."""
     return 2 * _EIGENVECTORS * float(width) ** 3
 
 

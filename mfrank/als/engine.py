@@ -44,7 +44,7 @@ user step of it that is done again."""
 
 
 class Halfway(NamedTuple):
-    """Factors in the middle of an epoch, which the fit overwrites.
+    """Factors in the middle of an epoch; the fit overwrites them.
 
     Attributes
     ----------
@@ -96,13 +96,13 @@ def als(
     iterations : int
         Epochs.
     new : bool, default False
-        Whether the factors are a first guess, whose sides have no scale in common yet. Those of
-        another fit are gone on from as they are.
+        Whether the factors are a first guess, whose sides have no common scale yet. The factors of
+        another fit are not new: the fit continues from them as they are.
     track_objective : bool, default False
-        Whether steps contain the objective's value. It costs little, as the half-steps compute
+        Whether steps contain the objective's value. It costs little, because the half-steps compute
         most of it.
     momentum : Momentum, optional
-        By default one that begins.
+        By default a new one.
     done : int, optional
         Complete epochs of this fit; the factors and the momentum are then those after the last, or
         after the first user step for 0. By default not even that is done.
@@ -112,14 +112,14 @@ def als(
     features : Features, optional
         Those of the sides that ``half_steps`` says have some.
     watch : function, optional
-        Its time is no part of an epoch's.
+        Its time is not counted in an epoch's.
 
     Yields
     ------
     Step
-        With factor arrays in the backend's memory that stay as they are while anybody holds them:
-        also if an epoch is interrupted, by Ctrl-C or another exception. Who lets go of the users
-        of a step before the next one is made saves a table of them.
+        With factor arrays in the backend's memory, which do not change while anybody holds them,
+        even if an epoch is interrupted by Ctrl-C or another exception. A caller that lets go of the
+        users of a step before the next one is made saves the memory of one table of users.
     """
     began = perf_counter()
     users, items = half_steps.user_problem(user_items), half_steps.item_problem(item_users)

@@ -5,19 +5,21 @@ With features f_x of users and g_y of items, and matrices U and V of feature wei
 
     sum_x rho_x |p_x - U' f_x|^2 + tau |U|^2 + sum_y sigma_y |q_y - V' g_y|^2 + upsilon |V|^2
 
-so that p_x is U' f_x, what its features tell, plus an own part. It is minimized over P, Q, U and V.
-Rows stay closed forms: their right-hand sides get rho_x U' f_x and sigma_y V' g_y. With P fixed, U
-solves a ridge regression of the users' factors on their features, whose rows weigh rho_x:
+so that p_x is U' f_x, which follows from its features, plus a part of its own. The objective is
+minimized over P, Q, U and V. Rows still have closed-form solutions: rho_x U' f_x and sigma_y V' g_y
+are added to their right-hand sides. With P fixed, U solves a ridge regression of the users' factors
+on their features, whose rows weigh rho_x:
 
     (F' R F + tau I) U = F' R P,    R = diag(rho)
 
-A few conjugate gradient steps an epoch go on from the weights before: no step of a fit raises the
+Each epoch takes a few conjugate gradient steps from the previous weights: no such step raises the
 objective, and with thousands of features more of them would cost more than the rest of the epoch.
-The matrix is never formed: there may be many features. tau is a multiple of the mean of rho.
+The matrix is never formed, because there may be many features. tau is a multiple of the mean of
+rho.
 
-A row without interactions is not part of the objective, if its side has features. It is what the
-others teach of its features, U' f_x; else the background, where it is 0 everywhere, would be taken
-for what such a user likes.
+A row without interactions is not part of the objective if its side has features. Its factors are U'
+f_x, what the other rows teach about its features. Otherwise the background, where the row is 0
+everywhere, would be taken as what such a user likes.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ class FeaturePrior:
             self.weights = self.weights @ basis
 
     def means(self) -> Factors:
-        """What the features tell of each row, shape (R, K), in the dtype of the factors."""
+        """The mean that features give each row, shape (R, K), in the dtype of the factors."""
         return np.ascontiguousarray(self._features @ self.weights, dtype=self._dtype)
 
     def regress(self, factors: Factors) -> None:
@@ -108,12 +110,12 @@ class FeaturePrior:
             residual -= length * applied
 
     def penalty(self, factors: Factors) -> float:
-        """Both terms of the objective at some factors: of the rows and of the weights."""
+        """Both ridge terms of the objective at some factors: of the rows and of the weights."""
         apart = factors.astype(np.float64) - self._features @ self.weights
         return float(self._ridge @ np.einsum("rk,rk->r", apart, apart)) + self._of_weights()
 
     def constant(self) -> float:
-        """The same where all factors are 0; a row without interactions has its own ridge there."""
+        """The same where all factors are 0; there, a row without interactions has a ridge, too."""
         means = self.means().astype(np.float64)
         return float(self._solved @ np.einsum("rk,rk->r", means, means)) + self._of_weights()
 
@@ -136,7 +138,8 @@ class Features:
     regularization : float
         Ridge of the feature weights, relative to the mean ridge of the rows.
     start : FactorStore or None
-        The fit whose weights this one begins with, where it has as many features; else with 0.
+        The fit with whose weights this one begins, on sides that have as many features there;
+        otherwise weights begin at 0.
     columns : mapping of str to uint8
         What columns of tables became, as extras of a store.
     """
@@ -181,11 +184,11 @@ class Priors:
         return made
 
     def user_means(self) -> Factors | None:
-        """What the features of users tell, shape (n_users, K)."""
+        """The means that features give users, shape (n_users, K)."""
         return None if self.users is None else self.users.means()
 
     def item_means(self) -> Factors | None:
-        """What the features of items tell, shape (n_items, K)."""
+        """The means that features give items, shape (n_items, K)."""
         return None if self.items is None else self.items.means()
 
     def regress_users(self, factors: Factors) -> None:
@@ -220,7 +223,7 @@ class Priors:
 
 
 def towards(prior: Factors | None) -> dict[str, Factors]:
-    """The argument ``prior`` of ``Backend.solve_rows``, for backends that need not know it."""
+    """The argument ``prior`` of ``Backend.solve_rows``; none for None: not all backends know it."""
     return {} if prior is None else {"prior": prior}
 
 

@@ -55,7 +55,7 @@ class FoldIn(MadeOfFields):
     def users(self, user_items: CSR, prior: Factors | None = None) -> Factors:
         """Solve the factors of users exactly from their rows (R, n_items): shape (R, K).
 
-        ``prior`` (R, K) are the means that their features tell; by default 0.
+        ``prior`` (R, K) are the means that their features give; by default 0.
         """
         return self.users_and_biases(user_items, prior)[0]
 
@@ -64,7 +64,7 @@ class FoldIn(MadeOfFields):
         return self.items_and_biases(item_users, prior)[0]
 
     def users_and_biases(self, user_items: CSR, prior: Factors | None = None) -> Solved:
-        """Solve users, and their biases (R,) if the fit had such."""
+        """Solve users, and their biases (R,) if the fit had biases."""
         problem = self._user_problem(user_items)
         if self.biases:
             return self._with_biases(problem, self._fixed_items)
@@ -73,7 +73,7 @@ class FoldIn(MadeOfFields):
         return solve_in_own_basis(backend, problem, factors, self._of_users, options, prior), None
 
     def items_and_biases(self, item_users: CSR, prior: Factors | None = None) -> Solved:
-        """Solve items, and their biases (R,) if the fit had such."""
+        """Solve items, and their biases (R,) if the fit had biases."""
         problem = self._steps.item_problem(item_users)
         if self.biases:
             return self._with_biases(problem, self._fixed_users)
@@ -82,7 +82,7 @@ class FoldIn(MadeOfFields):
         return solve_in_own_basis(backend, problem, factors, self._of_items, options, prior), None
 
     def weigh(self, user_items: CSR, prior: Factors | None = None) -> UserWeights:
-        """Split the factors of a user, with biases theirs too, by the items of their single row."""
+        """Split a user's factors, and bias if there is one, by the items of their single row."""
         problem = self._user_problem(user_items)
         at, items = self._of_users, self.store.item_factors
         if self.biases:

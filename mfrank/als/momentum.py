@@ -1,4 +1,4 @@
-"""Nesterov's momentum on the item factors of ALS, at no further half-step.
+"""Nesterov's momentum on the item factors of ALS, without additional half-steps.
 
 Let T(Q) be the item factors after a user step at Q and an item step. Plain ALS iterates Q = T(Q),
 which lowers F(Q), the objective with users solved for Q. With momentum, the next user step is at
@@ -7,9 +7,9 @@ which lowers F(Q), the objective with users solved for Q. With momentum, the nex
 
 where t = (1 + sqrt(1 + 4 t'^2)) / 2 (Nesterov 1983), b at most 0.9; t begins at 2, not 1, which
 saves up to an epoch. F(Y) is known after every user step. If it rose, the users are solved again
-for S, which lowers F as plain ALS does, and t begins anew at 1 (O'Donoghue & Candes 2015). So exact
-fits never rise, and fixed points are those of T. ``bench/NOTES.md`` has the epochs that this saves:
-about half.
+for S, which lowers F as plain ALS does, and t begins anew at 1 (O'Donoghue & Candes 2015). So the
+objective of an exact fit never rises, and fixed points are those of T. ``bench/NOTES.md`` has the
+epochs that this saves: about half.
 
 Only Y and D = b (S - S') are kept, D in half of the bytes: S is Y - D. Y is made of the rounded D,
 so S is as exact as before, and only the step ahead is rounded.

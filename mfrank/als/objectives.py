@@ -73,13 +73,13 @@ class IALS(QuadraticObjective):
     Parameters
     ----------
     alpha0 : float, default 0.08
-        Weight of every cell, observed or not, >= 0. The denser the data, the larger is the best:
-        about the root of the density.
+        Weight of every cell, observed or not, >= 0. The best value is about the root of the density
+        of the data.
     regularization : float, default 0.2
         Ridge lambda, >= 0.
     nu : float, default 0.5
-        Exponent of the ridge's frequency scaling. The paper has 1, at which the same
-        ``regularization`` means a far stronger ridge: it searches from 0.0003 to 0.03.
+        Exponent of the ridge's frequency scaling. The paper has 1, with which the same
+        ``regularization`` means a far stronger ridge: the paper searches from 0.0003 to 0.03.
 
     Notes
     -----
@@ -125,8 +125,7 @@ class EALS(QuadraticObjective):
 
     Notes
     -----
-    The defaults, but that of ``c0``, were chosen on the data that those of :class:`IALS` were
-    chosen on.
+    The defaults, except that of ``c0``, were chosen on the same data as those of :class:`IALS`.
     """
 
     c0: float = 512.0
@@ -177,8 +176,8 @@ class RG2(QuadraticObjective):
 
     Notes
     -----
-    The defaults of ``alpha`` and ``regularization`` were chosen on the data that those of
-    :class:`IALS` were chosen on.
+    The defaults of ``alpha`` and ``regularization`` were chosen on the same data as those of
+    :class:`IALS`.
     """
 
     alpha: float = 0.05

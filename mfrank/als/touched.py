@@ -1,19 +1,20 @@
-"""Half-steps of some rows of both sides in turn: those that new interactions touch.
+"""Alternating half-steps of some rows of both sides: those that new interactions touch.
 
 All other rows stay. Most touched entries belong to rows with a long history, which new interactions
-hardly move; rows that are new themselves need several turns, as each side learns from the other. So
-of the alternations only the one in the middle solves all touched rows, and the others the fresh
-ones: those of whose interactions at least ``FRESH`` are new. They have few entries, however long
-the history is. Before the first, all touched users are solved for the items as they were.
+hardly move; rows that are new themselves need several alternations, because each side learns from
+the other. So only the alternation in the middle solves all touched rows; the others solve the fresh
+rows: those of whose interactions at least the share ``FRESH`` is new. They have few entries,
+however long the history is. Before the first, all touched users are solved for the items as they
+were.
 
-Old users hold an item where it was, as they were solved for that. So users of whose items at least
-``FOLLOWING`` are fresh follow them: they count as fresh, whether or not they have new interactions
-(:class:`mfrank.models.delta.Delta` finds them).
+Old users hold an item where it was, because they were solved for its old factors. So users of whose
+items at least the share ``FOLLOWING`` is fresh follow these items: they count as fresh, whether or
+not they have new interactions (:class:`mfrank.models.delta.Delta` finds them).
 
-Items go beyond their solutions by ``BEYOND`` of the way from the solution before, unless there is
-one alternation, so that what one side learns reaches the other in fewer. This is the momentum of a
-fit (:mod:`mfrank.als.momentum`) at one weight. Users come last, and are solved exactly for the
-items.
+Unless there is only one alternation, items go beyond their solutions by the share ``BEYOND`` of the
+way from the previous solution, so that what one side learns reaches the other in fewer
+alternations. This is the momentum of a fit (:mod:`mfrank.als.momentum`) with a constant weight.
+Users come last, and are solved exactly for the items.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from mfrank.backends.row_problem import RowProblem, Vector
 __all__ = ["BEYOND", "FOLLOWING", "FRESH", "Tables", "TouchedRows", "alternate"]
 
 FRESH = 0.15
-"""Share of new interactions from which on a row is solved in every alternation."""
+"""Rows with at least this share of new interactions are solved in every alternation."""
 
 FOLLOWING = 0.3
-"""Share of fresh items among a user's from which on the user follows them."""
+"""Users with at least this share of fresh items follow them."""
 
 BEYOND = 0.5
 """Share of the way from the solution before by which items go beyond a solution."""
 
 _STEPS = 2
-"""Conjugate gradient steps of a row with a long history; one is felt in the ranking of news."""
+"""Conjugate gradient steps of a row with a long history; a single step shows in the ranking."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +60,7 @@ class TouchedRows:
     fresh : bool, shape (R,)
         Whether a row takes part in every alternation.
     prior : shape (R, K), or None
-        What the features of the rows tell, if their side has features.
+        The means that features give the rows, if their side has features.
     """
 
     numbers: NDArray[np.int64]
@@ -70,7 +71,7 @@ class TouchedRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
-    """All factors of both sides, in numpy and in one basis, and all biases if the fit had such.
+    """All factors of both sides, in numpy and in one basis, and all biases if the fit had biases.
 
     Attributes
     ----------
@@ -91,7 +92,7 @@ def alternate(
     tables: Tables,
     alternations: int,
 ) -> int:
-    """Solve users, then ``alternations`` times items and users; return rows solved.
+    """Solve users, then ``alternations`` times items and users; return the number of rows solved.
 
     Parameters
     ----------
@@ -157,7 +158,7 @@ class _Plain:
         self._items = _placed(items, self._of_users, len(tables.users))
 
     def users(self, *, of_all: bool, exact: bool = True) -> int:
-        """Solve the fresh users, or all, those not fresh exactly or nearly; return how many."""
+        """Solve the fresh users, or all, then the others exactly or nearly so; return how many."""
         at = self._steps.users_basis(self._tables.items, self._of_items.gram)
         return self._solve(self._of_users, self._users, self._of_items, at, of_all, exact=exact)
 

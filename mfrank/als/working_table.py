@@ -1,9 +1,9 @@
-"""The rows of one side that an update reads and writes, apart from all others, in groups.
+"""The rows of one side that an update reads and writes, in groups, apart from all other rows.
 
-Each group is in a basis of its own, the last it was solved or read in. So a half-step turns what it
-reads once, writes its rows in the basis it solves them in, and no row is copied out of the side's
-table or back into it between the first half-step and the last. Rows that are only read are turned
-as they are copied out, when they are read first.
+Each group is in a basis of its own, the last one that it was solved or read in. So a half-step
+rotates what it reads once and writes its rows in the basis in which it solves them, and between the
+first half-step and the last no row is copied out of the side's table or back into it. Rows that are
+only read are rotated when they are copied out, before they are first read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mfrank.backends.solve_options import SolveOptions
 __all__ = ["SOLVED", "WorkingTable", "groups_of"]
 
 SOLVED = 2
-"""Groups of rows that are solved; those after them are only read."""
+"""Number of groups whose rows are solved; the groups after them are only read."""
 
 
 def groups_of(
@@ -132,7 +132,7 @@ class WorkingTable:
     ) -> None:
         """Solve a group against ``fixed``, in the basis ``at``, and go ``beyond`` the solution.
 
-        That is by this share of the way from the solution before, or from where the rows began.
+        ``beyond`` is a share of the way from the previous solution, or from where the rows began.
         """
         rows, how = self._rows(group), dict[str, Factors]()
         if prior is not None:
@@ -177,6 +177,6 @@ class WorkingTable:
 
 
 def _turn(basis: NDArray[np.float64], at: Eigenbasis) -> NDArray[np.float64]:
-    """What rotates rows from a basis into another, (K, K)."""
+    """The matrix (K, K) that rotates rows from one basis into another."""
     with single_threaded():
         return np.ascontiguousarray(basis.T @ at.basis)

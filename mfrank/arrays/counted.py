@@ -1,4 +1,4 @@
-"""Numbers of things, and sizes, in words, the same way wherever they are told."""
+"""Numbers of things, and sizes, in words, written in the same way everywhere."""
 
 from __future__ import annotations
 

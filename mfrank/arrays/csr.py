@@ -30,7 +30,7 @@ class CSR:
     indices : int32, shape (nnz,)
         Columns, ascending within a row.
     data : float32 or float64, shape (nnz,), or None
-        Values; None if the reader needs only the columns; every entry then counts as 1.
+        Values. None if the reader needs only the columns: every entry then counts as 1.
     n_columns : int
         Width of the matrix.
     across : CSR, optional

@@ -1,6 +1,6 @@
 """The memory limit of this process, and a check that refuses work beyond it.
 
-Work beyond the memory that is free now is begun with a warning: others may give back theirs.
+Work beyond the memory that is free now begins with a warning: other processes may free some.
 """
 
 from __future__ import annotations

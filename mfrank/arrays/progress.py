@@ -15,7 +15,7 @@ _MANY = 100_000  # from here on tqdm prints 1.2M instead of 1234567
 
 
 class Advance(Protocol):
-    """What tells a bar of more that is done."""
+    """The function by which work tells the bar how much more is done."""
 
     def __call__(self, n: int = 1, note: str = "") -> None:
         """Count ``n`` more units, and show ``note`` behind them."""
@@ -33,7 +33,7 @@ def progress_bar(
     Parameters
     ----------
     total : int or None
-        Units of the whole work; None if nobody knows.
+        Units of the whole work; None if unknown.
     label, unit : str
         Name of the work, and of what is counted, in the singular.
     shown : bool, default True

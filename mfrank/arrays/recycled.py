@@ -1,9 +1,9 @@
-"""Tables whose memory is used again, since the first touch of new pages takes the system's time.
+"""Tables whose memory is reused, because the first touch of new pages costs system time.
 
-An epoch of ALS needs new items while those of the epoch before are still held, and then lets go of
-these. Without this, page faults are about a twentieth of an epoch on two cores. Its users it
-overwrites where they are, unless somebody holds them: they are lent, and come back with the last
-array on their memory.
+An epoch of ALS needs a new table of items while that of the previous epoch is still held, and then
+lets go of the old one. Without reuse, page faults are about a twentieth of an epoch on two cores.
+An epoch overwrites the users in place unless somebody holds them: their memory is lent, and comes
+back when the last array on it is gone.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Recycled:
         return np.asarray(_Loan(memory, self))
 
     def place_of(self, table: Any) -> NDArray[Any]:
-        """Where to write what takes the place of a table: there, or in new memory if it is lent.
+        """Where to write the successor of a table: in its place, or in new memory if it is lent.
 
-        Who holds an array of a GPU library is not known.
+        It is not known whether anybody holds an array of a GPU library.
         """
         if not isinstance(table, np.ndarray) or id(table) in self._lent:
             found = self._found(table, table.shape)
@@ -58,7 +58,7 @@ class Recycled:
         return found
 
     def end(self) -> None:
-        """The table that was written to last is of no use any more."""
+        """Note that the table that was written last is no longer needed."""
         if isinstance(self._at_work, np.ndarray):
             self._free[id(self._at_work)] = self._at_work
         self._at_work = None
@@ -79,7 +79,7 @@ class Recycled:
 
 
 class _Loan:
-    """What an array on lent memory, and every view of it, holds on to: the last one returns it."""
+    """Held by an array on lent memory and all of its views; the last one to go returns it."""
 
     def __init__(self, memory: NDArray[Any], lender: Recycled) -> None:
         self.__array_interface__ = memory.__array_interface__

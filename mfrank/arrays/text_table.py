@@ -13,7 +13,7 @@ _GAP = "  "
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal that stdout is; None where it is a file, a pipe or a notebook."""
+    """Columns of the terminal on stdout; None if stdout is a file, a pipe or a notebook."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns

@@ -1,4 +1,4 @@
-"""A limit of the time of work, set by who starts it and kept by its loops, between their blocks.
+"""A time limit on work: the caller sets it, and the work's loops check it between their blocks.
 
     with time_limit(60.0):
         model.fit(data)  # raises OutOfTimeError once a minute is over, or is seen to be too short
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 __all__ = ["OutOfTimeError", "Work", "check_time", "time_limit"]
 
 _KNOWN_PACE = 0.05
-"""Part of the limit after which the pace of work is taken to be known."""
+"""Share of the limit after which the pace of the work counts as known."""
 
 
 class OutOfTimeError(TimeoutError):
@@ -36,7 +36,7 @@ _limit: ContextVar[_Limit | None] = ContextVar("time_limit", default=None)
 
 @contextmanager
 def time_limit(seconds: float, clock: Callable[[], float] = time.perf_counter) -> Iterator[None]:
-    """Limit the time of what this thread does within; a limit around it that ends sooner holds."""
+    """Limit the time of this thread in the body; an outer limit that ends sooner stays in force."""
     ends, around = clock() + seconds, _limit.get()
     if around is not None and around.ends < ends:
         yield
@@ -63,7 +63,7 @@ def check_time() -> None:
 
 
 class Work:
-    """Work of a known size, which is given up as soon as it is seen to take too long."""
+    """Work of a known size, which is given up as soon as it is clear that it will take too long."""
 
     def __init__(self, size: float) -> None:
         limit = _limit.get()

@@ -1,9 +1,9 @@
 """How far momentum moved rows, in half of their bytes.
 
-A displacement only has to point the right way: what it is added to is exact, and so is what is left
-when it is taken away again. float32 tables have displacements in bfloat16, the upper half of a
-float32, which has its range; numpy has no such type, so these are stored as uint16. float64 tables
-have them in float32.
+A displacement only has to be approximate: the table that it is added to is exact, and so is the
+table that is left when it is subtracted again. float32 tables have displacements in bfloat16, the
+upper half of a float32, which has its range; numpy has no such type, so these are stored as uint16.
+float64 tables have them in float32.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mfrank.arrays.placement import Array, empty_aligned, empty_beside
 __all__ = ["extrapolate", "half_of", "halved", "none_of", "widened", "withdraw"]
 
 _ROWS_AT_ONCE = 1 << 14
-"""What is computed in between takes no other table."""
+"""Rows computed at a time, so that intermediate results do not take another table."""
 
 Rotate = Callable[[Array, NDArray[np.float64], int, Array, int], None]
 

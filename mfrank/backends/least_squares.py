@@ -21,8 +21,8 @@ def alike(
 ) -> list[NDArray[np.int64]]:
     """Divide the rows into those that have factors where the shared matrix is 0, and the others.
 
-    How rows are solved together depends on whether any of them has. Divided so, the bits of a row
-    do not depend on the rows beside it.
+    How rows are solved together depends on whether any of them has such factors. Divided in this
+    way, the bits of a row do not depend on the rows beside it.
     """
     n_null = int(np.count_nonzero(shared.values == 0))
     if not len(rows) or not n_null:

@@ -32,7 +32,7 @@ def choose(name: str = "auto") -> Backend:
     Raises
     ------
     TypeError
-        If the name is no str.
+        If the name is not a str.
     ValueError
         If there is no such backend, or it cannot run here; the message says why.
     """
@@ -89,7 +89,7 @@ def register(name: str, backend: Any) -> None:
     Raises
     ------
     ValueError
-        If ``name`` is a backend of mfrank's or no identifier, or ``backend`` has none of the
+        If ``name`` is a backend of mfrank's or not an identifier, or ``backend`` has none of the
         functions.
     """
     if not isinstance(name, str) or not name.isidentifier():

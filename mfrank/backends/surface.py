@@ -24,17 +24,17 @@ Factors = NDArray[Any]
 
 
 class RowSums(Protocol):
-    """How a backend solves rows with very many entries, if from sums over ranges of columns.
+    """How a backend solves rows with very many entries from sums over ranges of columns.
 
     The sums of a row over its entries e, sum_e d_e f_e and, if the problem has curvature,
     sum_e c_e f_e f_e', are taken range by range and added in the order of the ranges.
-    ``solve_rows`` does so, with the same bits. ``curved`` is that of the whole problem.
+    ``solve_rows`` does the same, with the same bits. ``curved`` is that of the whole problem.
     """
 
     def summed_from(
         self, n_factors: int, dtype: np.dtype[Any], options: SolveOptions, *, curved: bool
     ) -> int:
-        """Entries from which a row is solved so."""
+        """Number of entries from which on a row is solved in this way."""
 
     def column_ranges(self, n_columns: int) -> NDArray[np.int64]:
         """Where ranges begin, and the end: from 0 to ``n_columns``."""
@@ -84,7 +84,7 @@ class Backend(Protocol):
     """Whether ``solve_rows`` takes ``prior``, which fits with features need."""
 
     SUMS: RowSums | None
-    """How rows with very many entries are solved; None if as all others."""
+    """How rows with very many entries are solved; None if they are solved like all others."""
 
     def why_unavailable(self) -> str | None:
         """Return None if the backend can run, else one sentence that says what is missing."""

@@ -11,7 +11,7 @@ __all__ = ["eigh"]
 
 
 def eigh(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """See ``Backend.eigh``."""
+    """See :meth:`mfrank.backends.Backend.eigh`."""
     with single_threaded():
         values, vectors = np.linalg.eigh(matrix)
     return values, vectors

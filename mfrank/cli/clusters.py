@@ -8,7 +8,7 @@ __all__ = ["add_cluster_flag"]
 
 
 def add_cluster_flag(parser: argparse._ActionsContainer, what: str, result: str) -> None:
-    """Add the flag; its help tells ``what`` is done there, and of the ``result``."""
+    """Add the flag; its help tells ``what`` is done there, and what the ``result`` is."""
     parser.add_argument(
         "--cluster",
         type=_cluster,

@@ -147,6 +147,6 @@ def _merged_text(name: str, classes: list[_Options]) -> str:
 
 
 def _with_flags(text: str, options: _Options) -> str:
-    """The text, in which options whose names are no English words are told as flags."""
+    """The text, with options whose names are not English words written as flags."""
     names = {field.name for field in option_fields(options) if "_" in field.name}
     return re.sub(r"\w+", lambda word: _flag(word[0]) if word[0] in names else word[0], text)

@@ -1,4 +1,4 @@
-"""Folders of models that commands read and write, and files they write: checked before all else."""
+"""Folders of models that commands read and write, and files they write: checked first of all."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def check_takes_model(folder: str) -> None:
 
 
 def check_writable(*files: str | None) -> None:
-    """Raise ValueError if one of the files could not be written, before it is worked for."""
+    """Raise ValueError if one of the files could not be written, before any work."""
     for file in filter(None, files):
         folder = Path(file).absolute().parent
         if Path(file).is_dir():

@@ -151,7 +151,7 @@ def as_ids(texts: Sequence[str], known: Ids) -> NDArray[Any]:
 
 
 def known_only(ids: NDArray[Any], known: Ids, noun: str) -> NDArray[Any]:
-    """The ids that are known; tell on stderr how many are left out."""
+    """The ids that are known; prints on stderr how many are left out."""
     kept = known.rows(ids, missing=-1) >= 0
     if not kept.all():
         left_out = counted(int((~kept).sum()), f"unknown {noun}")

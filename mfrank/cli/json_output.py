@@ -17,7 +17,7 @@ _STDOUT = "-"
 
 
 def add_json_flag(parser: argparse._ActionsContainer, what: str, text: str = "the text") -> None:
-    """Add ``--json`` for a result and for what else is printed."""
+    """Add ``--json`` for a result; ``text`` is what is printed otherwise."""
     parser.add_argument(
         "--json",
         metavar="FILE",
@@ -26,7 +26,7 @@ def add_json_flag(parser: argparse._ActionsContainer, what: str, text: str = "th
 
 
 def check_json(path: str | None) -> None:
-    """Raise ValueError if the file could not be written, before it is worked for."""
+    """Raise ValueError if the file could not be written, before any work."""
     if path != _STDOUT:
         check_writable(path)
 

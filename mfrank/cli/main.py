@@ -3,7 +3,7 @@
 Exit codes: 0 success, 1 failure, 2 wrong usage or input, 130 stopped by Ctrl-C, 141 output pipe
 closed by its reader. Errors are printed as one line on stderr.
 
-All that takes time is imported by :func:`main`, so that Ctrl-C is answered meanwhile too.
+:func:`main` imports everything that takes time, so that Ctrl-C is handled during imports, too.
 """
 
 from __future__ import annotations

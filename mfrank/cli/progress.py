@@ -1,4 +1,4 @@
-"""What a fit tells while it runs: that it began, and its epochs."""
+"""What is printed while a fit runs: that it began, and its epochs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def somebody_watches() -> bool:
 
 
 def announce(fitted: object, data: Interactions) -> None:
-    """Tell who watches that the fit began: its first epoch may take long."""
+    """Tell somebody who watches that the fit began: its first epoch may take long."""
     if somebody_watches():
         print(f"mfrank: fitting {fitted} to {data}", file=sys.stderr)
 

@@ -29,7 +29,7 @@ def told(model: FactorModel, fitted: object, data: Interactions, folder: str) ->
 
 @contextmanager
 def saved_if_it_ends(model: FactorModel | SupervisedPageRank, folder: str) -> Iterator[None]:
-    """Save what there is of a fit that Ctrl-C ends, or a full disk at its checkpoint."""
+    """Save what there is of a fit that is ended by Ctrl-C, or by a full disk at its checkpoint."""
     try:
         yield
     except (KeyboardInterrupt, OSError):

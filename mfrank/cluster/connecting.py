@@ -63,7 +63,7 @@ def check_cluster(cluster: Any) -> None:
 
 @contextmanager
 def connected(cluster: Any) -> Iterator[Engine]:
-    """Connect to the engine that a checked ``cluster`` names; end afterwards what this began.
+    """Connect to the engine that a checked ``cluster`` names; afterwards, end what this started.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Tasks on a Dask cluster.
 
-Data travel as arguments, through the scheduler, and are not scattered: what is scattered is lost
-with the worker that has it, while an argument belongs to its task and comes back with it.
+Data travel as arguments, through the scheduler, and are not scattered: scattered data are lost with
+the worker that has them, while an argument belongs to its task and is sent again with it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Dask:
                 f"cluster: its workers cannot import mfrank ({error}); install the version that is "
                 "here there, too"
             ) from error
-        # Asked for last: workers come and go, and one that came before it told is known by now.
+        # Asked for last: workers come and go, and one that came before its answer is known by now.
         threads = self._client.nthreads()
         return [(name, told[name]) for name in told for _ in range(threads.get(name, 0))]
 

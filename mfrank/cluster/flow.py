@@ -11,7 +11,7 @@ from mfrank.cluster.worker import Call
 __all__ = ["as_done"]
 
 _TASKS_OF_A_WORKER = 2
-"""Under way at a time, so that none waits for the next."""
+"""Number of tasks sent to a worker at a time, so that it need not wait for the next."""
 
 _Label = TypeVar("_Label")
 

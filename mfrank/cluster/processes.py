@@ -156,7 +156,7 @@ class Processes:
         return list(zip(names, told, strict=True))
 
     def _give_out(self) -> None:
-        """Give tasks to idle workers, at first to those that have what the task takes."""
+        """Give tasks to idle workers, first to those that have the task's arguments."""
         while self._queue and (worker := self._idle()):
             near = (task for task in self._queue if self._is_near(task, worker))
             task = next(near, self._queue[0])
@@ -168,7 +168,7 @@ class Processes:
         return next((worker for worker in self._workers if worker.task is None), None)
 
     def _is_near(self, task: _Task, worker: _Worker) -> bool:
-        """Whether the worker has what the task takes, or none has it."""
+        """Whether the worker has the task's arguments, or no worker has them."""
         needs = {need.key for need in task.needs}
         return needs <= worker.known or not any(needs & each.known for each in self._workers)
 

@@ -69,14 +69,15 @@ def compare(
         ``tune``: mfrank.tune, EASE, ItemKNN and Popularity of mfrank and, if installed, implicit's
         ALS.
     tune : float or None, default None
-        Minutes, > 0, for which each model's hyper-parameters are searched before, by the first of
-        ``metrics``, as :func:`mfrank.tune` searches: on interactions held out of ``train``, never
-        on ``test``. Each has the same minutes, and what was found is then fitted to all of
-        ``train``. Searched are ALS of mfrank, under the objectives that mfrank.tune tries, and of
-        implicit, Descent with SampledSoftmax, EASE and ItemFilter, with at most the factors that
-        they are given; of mfrank's models nothing else is kept. In ``models``, the function
-        ``mfrank.tune`` itself stands for all that it searches. Other models stay as they are. A
-        model of which no fit is possible in the time or memory is left out, with a note.
+        Minutes, > 0, for which each model's hyper-parameters are searched before the comparison, by
+        the first of ``metrics``, as :func:`mfrank.tune` searches: on interactions held out of
+        ``train``, never on ``test``. Each model has the same minutes, and what was found is then
+        fitted to all of ``train``. Searched are the ALS of mfrank, under the objectives that
+        mfrank.tune tries, the ALS of implicit, Descent with SampledSoftmax, EASE and ItemFilter,
+        with at most the factors that they are given; mfrank's models keep no other option. In
+        ``models``, the function ``mfrank.tune`` itself stands for all that it searches. Other
+        models stay as they are. A model that cannot be fitted in the time or memory is left out,
+        with a note.
     factors : int or None, default None
         Width of the factors of the default models: 64 or, with ``tune``, at most 512.
     iterations : int, default 15
@@ -103,9 +104,9 @@ def compare(
     Raises
     ------
     ValueError, TypeError
-        Before any fit: test data are missing or of another shape, a metric is unknown, or there
-        are no models; or with ``tune`` none that can be searched, ``train`` has dislikes, or the
-        first metric has no values for each user.
+        Before any fit: test data are missing or of another shape, a metric is unknown, or there are
+        no models; or with ``tune`` no model can be searched, ``train`` has dislikes, or the first
+        metric has no values for each user.
     """
     check_count("repeats", repeats, 1)
     check_threads(n_threads)

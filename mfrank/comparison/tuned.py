@@ -1,4 +1,4 @@
-"""Contenders whose hyper-parameters are searched before they are compared, each for as long."""
+"""Contenders whose hyper-parameters are searched before they are compared, for equal times."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def tuned(
     Returns
     -------
     contenders : dict of str to model
-        Unfitted, in the same order; without those of which no fit was possible.
+        Unfitted, in the same order; without those that could not be fitted.
     leaderboards : dict of str to Leaderboard
-        Of those that were tuned, or could not be.
+        Of the contenders that were tuned or could not be.
     """
     metric = tuning.check(contenders, train)
     chosen, leaderboards = dict[str, Any](), dict[str, Leaderboard]()
@@ -150,7 +150,7 @@ class _Recipe:
         return any(map(needs_times, self.models))
 
     def fit(self, user_items: Any, *, callback: Any = None, show_progress: bool = False) -> Any:
-        """Fit all; ``callback`` is told of the epochs of a single model."""
+        """Fit all; ``callback`` is called after the epochs if there is a single model."""
         data = Interactions.of(user_items)
         alone = callback if len(self.models) == 1 else None
         fitted = [

@@ -1,4 +1,4 @@
-"""The contenders of a comparison for which none are named."""
+"""The contenders of a comparison when the caller names none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def usual_models(
     """The models of :func:`default_models` or, if they are tuned, the best of both libraries.
 
     These are :func:`mfrank.tune` itself, implicit's ALS if it is installed, and as baselines EASE,
-    ItemKNN and Popularity. With ``objectives`` it is an ALS for each instead.
+    ItemKNN and Popularity. With ``objectives`` there is an ALS for each of them instead.
     """
     search_all = tuned and not objectives
     models = default_models(

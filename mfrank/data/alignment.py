@@ -1,4 +1,4 @@
-"""Interactions in the rows of others: a test set that was built apart from the training data."""
+"""Interactions in the rows of other data, for test sets that were built apart from the training."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["aligned"]
 def aligned(data: Interactions, user_ids: Ids, item_ids: Ids, name: str) -> Interactions:
     """The same interactions in the rows of these ids, matched by id.
 
-    Rows stay as they are where both sides have equally many and those of one side are only
-    numbered: a model that was fitted to a matrix does not have the ids of its test set.
+    Rows stay as they are if both have equally many and one of them has only row numbers as ids: a
+    model that was fitted to a matrix does not have the ids of its test set.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ def aligned(data: Interactions, user_ids: Ids, item_ids: Ids, name: str) -> Inte
     Raises
     ------
     UnknownIdError
-        If a user or an item of an entry has none of these ids.
+        If the user or the item of an entry is not among these ids.
     ValueError
-        If the rows are only numbered on both sides, and not equally many.
+        If both have only row numbers as ids, and not equally many.
     """
     pairs = (data.user_ids, user_ids), (data.item_ids, item_ids)
     if all(own is ids or own == ids for own, ids in pairs):

@@ -98,7 +98,7 @@ def portions(
 ) -> Iterator[tuple[dict[str, NDArray[Any]], TimeKind | None]]:
     """Yield the columns of ``n_rows`` rows at a time, and the kind of their timestamps.
 
-    What is read from a column depends on its portion alone, but for ``times``, the kind of all
+    What is read from a column depends on its portion alone, except for ``times``, the kind of all
     timestamps: None leaves them out.
 
     Raises
@@ -210,7 +210,7 @@ def _frame(readable: Any, layout: Layout, **how: Any) -> Any:
 
 @contextmanager
 def _strictly() -> Iterator[None]:
-    """Raise what pandas warns of: it drops fields beyond those of the first row."""
+    """Raise what pandas warns about: it drops fields beyond those of the first row."""
     import pandas
 
     with warnings.catch_warnings():

@@ -64,7 +64,7 @@ def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
     """Columns whose names fit ``role``.
 
     Case, punctuation and a final "id" do not matter: ``userId``, ``USER_ID`` and ``user`` are the
-    same. Where nothing else is a timestamp, that of something is one: ``click_timestamp``.
+    same. If no other column is a timestamp, the timestamp of something is one: ``click_timestamp``.
     """
     names = set(_NAMES[role].split())
     named = [column for column in columns if not names.isdisjoint(_spellings(column))]

@@ -1,4 +1,4 @@
-"""Interactions of several data sets as one: today's clicks after those of all days before."""
+"""Interactions of several data sets as one, such as today's clicks after those of earlier days."""
 
 from __future__ import annotations
 

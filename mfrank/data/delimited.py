@@ -92,8 +92,8 @@ def _portions(
 ) -> Iterator[tuple[dict[str, NDArray[Any]], TimeKind | None]]:
     """Read with the csv module, all portions but the first ``done``.
 
-    An error in a field is raised at the end of the file, because one in the form of a later row
-    comes before it, and so does one in a column before.
+    An error in a field is raised only at the end of the file, because an error in the form of a
+    later row has precedence, and so does an error in an earlier column.
     """
     bad: dict[str, tuple[bool, str]] = {}
     with lines() as text:
@@ -109,7 +109,7 @@ def _portions(
                     elif times is not None:
                         found[role] = fields.times(column, times)
                 except BadRow as error:
-                    # What is no time at all is told rather than a number among dates.
+                    # A field that is no time at all is reported rather than a number among dates.
                     odd = role != "timestamp" or not fields.is_time(column[error.row].strip())
                     if role not in bad or (odd and not bad[role][0]):
                         bad[role] = odd, rows.told(error, role, layout)

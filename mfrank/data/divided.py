@@ -47,8 +47,8 @@ def divided(
     names : sequence of str
         Names of the parts.
     folder : path or None
-        Where a folder of each part's name is written, which is then mapped: memory holds a block.
-        None copies the parts to memory.
+        Where a folder is written for each part, by its name, and then mapped: memory holds one
+        block. None copies the parts to memory.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Typed columns of a table as numbers, the same way whenever rows of such a table come.
+"""Typed columns of a table as numbers, converted in the same way for all later rows.
 
 ============================================= ======================================================
 column                                        features
@@ -9,8 +9,8 @@ lists, and texts of which one has a ``|``      the same, and a row may have seve
 any of these with missing values              one more: 1 where the value is missing, the others 0
 ============================================= ======================================================
 
-A value of a single row is not a feature: it could tell nothing of any other row. So columns of
-titles or descriptions do no harm.
+A value of a single row is not a feature, because it could tell nothing about any other row. So
+columns of titles or descriptions do no harm.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class FeatureColumns:
 
     @classmethod
     def of(cls, argument: str, table: Mapping[Hashable, NDArray[Any]]) -> Self:
-        """Learn from the rows of a table what its columns become; ``argument`` names it in errors.
+        """Learn from a table how to convert its columns; ``argument`` names it in errors.
 
         Raises
         ------
@@ -96,8 +96,8 @@ class FeatureColumns:
     ) -> sp.csr_array:
         """The features of a table's rows, float64, shape (rows, width).
 
-        Columns that the fit did not have are ignored. So are values that have no feature, of which
-        rows that are not ``of_fit`` are warned.
+        Columns that the fit did not have are ignored. So are values that have no feature; unless
+        the rows are ``of_fit``, a warning tells of them.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class FeatureColumns:
 
     @classmethod
     def from_array(cls, array: NDArray[Any]) -> Self:
-        """Read a :meth:`to_array`; raise ValueError if it is none."""
+        """Read the result of :meth:`to_array`; raise ValueError for any other array."""
         where = "the feature columns saved with the model"
         if array.dtype != np.uint8 or array.ndim != 1:
             raise ValueError(f"{where} are damaged")

@@ -53,8 +53,9 @@ class FeatureTable:
     def of(cls, argument: str, given: Any, ids: Ids) -> FeatureTable:
         """Read a DataFrame, or a file of such a table.
 
-        The ids are the index of a pandas DataFrame that has one of its own, else the column whose
-        name says so, such as ``item`` or ``item_id``. Ids of text files are spelled like ``ids``.
+        The ids are the index of a pandas DataFrame, if it is not the default one, otherwise the
+        column with a name such as ``item`` or ``item_id``. Ids of text files are spelled like
+        ``ids``.
 
         Raises
         ------
@@ -76,18 +77,18 @@ class FeatureTable:
         return cls(argument, canonical(labels), columns)
 
     def learned(self) -> FeatureColumns:
-        """What its columns become."""
+        """How its columns are converted."""
         return FeatureColumns.of(self.argument, self.columns)
 
     def features(self, columns: FeatureColumns, ids: Ids, *, of_fit: bool = False) -> sp.csr_array:
         """Features of the rows of ``ids``, and a last one that is 1 for all, their common mean.
 
-        It is all that is known of a row that the table does not have.
+        The last feature is all that is known of a row that the table does not have.
 
         Raises
         ------
         ValueError
-            It has none of them.
+            The table has none of these rows.
         """
         side = self.argument.partition("_")[0]
         places = ids.rows(self.labels, missing=-1)

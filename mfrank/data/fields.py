@@ -108,7 +108,7 @@ def values(fields: Sequence[str]) -> NDArray[np.float64]:
 
 
 def time_kind(fields: Sequence[str]) -> TimeKind:
-    """What the fields are all spelled as; dates if they are no numbers."""
+    """What the fields are all spelled as; dates if they are not numbers."""
     stripped = [field.strip() for field in fields]
     if all(map(_WHOLE.fullmatch, stripped)):
         return "whole"

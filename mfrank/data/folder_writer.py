@@ -1,7 +1,7 @@
 """Interactions that come by blocks of users, written to the arrays of a folder.
 
-Memory holds a block. The entries of the users are appended as they come, and are kept on the disk
-by blocks of items, too, which are sorted when all have come.
+Memory holds one block. The entries of users are appended as they come. They are also kept on the
+disk by blocks of items, which are sorted when all entries have come.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class FolderWriter:
     Parameters
     ----------
     place : Path
-        An existing folder for the files, which may be removed when what is mapped from them is no
-        longer needed. What is added follows what they have.
+        An existing folder for the files. It may be removed when the arrays mapped from it are no
+        longer needed. Entries are appended to what the files already have.
     n_users : int
     of_items : int64, shape (n_items,)
-        Entries of each item that may come at most; a wrong number costs only memory.
+        Maximum number of entries of each item; a wrong number costs only memory.
     dtype : float32 or float64
         Of the values.
     timestamps : bool
-        Whether every block has them.
+        Whether every block has timestamps.
     at_once : int, default 2^23
         Entries that are sorted at a time.
     """
@@ -79,7 +79,7 @@ class FolderWriter:
     def sort_items(
         self, first: int = 0, done: Callable[[Path], None] | None = None
     ) -> Iterator[int]:
-        """Write the entries by items, when all have come; yield how many after each block.
+        """Write the entries by items, when all have come; yield their number after each block.
 
         ``first`` and ``done`` are those of :meth:`mfrank.data.on_disk.Spill.blocks`.
         """

@@ -1,7 +1,8 @@
 """Tables in memory: DataFrames of pandas and polars, and tables of every library that speaks Arrow.
 
-A library is not imported for this: whoever has a table of it has imported it. pyarrow reads the
-tables of all other libraries (``__arrow_c_stream__``: duckdb, ibis and so on) and its own.
+No library is imported for this: a caller that has a table of a library has imported it. pyarrow
+reads the tables of all other libraries (``__arrow_c_stream__``: duckdb, ibis and so on) and its
+own.
 """
 
 from __future__ import annotations

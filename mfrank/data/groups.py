@@ -107,7 +107,7 @@ class Groups:
 def by_activity(interactions: Any, n: int = 4) -> Groups:
     """Divide users into groups of about equal size by their number of items.
 
-    Users with equal numbers are in one group, so that groups may be fewer, and unequal. Users
+    Users with equal numbers are in one group, so there may be fewer groups, of unequal sizes. Users
     without items are in a group of their own.
 
     Parameters
@@ -141,8 +141,8 @@ def by_popularity(interactions: Any, n: int = 3) -> Groups:
     """Divide items into groups with about equally many interactions, by their number of users.
 
     With three groups, the first is the long tail: many items, which together have a third of the
-    interactions; the last is the head. Items with equally many users are in one group, so that
-    groups may be fewer. Items without users are in a group of their own.
+    interactions; the last is the head. Items with equally many users are in one group, so there may
+    be fewer groups. Items without users are in a group of their own.
 
     Parameters
     ----------

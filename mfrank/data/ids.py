@@ -195,8 +195,8 @@ class Ids(MadeOfFields):
     def followed_by(self, new: NDArray[Any]) -> Ids:
         """These ids, then new ones: canonical, of the same dtype, distinct and none of these.
 
-        What was computed to find rows is taken over, so that a few new ids take no time like that
-        of all.
+        The lookup tables are reused, so that adding a few ids does not take as long as building
+        all.
         """
         grown, before = Ids._trusted(np.concatenate([self.labels, new])), self.__dict__
         if grown.table is None:

@@ -1,10 +1,11 @@
-"""Files of any number and size to a folder of interactions, in memory that does not grow with them.
+"""Turns files of any number and size into a folder of interactions, in bounded memory.
 
-Each file is read twice, by portions: for its ids, which are numbered in sorted order, and for its
-entries, which are then on the disk by blocks of users. Every block is merged as in memory; its
-entries are written by users, and by blocks of items, which are sorted in turn. Files are taken in
-the order of their names, so that the result does not depend on the order in which they are given.
-A run that is killed is gone on with, after the last file or block of which there is a note.
+Each file is read twice, in portions: first for its ids, which are numbered in sorted order, and
+then for its entries, which are put on the disk by blocks of users. Every block is merged as data in
+memory are; its entries are written by users, and by blocks of items, which are sorted in turn.
+Files are taken in the order of their names, so that the result does not depend on the order in
+which they are given. A run that was killed is resumed after the last file or block that is noted in
+its journal.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = 1 << 18
 """Rows of a portion of a file."""
 _LAYOUT = 1
-"""Of the files of a run that may be gone on with."""
+"""Version of the files of a run that can be resumed."""
 
 
 @dataclass(frozen=True)
@@ -109,19 +110,19 @@ def ingest(
         At least one, none of them a stream. Either all have timestamps or none.
     folder : Path
     chosen, ids, sep
-        As in :func:`mfrank.data.table_files.read_columns`. Where one file has whole numbers as ids
-        and another has text, all become text.
+        As in :func:`mfrank.data.table_files.read_columns`. If one file has whole numbers as ids and
+        another has text, all become text.
     duplicates : {"sum", "max", "last"}
-        How cells that occur more than once are merged, in whatever files they are.
+        How cells that occur more than once are merged, in the same file or in several.
     show_progress : bool, default False
 
     Raises
     ------
     ValueError, TypeError
-        As for a single file; the message names it. What the folder held is unchanged.
+        As for a single file; the message names the file. The folder is unchanged.
     OSError
-        If a file cannot be read or the disk is full; the folder is unchanged, too. The message
-        tells where the work lies that the same call goes on with, if there is any.
+        If a file cannot be read or the disk is full; the folder is unchanged, too. If there is work
+        with which the same call can go on, the message tells where it is.
     """
     source = _Source(check_files(files), chosen, ids, sep)
     interaction_folder.check_takes(folder)
@@ -152,7 +153,7 @@ def _kept(error: OSError, place: Path) -> str:
 
 @dataclass(frozen=True)
 class _Known:
-    """What the first pass tells: the ids, how often each occurs, and of what kind timestamps are.
+    """Results of the first pass: the ids, how often each occurs, and the kind of the timestamps.
 
     ``times`` has the kind of each file that is text; ``timestamps`` is whether there are any.
     """

@@ -1,4 +1,4 @@
-"""What an ingest of files will take, told before it begins: from their sizes and first rows."""
+"""Estimates of what an ingest of files will take, from their sizes and first rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROWS = 1000
 _PORTION, _BLOCK_ENTRY = 200 << 20, 140
 """Bytes of a portion of a file while it is read, and of an entry of a block that is merged."""
 _STORED, _SPILLED, _TIME = 16, 36, 8
-"""Bytes of an entry by users and by items, of what is on the disk beside, and of a timestamp."""
+"""Bytes of an entry: by users and by items, in temporary files on the disk, and of a timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class IngestPlan:
     rows : int
         Exact for parquet, estimated for text.
     folder, beside : int
-        Most bytes of the folder, and of what is on the disk beside it meanwhile.
+        Maximum bytes of the folder, and of the temporary files beside it meanwhile.
     free : int
         Bytes that are free on that disk.
     memory : int
-        Bytes beside the ids.
+        Bytes of memory, without the ids.
     """
 
     files: int
@@ -67,7 +67,7 @@ class IngestPlan:
         Raises
         ------
         ValueError, TypeError, FileNotFoundError
-            As :func:`mfrank.data.ingest.ingest`, of what the first rows tell.
+            As :func:`mfrank.data.ingest.ingest`, as far as the first rows show.
         """
         paths, rows, timed = check_files(files), 0, False
         for path in paths:
@@ -88,7 +88,7 @@ class IngestPlan:
         )
 
     def told(self) -> str:
-        """What it takes, in lines of text."""
+        """The estimates as lines of text."""
         needed, short = self.folder + self.beside, ""
         if needed > self.free:
             short = ", which are too few: choose a folder on another disk"

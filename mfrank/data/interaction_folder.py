@@ -39,7 +39,7 @@ class Mapped(NamedTuple):
     fields : tuple
         The matrix, the ids of users and items, and the timestamps or None.
     known : dict
-        What would else take a pass over the entries: ``item_users`` and ``counts``.
+        What would otherwise take a pass over the entries: ``item_users`` and ``counts``.
     """
 
     fields: tuple[Any, ...]

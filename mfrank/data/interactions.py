@@ -124,11 +124,11 @@ class Interactions(Sourced):
 
         Memory holds the ids, a portion of a file (some 260,000 rows), and then some eight million
         entries at a time, however many there are. The result is that of :meth:`from_file` for one
-        file with all rows, those of the files in the order of their names. While it works, it takes
-        up to 52 bytes an entry on the disk beside the folder, in a folder that begins with a dot.
-        After a run that is killed, or ends by Ctrl-C or a full disk, the same call goes on with
-        that folder, from the last file or block that was done half a minute before; a call with
-        other files or options removes it.
+        file that has the rows of all files, in the order of the files' names. While it works, it
+        takes up to 52 bytes an entry on the disk beside the folder, in a folder whose name begins
+        with a dot. After a run that is killed, or ends by Ctrl-C or a full disk, the same call goes
+        on with that folder, from the last file or block that was done half a minute before; a call
+        with other files or options removes it.
 
         Parameters
         ----------
@@ -136,10 +136,10 @@ class Interactions(Sourced):
             Text or parquet, as in :meth:`from_file`, but no streams, because each is read twice;
             either all have timestamps or none.
         folder : path
-            What it held is replaced when everything is read.
+            Its contents are replaced when everything has been read.
         user, item, value, timestamp, sep, ids, duplicates
-            As in :meth:`from_file`. Where one file has whole numbers as ids and another has text,
-            all are text.
+            As in :meth:`from_file`. If one file has whole numbers as ids and another has text, all
+            become text.
         show_progress : bool, default False
             Show the rows that are done on stderr.
 
@@ -173,8 +173,8 @@ class Interactions(Sourced):
 
         A fit of ALS to them has the same bits as to interactions in memory, and reads each entry
         from the disk, or from the part of the file that the system still has in memory, once a
-        half-step. Opening reads the columns and values once, to check them. Columns of 2^31 entries
-        or more are copied to memory, because scipy has 64 bits for them.
+        half-step. Opening reads the columns and values once, to check them. From 2^31 entries on,
+        the column numbers are copied to memory, because scipy then needs them in 64 bits.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class Interactions(Sourced):
             If there are no parts, ids are whole numbers in one and not in another, or only some
             have timestamps.
         TypeError
-            If something else is among them.
+            If a part is not Interactions.
         """
         each = list(parts) if isinstance(parts, Iterable) else [parts]
         wrong = [part for part in each if not isinstance(part, Interactions)]

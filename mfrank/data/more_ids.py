@@ -19,7 +19,7 @@ def with_labels(
 ) -> Interactions:
     """The interactions with rows and columns for these ids too, after those that are there.
 
-    Timestamps are left out. ``None`` is no ids; ids that are there stay where they are.
+    Timestamps are left out. ``None`` adds no ids; ids that are there stay where they are.
     """
     if users is None and items is None:
         return data

@@ -1,4 +1,4 @@
-"""The first pass over files: their ids, how often each occurs, and of what kind timestamps are."""
+"""The first pass over files: their ids, how often each occurs, and the kind of timestamps."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from mfrank.data.table_files import Portion
 __all__ = ["Labels", "Numbering"]
 
 _LABELS_AT_ONCE = 1 << 20
-"""Whole numbers of which it is not yet told which are new, at least."""
+"""Minimum number of whole numbers that are collected before the new ones among them are found."""
 _WIDER = get_args(TimeKind).index
 """A file with numbers and dates has dates, one with fractions has numbers."""
 
 
 class Numbering:
-    """What the files told so far; it can be saved, and read by a run that goes on.
+    """What was found in the files so far; it can be saved, and loaded by a resumed run.
 
     Attributes
     ----------
     users, items : Labels
     times : dict of str to TimeKind
-        By the name of each file that is text: of what kind its timestamps are.
+        The kind of the timestamps of each text file, by its name.
     timed : list of str
         The first file that has no timestamps, and the first that has; empty if there is none yet.
     """
@@ -42,7 +42,7 @@ class Numbering:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is not in the arrays, as JSON."""
+        """Everything that is not in the arrays, as JSON."""
         return {"times": self.times, "timed": self.timed}
 
     @classmethod
@@ -103,7 +103,7 @@ class Labels:
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Those of the arrays that :meth:`to_arrays` returned."""
+        """Build from the arrays that :meth:`to_arrays` returned."""
         made = cls()
         made._numbers, made._occurrences = arrays["numbers"], arrays["occurrences"]
         text = {name: arrays[name] for name in ("utf8", "offsets") if name in arrays}
@@ -113,7 +113,7 @@ class Labels:
         return made
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays that have all of it."""
+        """The ids and their numbers as arrays."""
         self._merge()
         arrays = {"numbers": self._numbers, "occurrences": self._occurrences}
         if self._text:
@@ -127,7 +127,7 @@ class Labels:
             self._text.update(labels.tolist())
             return
         self._new.append(np.unique(labels, return_counts=True))
-        # As many new ones as there are before all are sorted again.
+        # Sort all again only when as many new ones have come as there are.
         if sum(len(new) for new, _ in self._new) >= max(_LABELS_AT_ONCE, len(self._numbers)):
             self._merge()
 

@@ -25,7 +25,7 @@ __all__ = ["Observed"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Observed(MadeOfFields):
-    """What is stored of :class:`mfrank.Interactions`, which documents it, and how it is read."""
+    """The data of :class:`mfrank.Interactions`, documented there, and how they are read."""
 
     user_items: sp.csr_array
     user_ids: Ids

@@ -17,7 +17,7 @@ def _remove(path: Path) -> None:
 
 
 class Spill:
-    """Records on the disk, by blocks of rows; those that a file has are kept."""
+    """Records on the disk, by blocks of rows; the records that a file already has are kept."""
 
     def __init__(
         self, place: Path, name: str, bounds: NDArray[np.int64], dtype: np.dtype[Any]

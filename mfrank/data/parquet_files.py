@@ -36,7 +36,7 @@ def modules() -> Any:
 
 
 def number_of_rows(path: str | os.PathLike[str]) -> int:
-    """How many rows the file has, of which its end tells."""
+    """Number of rows of the file, from its footer."""
     return int(modules().parquet.read_metadata(path).num_rows)
 
 
@@ -88,7 +88,7 @@ def _columns_of(
 
 
 def _arrow(array: NDArray[Any]) -> Any:
-    """The column for pyarrow, which cannot tell of what objects an empty one is: of text."""
+    """The column for pyarrow, which cannot tell the type of an empty object column: it is text."""
     import pyarrow
 
     return (

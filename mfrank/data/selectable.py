@@ -57,10 +57,10 @@ class Selectable(Observed):
         return kept._with_values(np.ones_like(kept.user_items.data)) if binary else kept
 
     def weighted(self, weights: ArrayLike) -> Self:
-        """Multiply the value of each entry by a weight of its own, such as where it came from.
+        """Multiply the value of each entry by a weight of its own, such as one for its source.
 
-        :func:`mfrank.recency_weight` makes weights of timestamps. What a model makes of values is
-        up to it: ``WRMF`` takes them as confidences, objectives without values do not read them.
+        For weights by timestamps, use :func:`mfrank.recency_weight`. How values are used depends on
+        the model: ``WRMF`` takes them as confidences, objectives without values do not read them.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class Selectable(Observed):
             The weights are not one number >= 0 for each entry, or a value becomes too large for
             the dtype.
         TypeError
-            They are no numbers.
+            The weights are not numbers.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""A split by sessions in time, to predict how sessions go on that begin after the training."""
+"""A split by sessions in time, to predict how sessions after the training period continue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def by_session(
     random_state: Seed = 0,
     folder: str | os.PathLike[str] | None = None,
 ) -> HeldOutSplit:
-    """Hold out the sessions that end last; of each, the last items are to be predicted.
+    """Hold out the sessions that end last; the last items of each are to be predicted.
 
     Each user of the interactions is a session: read a file with ``user="session"``, or whatever
     the column is called. Sessions before the test sessions are for training (Ludewig & Jannach

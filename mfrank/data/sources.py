@@ -164,11 +164,11 @@ class Sourced(Selectable):
         Parameters
         ----------
         sep : str or None, default None
-            What separates the fields of text: one character, or ``::``. None detects commas, tabs,
+            Separator of the fields of text: one character, or ``::``. None detects commas, tabs,
             semicolons, bars and ``::``, and spaces unless the file is .csv or .tsv.
         ids : {"auto", "text"}, default "auto"
             A text file does not distinguish numbers from text: ``"auto"`` reads a column of ids as
-            integers if every field is spelled as one, and else as text (``007``, ``1.0``);
+            integers if every field is spelled as one, otherwise as text (``007``, ``1.0``);
             ``"text"`` always reads text. Ids of a text file are then converted to the type of
             ``user_ids`` or ``item_ids``, if given.
         """

@@ -1,9 +1,10 @@
 """Table files: columns read by their roles.
 
 The suffix determines the format: .csv, .tsv, .txt, .dat and .data, each also with .gz, are text,
-.parquet is parquet. Fields of text are separated by commas, tabs, semicolons, bars, two colons, or,
-but for .csv and .tsv, spaces: what splits the first two rows alike. Text is UTF-8, read with pandas
-if it is installed, else with the standard library; parquet needs the extra ``parquet``.
+.parquet is parquet. Fields of text are separated by commas, tabs, semicolons, bars, two colons or,
+except in .csv and .tsv, spaces: by the one that splits the first two rows alike. Text is UTF-8,
+read with pandas if it is installed, else with the standard library; parquet needs the extra
+``parquet``.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def read_columns(
         (``007``, ``+7``, ``1.0``, ``1e5``). With ``"text"`` ids are always text, and integers of a
         parquet file are converted.
     sep : str or None, default None
-        What separates the fields of text: one character, or ``::``. None detects it.
+        Separator of the fields of text: one character, or ``::``. None detects it.
 
     Returns
     -------
@@ -136,10 +137,10 @@ def read_portions(
 ) -> Iterator[Portion]:
     """Yield what :func:`read_columns` returns, of up to ``n_rows`` rows at a time.
 
-    Ids of one portion may be int64 and those of another text; by :func:`as_text
-    <mfrank.data.fields.as_text>` they are those that the whole file has. How timestamps of a text
-    file are read depends on all of them: None for ``times`` leaves them out, and tells what each
-    portion's are.
+    Ids of one portion may be int64 and those of another text;
+    :func:`as_text <mfrank.data.fields.as_text>` turns them into those that the whole file has. How
+    timestamps of a text file are read depends on all of them: None for ``times`` leaves them out,
+    and each portion tells the kind of its own.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ def read_portions(
     Raises
     ------
     FileNotFoundError, ValueError, ModuleNotFoundError
-        As in :func:`read_columns`; of several errors in a file the same one.
+        As in :func:`read_columns`; if a file has several errors, the same one is raised.
     """
     file = Path(path)
     _check_options(ids, sep)
@@ -175,7 +176,7 @@ def read_portions(
 
 
 def parquet_rows(path: str | os.PathLike[str]) -> int | None:
-    """How many rows a parquet file has, of which its end tells; None for a text file."""
+    """Number of rows of a parquet file, from its footer; None for a text file."""
     return parquet_files.number_of_rows(path) if kind_of(path) == ".parquet" else None
 
 

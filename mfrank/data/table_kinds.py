@@ -1,4 +1,4 @@
-"""What kind of table a file is, by its suffix, and how one of text is opened."""
+"""The kind of a table file, by its suffix, and how to open a text file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids that a model or a data set does not have: the error, or to skip them."""
+"""Ids that a model or a data set does not have: the error, and the option to skip them."""
 
 from __future__ import annotations
 

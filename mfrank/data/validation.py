@@ -114,7 +114,7 @@ def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[
 
 
 def _refuse_unequal(users: Any, **columns: Any) -> None:
-    """Raise if a column has another shape than the users; what has no shape is not looked at."""
+    """Raise if a column has another shape than the users; one without a shape is not checked."""
     shape = _shape(users)
     for name, column in columns.items():
         if len(shape) == 1 and _shape(column) not in ((), shape):

@@ -30,15 +30,16 @@ def bm25_weight(interactions: Any, K1: float = 100.0, B: float = 0.8) -> Interac
     ``l_y = 1 - B + B s_y / mean(s)`` with the sum s_y of the item's values, and
     ``idf_x = log(n_items / (1 + n_x))`` with the number n_x of the user's items (Robertson &
     Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"; the idf is that of
-    Lucene's first similarity). It is at least 1e-6, unlike in implicit: users of all items keep
-    positive weights.
+    Lucene's first similarity). The idf is at least 1e-6, unlike in implicit: users of all items
+    keep positive weights.
 
     Parameters
     ----------
     interactions : Interactions, scipy sparse (users x items) or DataFrame
         Values > 0, such as counts.
     K1 : float, default 100
-        >= 0. The larger, the longer repeated use adds to the weight; with 0 values do not count.
+        >= 0. The larger ``K1``, the longer repeated use adds to the weight; with 0, values do not
+        count.
     B : float, default 0.8
         In [0, 1]. How much the values of popular items are reduced.
 
@@ -52,7 +53,7 @@ def bm25_weight(interactions: Any, K1: float = 100.0, B: float = 0.8) -> Interac
     ValueError
         A value is negative, or ``K1`` or ``B`` is out of range.
     TypeError
-        ``interactions`` cannot be read as such.
+        ``interactions`` cannot be read as interactions.
 
     Examples
     --------
@@ -94,7 +95,7 @@ def tfidf_weight(interactions: Any) -> Interactions:
     ValueError
         A value is negative.
     TypeError
-        ``interactions`` cannot be read as such.
+        ``interactions`` cannot be read as interactions.
     """
     data, values = _positive(interactions)
     return _with_values(data, np.sqrt(values) * _idf(data))
@@ -103,9 +104,10 @@ def tfidf_weight(interactions: Any) -> Interactions:
 def log_weight(interactions: Any, scale: float = 1.0) -> Interactions:
     """Weight interactions by the logarithm of their values: ``log(1 + v / scale)``.
 
-    For counts of plays, seconds watched, amounts of money, of which a few are thousands of times
+    For counts of plays, seconds watched or amounts of money, a few of which are thousands of times
     as large as most: Hu, Koren & Volinsky (2008) propose it as the confidence of ``WRMF``. On the
-    play counts of lastfm-2k, 1 to 352,698, ``ALS(WRMF())`` ranks better by it (``bench/NOTES.md``).
+    play counts of lastfm-2k, 1 to 352,698, ``ALS(WRMF())`` ranks better with it
+    (``bench/NOTES.md``).
 
     Parameters
     ----------
@@ -124,7 +126,7 @@ def log_weight(interactions: Any, scale: float = 1.0) -> Interactions:
     ValueError
         A value is negative, or ``scale`` is not above 0.
     TypeError
-        ``interactions`` cannot be read as such.
+        ``interactions`` cannot be read as interactions.
 
     Examples
     --------
@@ -144,42 +146,42 @@ def recency_weight(
 ) -> Interactions:
     """Weight interactions by their age: each half-life halves the value.
 
-    The value v of an interaction at the time t becomes ``v 2^-((now - t) / half_life)``. For models
-    that read values: ``WRMF``, as whose confidences old interactions fade into what is not known,
-    and ``ItemKNN``. Another ``now`` multiplies all values by one number, as another ``alpha`` of
-    ``WRMF`` would.
+    The value v of an interaction at the time t becomes ``v 2^-((now - t) / half_life)``. It is for
+    models that read values: ``WRMF``, where values are confidences and old interactions fade toward
+    unobserved cells, and ``ItemKNN``. Another ``now`` multiplies all values by one number, as
+    another ``alpha`` of ``WRMF`` would.
 
-    Repeated interactions of a user with an item are one entry already, with their latest time, and
-    so their sum is weighted as if all were of that time. To weight each for itself, weight the
-    values before they are added up::
+    Repeated interactions of a user with an item are already one entry, with their latest time, so
+    their sum is weighted as if all were of that time. To weight each one by its own time, weight
+    the values before they are added up::
 
         values = values * 2.0 ** ((timestamps - timestamps.max()) / half_life)
         data = mfrank.Interactions.from_arrays(users, items, values, timestamps)
 
-    A fit goes on from day to day with the same weights by
-    ``partial_fit(today, decay=2 ** (-day / half_life))``, which ages all that came before.
+    ``partial_fit(today, decay=2 ** (-day / half_life))`` keeps a fit up to date from day to day
+    with the same weights: it ages all earlier interactions.
 
     Parameters
     ----------
     interactions : Interactions or DataFrame
         With timestamps.
     half_life : float
-        > 0, in the unit of the timestamps: seconds, where they were dates.
+        > 0, in the unit of the timestamps: seconds, if they were dates.
     now : float, optional
         Time at which an interaction keeps its value, not before the latest; by default the latest.
 
     Returns
     -------
     Interactions
-        The same cells, ids and timestamps, with new values in the same dtype. None becomes 0: the
-        oldest keep at least the smallest number of the dtype.
+        The same cells, ids and timestamps, with new values in the same dtype. No value becomes 0:
+        the oldest keep at least the smallest number of the dtype.
 
     Raises
     ------
     ValueError
         There are no timestamps, ``half_life`` is not above 0, or ``now`` is before the latest.
     TypeError
-        ``interactions`` cannot be read as such.
+        ``interactions`` cannot be read as interactions.
 
     Examples
     --------

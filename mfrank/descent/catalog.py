@@ -1,4 +1,4 @@
-"""What lists are a part of: the whole catalog, by which samples are weighed."""
+"""The whole catalog, of which lists may contain a part; samples are weighted by it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Catalog(NamedTuple):
 
     @classmethod
     def of(cls, rows: CSR, power: float | None) -> Catalog:
-        """All columns of the rows, weighed by popularity to the power; None weighs all alike."""
+        """All columns of the rows, weighted by popularity to the power; None weights all alike."""
         n_items = rows.n_columns
         weights = np.ones(n_items) if power is None else popularity_weights(rows, power)
         return cls(n_items, rows.counts, weights, negative_weight(rows, weights))
 
     def part(self, users: Ints, items: Ints) -> Catalog:
-        """Those users' rows with the columns of those items."""
+        """The catalog of these users and these items."""
         return Catalog(
             self.n_items, self.counts[users], self.weights[items], self.negative_weight[users]
         )

@@ -79,16 +79,18 @@ class DescentPlan:
 
 
 class Share(NamedTuple):
-    """Visits of an epoch that one process makes, while others make others.
+    """Visits of an epoch that one process makes, while other processes make the others.
 
     Attributes
     ----------
     first : int
-        Number of the first of them in the epoch; the same visit has the same number in no other.
+        Number of the first of these visits in the epoch; no two visits of an epoch have the same
+        number.
     before : int
-        Visits of the epoch that all made earlier.
+        Number of visits of the epoch that all processes made earlier.
     together : int
-        Visits that all make at the same time, these included. Batches are of the visits of all.
+        Number of visits that all processes make at the same time, these included. Batches consist
+        of the visits of all processes.
     epoch : int
         Visits of the epoch.
     """
@@ -124,8 +126,8 @@ def descend(
     done : int, default 0
         Epochs already completed, when a fit continues from their tables and memory.
     watch : function, optional
-        Called after every batch with the lists of the epoch that are done, their number in the
-        epoch, and the seconds since it began.
+        Called after every batch with the number of lists done in the epoch, the number of lists in
+        the epoch, and the seconds since it began.
 
     Raises
     ------

@@ -165,9 +165,9 @@ class Tables:
     ) -> None:
         """Update the rows of the lists' users and items, to lower the mean of the lists' losses.
 
-        The mean is over ``n_lists``, by default those given: others may be on other tables.
-        Gradients by weights are clipped to [-clip, clip]; then ``decay`` times the weights is
-        added.
+        The mean is over ``n_lists``, by default the number of the given lists: other lists of the
+        batch may be on other tables. Gradients by weights are clipped to [-clip, clip]; then
+        ``decay`` times the weights is added.
         """
         # Of the mean loss, by the scores before they are divided by T.
         scale = 1 / ((n_lists or len(gradients.loss)) * self.temperature)

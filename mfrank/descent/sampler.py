@@ -105,9 +105,9 @@ class ListDrawer:
     n_threads : int, default 0
         0 uses every core this process may use.
     catalog : Catalog, optional
-        If the rows have a part of the items, drawn at random. The numbers of :class:`Lists` are
-        then those of the complete lists, and negatives stand for all negatives: the sum over a
-        sample of x / (expected count) has the sum of x over all of them as its mean.
+        Given if the rows have only a part of the items, drawn at random. The numbers of
+        :class:`Lists` are then those of the complete lists, and negatives stand for all negatives:
+        the sum over a sample of x / (expected count) has the sum of x over all of them as its mean.
     """
 
     def __init__(

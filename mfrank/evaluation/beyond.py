@@ -1,4 +1,4 @@
-"""Metrics beyond accuracy: what lists are like, beside what users had in training.
+"""Metrics beyond accuracy: they compare lists with what users had in training.
 
 Each has one value per user. In the formulas, L is the first k of a user's list, n the number of
 users with training data and n_i the number of those who had item i.
@@ -23,7 +23,7 @@ _ALPHA = 0.01
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Novelty(KnownMetric):
-    """Mean over L of -log2(n_i / n): the surprise, in bits, to find an item with a user.
+    """Mean over L of -log2(n_i / n): the surprise, in bits, that a random user has the item.
 
     The self-information of Zhou et al. (2010); Vargas & Castells (2011). An item that nobody had
     counts as if one user had it.
@@ -61,9 +61,9 @@ class _IntraListSimilarity(KnownMetric):
 class _Serendipity(KnownMetric):
     """Relevant items of L that are not in the list of the most popular items, divided by k.
 
-    Ge et al. (2010): what is useful although a primitive model does not have it. The primitive
-    model lists the k most popular items that the user did not have in training (any, if the lists
-    do not exclude these); ties by lower item row.
+    Ge et al. (2010): items that are useful although a primitive model does not list them. The
+    primitive model lists the k most popular items that the user did not have in training (any, if
+    the lists do not exclude these); ties by lower item row.
     """
 
     name = "Serendipity"
@@ -92,8 +92,8 @@ class _Miscalibration(KnownMetric):
     Sum over groups g of p_g log(p_g / ((1 - a) q_g + a p_g)), with p_g and q_g the fractions of
     group g among the user's training items and in L, and a = 0.01 (Steck 2018): 0 if a list has
     each group as often as the user did. Groups are ``evaluate``'s ``item_groups``, such as genres;
-    by default thirds by popularity (Abdollahpouri et al. 2021). Items without a group do not
-    count, nor users or lists without any item in a group.
+    by default thirds by popularity (Abdollahpouri et al. 2021). Items without a group do not count,
+    nor do users or lists without any item in a group.
     """
 
     name = "Miscalibration"

@@ -67,8 +67,8 @@ def evaluate(
 
     Users whom the model does not know (strong generalization, Liang et al. 2018): pass ``test`` of
     :func:`mfrank.held_out_users`, or of :func:`mfrank.by_session`, whole. Each user is folded in
-    from the part for it, by the model's ``recommend(..., recalculate_user=True)``, and what is left
-    is the test.
+    from their fold-in part, by the model's ``recommend(..., recalculate_user=True)``, and evaluated
+    on the rest.
 
     Mapped interactions (:meth:`mfrank.Interactions.open`) are read by blocks of users: memory grows
     with the users and items, not with the entries. Only a ``test`` with other ids than the model's
@@ -83,9 +83,9 @@ def evaluate(
         row numbers as users and ids; a function with an argument ``by_row``, such as a Reranker's,
         is called with ``by_row=True``.
     test : Interactions, sparse (scipy or CuPy) of shape (n_users, n_items), or HeldOut
-        Held-out interactions, or held-out users, as above. Interactions with other ids than the
-        model's or the training data's are matched by id (:func:`mfrank.data.alignment.aligned`); a
-        sparse matrix has their rows.
+        Held-out interactions, or held-out users as described above. Interactions with other ids
+        than the model's or the training data's are matched by id
+        (:func:`mfrank.data.alignment.aligned`); a sparse matrix has their rows.
     train : Interactions or sparse (scipy or CuPy), shape (n_users, n_items), optional
         Interactions to exclude from the ranking: those that the model was fitted to. None uses
         those kept by a fitted or loaded mfrank model; factors, functions and other libraries'
@@ -102,12 +102,12 @@ def evaluate(
         the only relevant ones, in the same lists: ``evaluation.by_item_group["genre"]``. They are
         also the groups of Miscalibration.
     negatives : int, optional
-        Rank relevant items among only so many others, drawn at random for each user, as He et al.
-        (2017) and others did. Only to compare with numbers published so: values are far higher
-        than in the full ranking, and may order models otherwise, because a rank in a sample says
-        little about the top of the catalog (Krichene & Rendle 2020, "On sampled metrics for item
-        recommendation"). The result's ``protocol`` names it. Metrics must be of relevance at the
-        top ranks. At most 10,000; default None ranks all items.
+        Rank relevant items among only this many others, drawn at random for each user, as He et al.
+        (2017) and others did. Only to compare with numbers that were published this way: values are
+        far higher than in the full ranking, and may order models differently, because a rank in a
+        sample says little about the top of the catalog (Krichene & Rendle 2020, "On sampled metrics
+        for item recommendation"). The result's ``protocol`` names it. Metrics must be of relevance
+        at the top ranks. At most 10,000; default None ranks all items.
     random_state : int, Generator or None, default 0
         Seed of the draw: the same for all models that are compared.
     batch_size : int, optional
@@ -121,9 +121,9 @@ def evaluate(
         model must then be one of mfrank, and ranks with its own backend. Not with ``negatives`` or
         held-out users.
     cluster : int, dask.distributed.Client, str, Engine or None, default None
-        Where users are judged, as in :meth:`mfrank.ALS.fit`: each worker is sent the model and the
-        data once, and judges some users at a time. The numbers are the same. Not with
-        ``negatives``.
+        Where users are evaluated, as in :meth:`mfrank.ALS.fit`: each worker is sent the model and
+        the data once, and evaluates some users at a time. The numbers are the same as without a
+        cluster. Not with ``negatives``.
 
     Returns
     -------
@@ -136,9 +136,9 @@ def evaluate(
         not finite, a metric is unknown or lacks its cutoff; or ``train`` is needed because the
         model does not keep its training data; or ``negatives`` is given with other metrics than
         those of relevance at the top ranks, or ``item_groups`` are not of these items; or held-out
-        users are given and the model cannot fold them in; or ``cluster`` is none.
+        users are given and the model cannot fold them in; or ``cluster`` is not a cluster.
     ConnectionError, ModuleNotFoundError
-        Nothing answers where ``cluster`` is, or Dask or Ray is not installed.
+        Nothing answers at the address ``cluster``, or Dask or Ray is not installed.
     """
     check_threads(n_threads)
     check_one_place(cluster, backend)
@@ -215,7 +215,7 @@ def _read_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[Metri
 
 
 def _check_steered(wanted: Iterable[Metric], *, sampled: bool, folded: bool) -> None:
-    """Raise unless all that is asked for is of lists that can be steered."""
+    """Raise if a metric, or the protocol, needs rankings that cannot be steered."""
     others = [metric for metric in wanted if isinstance(metric, RankingMetric)]
     if others:
         raise ValueError(f"steer has a say in the top ranks only: leave out {others[0]}, or steer")

@@ -48,7 +48,7 @@ def excluded(
 
 
 def had_in_training(model: Any, shape: tuple[int, int]) -> sp.csr_array:
-    """What users had in training, if nothing of it is excluded."""
+    """What users had in training, for evaluations that exclude nothing."""
     known: Seen | None = getattr(model, "seen", None)
     if not isinstance(known, Seen):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Rankings for users, and their scores: what is the same for whichever users are asked for."""
+"""Rankings for users, and their scores: what is the same for all users of an evaluation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CELLS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judge:
-    """All that is asked, of any users."""
+    """An evaluation that can be run for any users."""
 
     model: Any
     relevance: sp.csr_array
@@ -76,5 +76,5 @@ class Judge:
         return tally
 
     def by_threads(self, n_threads: int) -> Self:
-        """The same, by so many threads."""
+        """The same with this number of threads."""
         return replace(self, n_threads=n_threads)

@@ -121,7 +121,7 @@ class KnownMetric(Metric):
     Attributes
     ----------
     least : int
-        Items that a list must have to count.
+        Number of items that a list must have to count.
     """
 
     cutoff_rule = "needed"

@@ -1,4 +1,4 @@
-"""Users judged on the workers of a cluster, some at a time: the numbers of one process."""
+"""Users judged on the workers of a cluster, some at a time, with the numbers of one process."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Judge(Protocol):
         """The values of these users, in their order."""
 
     def by_threads(self, n_threads: int) -> Self:
-        """The same, by so many threads."""
+        """The same with this number of threads."""
 
 
 def judged_on_workers(cluster: Cluster, judge: Judge, users: Ints) -> Tally:
-    """The values of all users, from parts of them that are tasks.
+    """The values of all users; each task judges a part of them.
 
     Raises
     ------

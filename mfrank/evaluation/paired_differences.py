@@ -38,10 +38,11 @@ def paired_differences(
 ) -> Differences[Difference]:
     """Compare one evaluation with all others, with a correction for their number.
 
-    Whoever compares one model with twenty others finds one of them different at p < .05 by chance
-    alone. Here all intervals together cover the true differences with 95 %, and the probability of
-    any p-value < .05 is at most 5 % if no model differs. Each difference is divided by its
-    standard error, and measured by what this ratio is in samples in which no model differs.
+    If one model is compared with twenty others, one of them is expected to differ at p < .05 by
+    chance alone. Here, all intervals together cover the true differences with a probability of 95
+    %, and if no model differs, the probability of any p-value < .05 is at most 5 %. Each difference
+    is divided by its standard error, and this ratio is compared with its values in samples in which
+    no model differs.
 
     Parameters
     ----------
@@ -54,13 +55,13 @@ def paired_differences(
     method : {"bootstrap", "permutation"}, default "bootstrap"
         How samples are made. "bootstrap": users are drawn with replacement, the same for all
         models (Efron & Tibshirani 1993, chapter 16). "permutation": the two values of each user are
-        exchanged or not, at random (Fisher's randomization test; Smucker et al. 2007). It needs no
-        large number of users, and asks whether the models differ at all, not only in their means.
+        exchanged or not, at random (Fisher's randomization test; Smucker et al. 2007). It does not
+        need many users, and tests whether the models differ at all, not only in their means.
     correction : {"max-t", "holm"}, default "max-t"
-        How the number of models is accounted for. "max-t": all are measured by the largest ratio of
-        each sample, so that models which are much alike cost little (Westfall & Young 1993).
-        "holm": each is measured by its own ratios. The smallest of m p-values is multiplied by m,
-        the next by m - 1, and so on (Holm 1979); intervals have the level 1 - .05 / m.
+        How the number of models is accounted for. "max-t": all are compared with the largest ratio
+        of each sample, so models that are much alike cost little (Westfall & Young 1993). "holm":
+        each is compared with its own ratios. The smallest of m p-values is multiplied by m, the
+        next by m - 1, and so on (Holm 1979); intervals have the level 1 - .05 / m.
     samples : int, default 2000
         Number of samples, >= 100. No p-value is below 1 / (samples + 1), for "holm" times m.
     random_state : int, numpy.random.Generator or None, default 0
@@ -75,8 +76,8 @@ def paired_differences(
     Raises
     ------
     ValueError, TypeError, KeyError
-        There are fewer than two evaluations, ``to`` is none of them, or they differ in their users
-        or test items or lack the metric (see :meth:`.Evaluation.compare`); ``method`` or
+        There are fewer than two evaluations, ``to`` is not one of them, or they differ in their
+        users or test items or lack the metric (see :meth:`.Evaluation.compare`); ``method`` or
         ``correction`` is unknown.
 
     Examples
@@ -143,7 +144,7 @@ def paired_differences(
 
 def _p_values(ratios: Floats, found: Floats) -> Floats:
     """Fraction of samples whose ratio is at least the one found, which itself counts as one."""
-    found = found * (1 - 1e-12)  # a sample that is the data has this ratio, but for rounding
+    found = found * (1 - 1e-12)  # a sample equal to the data has this ratio, up to rounding
     as_large: Floats = np.count_nonzero(ratios >= found, axis=0)
     return (1 + as_large) / (1 + len(ratios))
 

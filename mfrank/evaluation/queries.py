@@ -41,9 +41,9 @@ def evaluate_queries(
     metrics : Metric or str, or an iterable of them, default NDCG(gain="exponential") at 5 and 10
         List metrics except LimitedAUC. A document is relevant if its relevance is above 0.
     empty : float or None, default 0.0
-        Value of queries without a relevant document, for which no metric is defined. Tools differ
-        in it (LightGBM uses 1), and with many such queries their results differ too. None leaves
-        these queries out, and the result counts them.
+        Value of queries without a relevant document, for which no metric is defined. Tools use
+        different values (LightGBM uses 1), so with many such queries their results differ too. None
+        leaves these queries out, and the result counts them.
 
     Returns
     -------

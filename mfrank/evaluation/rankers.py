@@ -191,12 +191,12 @@ def steered_ranker(
 ) -> Ranker:
     """The steered lists of a model of mfrank; parameters as in :func:`ranker_of`.
 
-    Without ``filters``, nothing is excluded, and users have what they had in the fit.
+    Without ``filters``, nothing is excluded, and calibration uses the items of the fit.
 
     Raises
     ------
     TypeError
-        It is another library's, or ``steer`` is no Steering.
+        The model is another library's, or ``steer`` is not a Steering.
     UnknownIdError
         An item in the boosts is unknown.
     """

@@ -1,4 +1,4 @@
-"""What is to be ranked: the test entries that are relevant, by blocks of users."""
+"""The test entries that are relevant, by blocks of users."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENTRIES_AT_ONCE = 1 << 22
 
 
 class Relevant(NamedTuple):
-    """What is to be ranked of some users.
+    """The relevant items of some users.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Relevant(NamedTuple):
     items : csr_array, shape (U, n_items)
         Test entries above 0 that are not in the training data.
     n_in_train : int
-        Test entries above 0 that are.
+        Number of test entries above 0 that are in the training data.
     """
 
     users: NDArray[np.int64]
@@ -59,7 +59,7 @@ def relevant_of(test: sp.csr_array, seen: CSR, requested: NDArray[np.int64]) -> 
 def blocks(
     found: Iterator[Relevant], size: int
 ) -> Iterator[tuple[NDArray[np.int64], sp.csr_array]]:
-    """Blocks of ``size`` users, whatever the blocks in which they were found; the last is less."""
+    """Blocks of ``size`` users, whatever the sizes of the given blocks; the last may be smaller."""
     users: NDArray[np.int64] = np.empty(0, np.int64)
     rows: sp.csr_array | None = None
     for part in found:

@@ -68,7 +68,8 @@ class Difference:
     n_users : int
         Number of users compared.
     test : str, default "paired t-test"
-        What the interval and the p-value are of; :func:`mfrank.paired_differences` has another.
+        The test that gives the interval and the p-value; :func:`mfrank.paired_differences` uses
+        another.
     """
 
     metric: Metric
@@ -153,7 +154,7 @@ class Evaluation:
         Raises
         ------
         TypeError, ValueError
-            ``groups`` are no Groups, or have too few rows to be of these users.
+            ``groups`` is not a Groups, or has too few rows to be of these users.
         """
         check_instance("groups", groups, Groups, "Groups, such as mfrank.by_activity(train)")
         if self.n_users and self.users[-1] >= len(groups.of_rows):

@@ -49,7 +49,8 @@ class SampledLists:
             some = np.arange(begin, min(begin + step, len(users)))
             items = self._items(users[some], rows.pick(some), width)
             scores = np.where(items < 0, -np.inf, self.ranker.of_items(users[some], items))
-            # Items ascend and absent ones are last: a stable order breaks ties by lower row.
+            # Items are ascending and absent ones are last, so a stable order breaks ties by lower
+            # row.
             order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
             lists[some, : order.shape[1]] = np.take_along_axis(items, order, axis=1)
         return lists
@@ -79,7 +80,7 @@ class SampledLists:
 
 
 def check_sampled(negatives: int, metrics: Iterable[Metric]) -> None:
-    """Raise unless these metrics can be of a sample of so many."""
+    """Raise unless these metrics can be computed on a sample of so many items."""
     check_count("negatives", negatives, 1, 10_000)
     for metric in metrics:
         if not isinstance(metric, ListMetric) or isinstance(metric, type(LimitedAUC)):
@@ -97,7 +98,7 @@ def protocol_of(negatives: int | None, random_state: Seed) -> str:
 
 
 def _distinct(uniform: NDArray[np.float64], sizes: Ints) -> Ints:
-    """Of each row, distinct numbers below its size, each set as probable; -1 if there are no more.
+    """Distinct numbers below each row's size, all sets equally likely; -1 if there are no more.
 
     Floyd's method (Bentley & Floyd 1987): of the numbers up to j, one is drawn; if it has been
     drawn before, it is j.

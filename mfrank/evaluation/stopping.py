@@ -44,7 +44,7 @@ class EarlyStopping:
         Epochs without a new best after which the fit stops.
     users : int or None, default 10,000
         Judge at most so many users, the same ones after every epoch: a sample without replacement
-        from those with interactions in ``valid``. To rank the whole catalog for all users of a
+        from those with interactions in ``valid``. Ranking the whole catalog for all users of a
         large data set can take longer than an epoch. None judges all.
     random_state : int, default 0
         Seed of the sample.
@@ -53,7 +53,7 @@ class EarlyStopping:
     ------
     TypeError, ValueError
         ``patience`` or ``users`` is not an int >= 1, ``random_state`` not one >= 0, or ``metric``
-        has no per-user values, or they are not of relevance.
+        has no per-user values or does not measure relevance.
     """
 
     valid: UserItems

@@ -1,4 +1,4 @@
-"""Results by name that print as one table: dicts otherwise."""
+"""Results by name: dicts that print as one table."""
 
 from __future__ import annotations
 
@@ -97,5 +97,5 @@ class Differences(dict[str, D]):
 
 
 def p_value(value: float) -> str:
-    """A p-value, of which 0 is one that is too small for a float."""
+    """A p-value as text; 0 means that it is too small for a float."""
     return "< 1e-300" if value == 0 else f"{value:.3g}"

@@ -41,13 +41,13 @@ class Values:
         self.weights[metric].append(on_host(weights))
 
     def append(self, other: Values) -> None:
-        """Append what others have."""
+        """Append the values of other users."""
         for metric, values in other.values.items():
             self.values[metric] += values
             self.weights[metric] += other.weights[metric]
 
     def judged(self, metrics: Iterable[ListMetric], lists: JudgedLists) -> None:
-        """Append what these metrics make of a block of lists."""
+        """Append the values of these metrics for a block of lists."""
         for metric in metrics:
             self.add(metric, metric.per_user(lists), metric.weights(lists))
 
@@ -171,7 +171,7 @@ class Tally:
             self.group_users[name].append(users[some])
 
     def _add_waiting(self) -> None:
-        """Score lists beside the training data, many at a time: each time it is read again."""
+        """Score lists against the training data, many at a time: it is read again each time."""
         if not self.waiting:
             return
         width = max(each.ids.shape[1] for each in self.waiting)

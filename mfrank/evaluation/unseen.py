@@ -18,7 +18,7 @@ __all__ = ["folded_in"]
 def folded_in(
     model: Any, held_out: HeldOut, train: object, filters: bool, users: ArrayLike | None
 ) -> tuple[Any, Interactions, ArrayLike]:
-    """A model of users whose items are those of their fold-in part; that part; and these users."""
+    """A function that recommends to users from their fold-in part; that part; and these users."""
     if train is not None or not filters:
         raise ValueError(
             "held-out users are folded in from test.fold_in, which is excluded from the ranking: "

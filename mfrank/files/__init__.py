@@ -1,1 +1,1 @@
-"""Files that are whole or not there: durable, replaced at once, read without trust."""
+"""Files that are complete or not there: durable, replaced atomically, not trusted when read."""

@@ -32,7 +32,7 @@ _DAMAGE = (
     UnicodeDecodeError,
     struct.error,
 )
-"""What zipfile raises for a file that is not, or not all, as it was written."""
+"""What zipfile raises for a file that differs, wholly or in part, from what was written."""
 
 
 def place_of(given: Place) -> Path | IO[bytes]:

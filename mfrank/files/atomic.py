@@ -59,7 +59,7 @@ def working_beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def resuming_beside(path: Path, serves: Callable[[Path], bool]) -> Iterator[Path]:
-    """As :func:`working_beside`, for work that a later run can go on with.
+    """As :func:`working_beside`, for work that a later run can resume.
 
     Yield the folder that a killed run left, if ``serves`` is true of it, else a new one. If the
     block fails by anything but a TypeError or ValueError, the folder stays if it serves.
@@ -97,7 +97,7 @@ def _remove(folder: Path) -> None:
 
 
 _LOCKS = sys.platform != "win32"
-"""Else nothing shows whether a folder is in use, so that none is swept."""
+"""Without locks nothing shows whether a folder is in use, so none is swept."""
 
 if sys.platform == "win32":
 

@@ -1,8 +1,8 @@
-"""How far a run came that appends to the files of one folder, so that a later one goes on there.
+"""Progress of a run that appends to the files of one folder, so that a later run can resume it.
 
-A note tells how often each stage was advanced, and how long every file was. Whoever goes on finds
-the files at those lengths: what was appended later is cut off. A note is written only now and then,
-because what it tells of must be on the disk before.
+A note tells how often each stage was advanced, and how long every file was. A run that resumes cuts
+the files back to those lengths. A note is written only now and then, because everything that it
+describes must be on the disk before.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["Journal"]
 
 _NAME, _DRAFT = "journal.json", "journal.new"
 _SECONDS = 30.0
-"""Between two notes, at least."""
+"""Minimum time between two notes."""
 _SHARE = 10
-"""A note may take this part of the time since the one before."""
+"""A note may take at most the time since the previous one divided by this."""
 
 
 class Journal:
@@ -42,7 +42,7 @@ class Journal:
     done : Counter
         How often each stage was advanced.
     facts : dict
-        What was noted beside, as JSON.
+        Further facts in the note, as JSON.
     """
 
     def __init__(self, place: Path, origin: Mapping[str, Any]) -> None:
@@ -61,7 +61,7 @@ class Journal:
 
     @staticmethod
     def serves(place: Path, origin: Mapping[str, Any]) -> bool:
-        """Whether a folder has a note of this origin, and all that it tells of."""
+        """Whether a folder has a note of this origin, and everything that the note describes."""
         return bool(_noted(place, origin))
 
     def advance(
@@ -78,8 +78,8 @@ class Journal:
         ----------
         stage : str
         gone : Path, optional
-            A file that is not needed from here on; if a note tells of it, it is removed when the
-            next is written.
+            A file that is not needed from here on; if a note describes it, it is removed when the
+            next note is written.
         save : function, optional
             Writes what is only in memory; called before a note.
         last : bool
@@ -88,7 +88,7 @@ class Journal:
         self.done[stage] += 1
         if gone is not None and gone.name in self._sizes:
             self._gone.add(gone)
-        elif gone is not None:  # no note tells of it
+        elif gone is not None:  # no note describes it
             gone.unlink(missing_ok=True)
         began = monotonic()
         due = began >= self._written + self._pause

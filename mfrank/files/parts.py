@@ -1,4 +1,4 @@
-"""A folder of files that are written one by one, by a run that may be killed and begun again.
+"""A folder of files that are written one by one, by a run that may be killed and resumed.
 
     <folder>/_manifest.json    what the files come from, written first
     <folder>/part-00000.csv    each whole or not there
@@ -24,14 +24,14 @@ from mfrank.files.room import wanting_room
 __all__ = ["COMPLETE", "begun", "check_takes_parts"]
 
 COMPLETE = "_SUCCESS"
-"""Name of the file that tells that all others are there."""
+"""Name of the file that is there when all others are."""
 
 _MANIFEST = "_manifest.json"
 _DRAFT = re.compile(r"\.[0-9a-f]{16}\.(.*)")  # of a file that is being written, or of a killed run
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 Origin = Mapping[str, Any]
-"""What the files come from: JSON values by name, a SHA-256 for what is too long to tell."""
+"""What the files are made from: JSON values by name, a SHA-256 for what is too long."""
 
 
 @contextmanager
@@ -40,8 +40,9 @@ def begun(
 ) -> Iterator[list[str]]:
     """Yield the names of the files that are still to be written; after the block, all are there.
 
-    Files are written by :func:`mfrank.files.atomic.replacing`, so that one that is there is whole.
-    If the block fails before the first file is there, the folder can be begun with another origin.
+    Files are written by :func:`mfrank.files.atomic.replacing`, so every file that is there is
+    complete. If the block fails before the first file is there, the folder can be begun with
+    another origin.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def check_takes_parts(folder: Path, origin: Origin, format: Format, names: Seque
 
 
 def _name_of(entry: Path) -> str:
-    """The name, of a draft that of the file which it would become."""
+    """The name of the entry; for a draft, the name of the file that it would become."""
     draft = _DRAFT.fullmatch(entry.name)
     return draft[1] if draft else entry.name
 

@@ -1,4 +1,4 @@
-"""Errors of a full disk tell which: the system names no file that is open already."""
+"""Errors of a full disk name the path, because the system does not name a file that is open."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ __all__ = ["ListMLE"]
 
 @dataclass(frozen=True)
 class ListMLE(Loss):
-    """-log of the probability to draw all positives first, in order of descending gains.
+    """-log of the probability of drawing all positives first, in order of descending gains.
 
     Items are drawn without replacement, each with the probabilities softmax(h) of the items left.
     Positives of equal gains have no preferred order: every batch shuffles them. Negatives have none

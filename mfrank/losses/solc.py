@@ -17,7 +17,7 @@ __all__ = ["SOLC"]
 
 @dataclass(frozen=True)
 class SOLC(Loss):
-    """Mean over positives of log sum_j exp(h_j) - h_i, the sum over the complete list estimated.
+    """Mean over positives of log sum_j exp(h_j) - h_i, where the sum over all items is estimated.
 
     The sum is the same for all positives of a user. A moving average of its estimates is stored for
     each user, as a logarithm. The paper instead stores an average u_i of sum_j exp(h_j - h_i) for

@@ -35,8 +35,8 @@ class SONG(Loss):
         c > 0 of the squared hinge.
     pooled : bool, default False
         Estimate g by the plain mean over the sample, as the authors' code does. Positives are a far
-        larger fraction of the sample than of the list, and score high: such ranks are too large,
-        and the error grows as the model improves.
+        larger fraction of the sample than of the list, and score high, so these ranks are too
+        large, and the error grows as the model improves.
     from_zero : bool, default False
         Start the averages at 0, as in the authors' code (and in the paper's Algorithm 1, where the
         first gradients would even be infinite). After v updates an average is too small by a factor

@@ -44,8 +44,8 @@ class SOPRC(Loss):
     decay : float, default 0.1
         Weight of new order statistics in the averages, in (0, 1].
     spread_of_positives, spread_of_negatives : float, default 1, 5
-        Weights >= 0 of the semi-variances, the means of max(0, mean h - h)^2 over positives and of
-        max(0, h - mean h)^2 over negatives. The defaults are the paper's.
+        Weights >= 0 of the semi-variances, which are the means of max(0, mean h - h)^2 over
+        positives and of max(0, h - mean h)^2 over negatives. The defaults are the paper's.
     """
 
     remembers_users: ClassVar[bool] = True

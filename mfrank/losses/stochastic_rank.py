@@ -44,8 +44,8 @@ class StochasticRank(Loss):
         sigma > 0.
     last_noise, annealing_batches : float and int, optional
         sigma changes geometrically from ``noise`` at the first batch to ``last_noise`` after
-        ``annealing_batches`` batches, then remains constant. Much noise escapes from wrong orders
-        that are local optima, little noise has less bias. By default sigma is constant.
+        ``annealing_batches`` batches, then remains constant. Much noise escapes from local optima,
+        which are wrong orders; little noise has less bias. By default sigma is constant.
     shift : float, default 0.0
         mu >= 0: sigma mu y is subtracted from the scores of relevant items, y = log2(1 + gain), so
         that ties count as wrong orders (the paper's consistent smoothing).
@@ -53,8 +53,8 @@ class StochasticRank(Loss):
         Project the gradients to be orthogonal to the scores, so that they do not just rescale them
         (the paper's SFA).
     rao_blackwell : bool, default True
-        Integrate over the mean noise of the other items too instead of drawing it, which reduces
-        the variance. CatBoost does so as well (but its formula is wrong for noise != 1).
+        Integrate over the mean noise of the other items as well, instead of drawing it, which
+        reduces the variance. CatBoost does so as well (but its formula is wrong for noise != 1).
     random_state : int, default 0
         Seed >= 0 of the noise.
     """

@@ -65,8 +65,8 @@ _MOST_STEPS = 10_000  # rows of usual widths converge in far fewer
 class ALS(FactorModel, Growing):
     """Matrix factorization by exact alternating least squares, under any quadratic objective.
 
-    Nesterov's momentum on the item factors about halves the number of epochs to the same objective.
-    An epoch that it would make end with a higher objective is done without it.
+    Nesterov's momentum on the item factors about halves the number of epochs that reach the same
+    objective. If it would make an epoch end with a higher objective, that epoch is done without it.
 
     Parameters
     ----------
@@ -111,10 +111,10 @@ class ALS(FactorModel, Growing):
         fits with features.
     biases : bool, default False
         Whether each user and item has a bias that is added to its scores, with the same ridge as
-        its factors (:mod:`mfrank.als.biases` has the equations). In trials they helped RG2 a
-        little where factors are few, and not IALS. Rows are then solved exactly, without momentum,
-        in two to three times the time. Not for RGX, a GPU, and fits with features or
-        checkpoints.
+        its factors (:mod:`mfrank.als.biases` has the equations). In trials they helped RG2 a little
+        when factors were few, and did not help IALS. Rows are then solved exactly, without
+        momentum, in two to three times the time. Not available for RGX, on a GPU, or in fits with
+        features or checkpoints.
 
     Attributes
     ----------
@@ -199,33 +199,34 @@ class ALS(FactorModel, Growing):
             epoch; ``iterations`` is then the maximum.
         callback : function, optional
             Called after every epoch with its number (from 0), its seconds, and the objective or
-            None. The model already has the epoch's factors, and what is kept of them stays as it
-            is. Returning true stops the fit. After an exception, including Ctrl-C, the model has
-            the last complete epoch; its users, which the next one had begun to overwrite, are
-            solved again for its items when they are first read, in the seconds of a half-step: to
-            the same bits, but exactly where conjugate gradients had approached them. So it is for
-            other threads that read the model during a fit.
+            None. The model already has the epoch's factors, and later epochs do not change the
+            arrays that you keep of them. Returning true stops the fit. After an exception,
+            including Ctrl-C, the model has the last complete epoch. If the next epoch had begun to
+            overwrite its user factors, these are solved again from its item factors when they are
+            first read, which takes as long as a half-step. They get the same bits again, except
+            that rows which conjugate gradients had solved approximately are now solved exactly. The
+            same holds for other threads that read the model during a fit.
         checkpoint : path, optional
-            Folder in which the whole state is saved after every epoch, each time as many bytes as
-            the user factors and one and a half times the item factors have; with ``stopping``, as
-            many as both sides have in addition, while the best epoch is an earlier one. If it
+            Folder in which the whole state is saved after every epoch. A save writes the bytes of
+            the user factors plus one and a half times those of the item factors; with ``stopping``,
+            while the best epoch is an earlier one, those of both sides in addition. If the folder
             contains the state of an interrupted fit with the same data, ``start``, ``stopping`` and
             options (``iterations``, ``n_threads``, ``backend``, ``random_state`` and ``cluster``
             may differ), the fit continues from there and ends with the same bits as without the
             interruption. A larger ``iterations`` continues a finished fit. On a ``cluster``, the
-            state is also saved after every other half-step, after item steps with one and a half
-            times the bytes of the item factors, so that a fit without features continues from its
-            last half-step.
+            state is also saved after the half-steps that do not end an epoch (after an item step,
+            one and a half times the bytes of the item factors), so that a fit without features
+            continues from its last half-step.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
-            Where half-steps run: in so many worker processes on this machine, or on a Dask
-            cluster, given as a client or as the address of its scheduler (``mfrank[dask]``), or
-            with ``"ray"`` on the Ray cluster that this process or this machine is part of
-            (``mfrank[ray]``), or on your own :class:`~mfrank.cluster.surface.Engine`. The result
-            has the same bits as without. This process keeps the factors of both sides. Workers
-            read interactions that were opened from a folder from there, by its path; all others
-            are sent to them once. ``n_threads`` is then that of a task; 0 divides each machine's
+            Where half-steps run: an int for that many worker processes on this machine; a Dask
+            client or the address of a Dask scheduler (``mfrank[dask]``); ``"ray"`` for the Ray
+            cluster that this process or this machine is part of (``mfrank[ray]``); or your own
+            :class:`~mfrank.cluster.surface.Engine`. The result has the same bits as without a
+            cluster. This process keeps the factors of both sides. Workers read interactions that
+            were opened from a folder from that folder, by its path; all others are sent to them
+            once. ``n_threads`` is then the number of threads of a task; 0 divides each machine's
             cores among its workers.
         user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
             Features of the users or items of ``user_items``. A table (of pandas, polars or any
@@ -233,11 +234,12 @@ class ALS(FactorModel, Growing):
             pandas DataFrame or in a column named ``user`` or ``item``, and columns of any types,
             which :mod:`mfrank.data.feature_columns` turns into numbers; the model remembers how. A
             matrix (of scipy or CuPy, or an array) has a row for each in the order of their ids. The
-            factors of a row are then its features times weights, which are fitted too, plus an own
-            part, and the ridge is on the own part alone (:mod:`mfrank.als.features` has the
-            objective). Users and items without interactions, which ``user_items`` has by its ids or
-            shape, get factors from their features alone, and are no part of the objective. A column
-            of ones, which tables have by themselves, gives all rows a common mean.
+            factors of a row are then the sum of two parts: its features times weights, which are
+            fitted too, and a part of its own, to which alone the row's ridge applies
+            (:mod:`mfrank.als.features` has the objective). Users and items that are in
+            ``user_items`` by its ids or shape but have no interactions get factors from their
+            features alone, and are not part of the objective. A column of ones gives all rows a
+            common mean; tables get one automatically.
 
         Returns
         -------
@@ -253,8 +255,8 @@ class ALS(FactorModel, Growing):
             backend that cannot use them, or ``regularization=0``.
             Also if the fit diverges; the model then has the last complete epoch.
         ConnectionError, ModuleNotFoundError
-            No scheduler answers at the address ``cluster``, or it is lost, or there is no Ray
-            cluster; or Dask or Ray is not installed, or its workers have no mfrank.
+            No scheduler answers at the address ``cluster``, or the cluster is lost, or there is no
+            Ray cluster; or Dask or Ray is not installed, or its workers have no mfrank.
         RuntimeError
             One block of rows ended several workers; the model has the last complete epoch.
         MemoryError
@@ -284,8 +286,9 @@ class ALS(FactorModel, Growing):
             width,
             self.dtype,
             backend,
-            # What features tell is held in float64 and in the dtype, and where users have some, two
-            # epochs of them are; with biases factors are wider, and what biases tell is held too.
+            # The means that features give are held in float64 and in the dtype, and for user
+            # features in two epochs; with biases, factors are wider, and the priors from biases are
+            # held too.
             tables=tables_at_once(
                 data.n_users,
                 data.n_items,

@@ -1,4 +1,4 @@
-"""Which options of an ALS go together."""
+"""Which options of an ALS can be combined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mfrank.backends import Backend
 def check_biases(
     objective: QuadraticObjective, solver: str, cg_tolerance: float | None, gather_dtype: Any
 ) -> None:
-    """Raise ValueError if an option does not go together with ``biases=True``."""
+    """Raise ValueError if an option cannot be combined with ``biases=True``."""
     if objective.interaction(1):
         raise ValueError(
             f"biases=True: {type(objective).__name__} couples all items by their scores, which "
@@ -28,7 +28,7 @@ def check_biases(
 
 
 def check_biased_fit(backend: Backend, name: str, *others: Any) -> None:
-    """Raise ValueError if the backend or arguments of a fit do not go together with biases."""
+    """Raise ValueError if the backend or arguments of a fit cannot be combined with biases."""
     if not backend.PRIORS:
         raise ValueError(f"backend {name!r} cannot fit biases; use backend='auto'")
     if any(other is not None for other in others):
@@ -44,7 +44,7 @@ def check_featured_fit(
     backend: Backend,
     name: str,
 ) -> None:
-    """Raise ValueError if there are features, and something else cannot go together with them."""
+    """Raise ValueError if there are features and another option cannot be combined with them."""
     first = next((name for name, features in given.items() if features is not None), None)
     if first is None:
         return

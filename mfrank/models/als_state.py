@@ -63,7 +63,7 @@ def checkpoint_of(
     ValueError
         Ids are neither integers nor strings.
     TypeError
-        The stopping rule cannot be known again.
+        The stopping rule has no fingerprint by which it could be recognized.
     """
     if stopping is not None and not isinstance(stopping, KnownStopping):
         raise TypeError(
@@ -179,7 +179,7 @@ def in_memory(store: FactorStore) -> FactorStore:
 
 
 def _of_fit(store: FactorStore, prefix: str) -> dict[str, Array]:
-    """What features left in an epoch, among what was saved of it."""
+    """The arrays of features among those that were saved of an epoch."""
     names = [*names_of("user"), *names_of("item"), columns_name("user"), columns_name("item")]
     kept = {name: store.extras[prefix + name] for name in names if prefix + name in store.extras}
     return {name: array.copy() for name, array in kept.items()}

@@ -59,7 +59,7 @@ class Baseline(FactorModel):
         """Check the options, which may have been set since."""
 
     def remove(self, *args: Any, **options: Any) -> Self:
-        """Raise TypeError: a fit takes no longer."""
+        """Raise TypeError: a new fit takes no longer than a removal would."""
         raise TypeError(
             f"{type(self).__name__} cannot remove users and items: fit it anew to interactions "
             "without them"

@@ -37,7 +37,7 @@ def check_batch_memory(
     batches : Batches
     sampling : Sampling
     backend : Backend
-        Some allocate a number for each pair of places of a batch.
+        Some backends allocate a number for each pair of places of a batch.
 
     Raises
     ------

@@ -3,7 +3,7 @@
     <folder>/            a store: the last complete epoch, and what the next one depends on
     <folder>/half-step/  the state within the epoch after it, if one was saved
 
-A half-step names the generation of the store that it follows, and counts for no other.
+A half-step names the generation of the store that it follows, and is ignored with any other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Checkpoint:
     ----------
     folder : Path
     origin : mapping of str to uint8, shape (32,)
-        SHA-256 of the ``"data"``, and perhaps of the ``"start"`` and ``"stopping"``, of the fit.
+        SHA-256 of the ``"data"`` of the fit and, if it has them, of its ``"start"`` and
+        ``"stopping"``.
     """
 
     folder: Path

@@ -154,8 +154,8 @@ class ClosedForm(Recommender):
         N : int, default 10
             Number of contributions to return, the largest first.
         user_weights : UserWeights, optional
-            Those of an earlier explanation to the same user, by the same factors: most of the work
-            is done. ``user_items`` is then not read.
+            Those of an earlier explanation to the same user with the same factors, which saves most
+            of the work. ``user_items`` is then not read.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Whether the tasks of a descent can be what it is in one process."""
+"""Whether a descent can be divided into tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROWS = 3
 def check_rotates(loss: Loss, optimizer: Optimizer) -> None:
     """Raise ValueError unless users and items can be trained in blocks.
 
-    A list is then a part of the catalog's, and a task has only some rows of a table.
+    A list then contains items of a part of the catalog, and a task has only some rows of a table.
     """
     name = type(loss).__name__
     if not loss.decomposes:

@@ -58,7 +58,7 @@ class Delta:
         Raises
         ------
         ValueError
-            Ids are whole numbers in one and not in the other.
+            Ids are whole numbers in one of the two and not in the other.
         """
         user_ids = joined_ids("user", [store.user_ids, new.user_ids])
         item_ids = joined_ids("item", [store.item_ids, new.item_ids])

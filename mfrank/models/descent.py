@@ -74,7 +74,7 @@ class Descent(FactorModel):
         Epochs of a fit, >= 1.
     optimizer : Optimizer, default Adam(0.01, decay_1=0.5)
         ``Adam``, ``Adagrad``, ``SGD`` (with heavy-ball momentum) or ``Langevin``. A user's factors
-        are updated once an epoch, so that Adam's usual average, ``decay_1=0.9``, reaches back ten
+        are updated once an epoch, so Adam's usual average, ``decay_1=0.9``, reaches back ten
         epochs; on ml-1m and gowalla 0.5 ranked better or as well at every learning rate tried
         (``bench/NOTES.md``).
     schedule : Schedule, default CosineDecay()
@@ -99,12 +99,12 @@ class Descent(FactorModel):
     shared_negatives : bool, default False
         Whether all lists of a batch share one sample of negatives; each list leaves out its own
         positives. Scores are then matrix products, so a user can be scored against thousands of
-        negatives. But an item is sampled less often, so it needs a higher learning rate.
+        negatives. But each item is sampled less often, so the fit needs a higher learning rate.
     scores : {"dot", "cosine", "distance"} or None, default None
         Dot products, dot products of factors normalized to length 1, or negative squared distances
         of factors kept in the unit ball (Hsieh et al. 2017). None uses the default of the loss:
-        cosine for SOPRC and SampledSoftmax, distance for SML, dot for the others. For distances
-        the store has p . q with biases -|p|^2 / 2 and -|q|^2 / 2, which is half the score.
+        cosine for SOPRC and SampledSoftmax, distance for SML, dot for the others. For distances the
+        store has p . q with biases -|p|^2 / 2 and -|q|^2 / 2, together half the score.
     temperature : float or None, default None
         > 0. The loss sees scores divided by it. None is 0.1 for cosines and 1 otherwise.
     item_biases : bool or None, default None
@@ -220,8 +220,8 @@ class Descent(FactorModel):
             Keep the epoch that ranks held-out interactions best, or ``start`` if that ranks them
             better than every epoch (the history then begins with epoch 0, the start). Stop when the
             ranking no longer improves. Epochs before the learning rate has come down to its last
-            value do not count towards the patience, because the ranking often falls at first and
-            rises as the learning rate falls: with ``CosineDecay`` all ``iterations`` are run.
+            value do not count toward the patience, because the ranking often gets worse at first
+            and better as the learning rate falls: with ``CosineDecay`` all ``iterations`` are run.
         callback : function, optional
             Called after every epoch with its number (from 0), its seconds, and the mean loss. The
             model already has the epoch's factors. Returning true stops the fit. After an
@@ -234,23 +234,23 @@ class Descent(FactorModel):
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
-            Where lists are drawn and factors updated: in so many worker processes on this
-            machine, or on a Dask cluster, given as a client or as the address of its scheduler
-            (``mfrank[dask]``), or with ``"ray"`` on the Ray cluster that this process or this
-            machine is part of (``mfrank[ray]``), or on your own
-            :class:`~mfrank.cluster.surface.Engine`. For ``BPR``, ``BCE``, ``SampledSoftmax``, and
-            losses of your own with ``decomposes`` that workers can import.
+            Where lists are drawn and factors updated: an int for that many worker processes on this
+            machine; a Dask client or the address of a Dask scheduler (``mfrank[dask]``); ``"ray"``
+            for the Ray cluster that this process or this machine is part of (``mfrank[ray]``); or
+            your own :class:`~mfrank.cluster.surface.Engine`. Only for ``BPR``, ``BCE``,
+            ``SampledSoftmax``, and losses of your own with ``decomposes`` that workers can import.
 
             Users and items are divided into D blocks each. D is between 1 and 32 and depends only
             on the number of lists in an epoch and of items: the same data and options give the
-            same bits for any number of workers. D = 1, below 16,384 lists or 1,024 items, gives
-            those of a fit without a cluster. With more blocks, a list contains items of one block
-            only, dealt at random in every epoch. It has fewer positives, so that an epoch learns
-            less, the more the larger D is (measured by ``bench/rotation.py``).
+            same bits for any number of workers. Below 16,384 lists or 1,024 items, D is 1, and the
+            bits are those of a fit without a cluster. With more blocks, a list contains items of
+            one block only; items are dealt to the blocks at random in every epoch. The list then
+            has fewer positives, so an epoch learns less; the larger D is, the more this matters
+            (measured by ``bench/rotation.py``).
 
-            This process keeps all factors. Workers read interactions that were opened from a
-            folder from there, by its path; all others are sent to them. ``n_threads`` is then that
-            of a task; 0 divides each machine's cores among its workers.
+            This process keeps all factors. Workers read interactions that were opened from a folder
+            from that folder, by its path; all others are sent to them. ``n_threads`` is then the
+            number of threads of a task; 0 divides each machine's cores among its workers.
 
         Returns
         -------
@@ -260,7 +260,7 @@ class Descent(FactorModel):
         ------
         ValueError, TypeError
             Before any work: the data have no positives or have dislikes, a batch needs too much
-            memory, or ``start``, ``stopping`` or ``checkpoint`` do not match the data. And if
+            memory, or ``start``, ``stopping`` or ``checkpoint`` do not match the data. Also if
             ``cluster`` is none of the above, or the loss or the optimizer needs all rows in one
             place, or the workers have other instruction sets or versions of mfrank than this
             process.

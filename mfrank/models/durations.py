@@ -1,4 +1,4 @@
-"""Warnings of fits that take long, so that nobody waits for them in silence."""
+"""Warnings about fits that take long, so that nobody waits for them in silence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Pace", "warn_if_long", "warn_if_steps_are_long"]
 
 _LONG = 60.0
 _LONG_LEARNING = 3_600.0
-"""A walk is learned in steps of no fixed number, of which most may never be needed."""
+"""A walk is learned in steps whose number is not fixed: most of them may never be needed."""
 _MEASURED = 1.0
 """Seconds of batches that are enough to know how long an epoch takes."""
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
@@ -27,7 +27,7 @@ _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 def warn_if_long(
     counts: Counts, width: int, iterations: int, options: SolveOptions, backend: Backend
 ) -> None:
-    """Warn if an epoch of ALS takes longer than about a minute; not of fits on a GPU."""
+    """Warn if an epoch of ALS takes longer than about a minute, except on a GPU."""
     if not is_on_host(backend) or (seconds := epoch_seconds(counts, width, options)) < _LONG:
         return
     remedy = "lower factors"
@@ -89,7 +89,7 @@ def warn_if_steps_are_long(first: float, most: int) -> None:
 
 
 def _told(seconds: float) -> str:
-    """Such as "5 minutes": one digit, as more would not be known."""
+    """Such as "5 minutes": one digit, because more are not known."""
     unit, size = next((unit for unit in _UNITS if seconds >= unit[1]), _UNITS[-1])
     number = max(seconds / size, 1.0)
     digit = 10 ** int(np.log10(number))

@@ -19,30 +19,30 @@ from mfrank.models.neighbors import rows_at_once, strongest, strongest_of_dense
 __all__ = ["EASE"]
 
 _STRIPS = 4
-"""Blocks of rows of the inverse that are there beside it."""
+"""Number of blocks of rows held in memory beside the inverse."""
 _SINGLE_FROM = 4096
-"""Items from which the inverse is first tried in float32, which takes two thirds of the time."""
+"""Number of items from which on float32 is tried first, which takes two thirds of the time."""
 _EXACT = 1e-3
-"""Largest relative error of an inverse in float32 that is kept; rankings do not feel it."""
+"""Largest relative error of a float32 inverse that is kept; rankings are not affected by it."""
 _PROBES = 4
 
 
 @dataclass(eq=False, repr=False)
 class EASE(ItemWeights):
-    """Recommend by the weights between items that tell each user's items best from the others.
+    """Recommend by weights between items, those that best tell each user's items from the others.
 
     With the matrix X of ones where a value is above 0, the weights B minimize
     ``||X - X B||^2 + regularization ||B||^2`` without any weight of an item with itself (Steck
     2019). The solution takes the inverse of a matrix with a row for each item or each user,
     whichever are fewer.
 
-    Two powers, which Steck's form has at 0, go beyond it: users with many items count less, and
-    weights of popular items are regularized more::
+    Two powers, both 0 in Steck's form, extend it: users with many items count less, and weights of
+    popular items are regularized more::
 
         sum_u v_u ||x_u - x_u B||^2 + regularization sum_i (m_i / mean of m)^item_power ||B_i||^2
 
-    with ``v_u = c n_u^-user_power``, where user u has n_u items and c gives an entry of X weight 1
-    in the mean, and with the sum m_i of the weights v_u of the users of item i.
+    with ``v_u = c n_u^-user_power``, where user u has n_u items and c makes the mean weight of an
+    entry of X equal to 1. m_i is the sum of the weights v_u of the users of item i.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ class EASE(ItemWeights):
         0 to 1. On held-out parts of MovieLens-1M, powers of 0.5 and 0.5 ranked 3 % higher in
         NDCG@20 than 0 and 0, each with its best regularization.
     neighbors : int, default 400
-        Most weights that are kept of an item, those farthest from 0, >= 1. They take 12 bytes each,
-        for every item.
+        Maximum number of weights kept for each item, those farthest from 0, >= 1. A weight takes 12
+        bytes.
 
     Attributes
     ----------
@@ -66,9 +66,9 @@ class EASE(ItemWeights):
     -----
     A fit needs 8 bytes for each cell of the matrix that is inverted, and time that grows with the
     cube of its width: 10,000 items take seconds on a few cores, 30,000 take minutes and 7 GiB. From
-    4,096 items on, the inverse of a matrix of items is computed in float32, where that is exact to
-    a thousandth, and else in float64. It raises MemoryError before any work where the memory is too
-    small; :class:`mfrank.ItemFilter` serves there.
+    4,096 items on, the inverse of a matrix of items is computed in float32 if that is exact to a
+    thousandth, otherwise in float64. A fit raises MemoryError before any work if the memory is too
+    small; use :class:`mfrank.ItemFilter` then.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class EASE(ItemWeights):
         return self._by_users(weighted, of_items)
 
     def _weighted(self, likes: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.float64]]:
-        """Y = V^1/2 X S and the diagonal of S, with which the ridge is the same for all items.
+        """Y = V^1/2 X S and the diagonal of S; in terms of Y, the ridge is the same for all items.
 
         S has the inverse roots of the ridges' factors; B is S B' S^-1 for the weights B' of Y.
         """
@@ -169,7 +169,8 @@ class EASE(ItemWeights):
     ) -> NDArray[np.floating] | None:
         """The inverse in float32; None if it is not exact enough.
 
-        Its error is what one step of iterative refinement would change random solutions by.
+        Its error is measured as the change that one step of iterative refinement makes to random
+        solutions.
         """
         n_items = rows.shape[1]
         try:

@@ -112,10 +112,10 @@ def to_implicit(store: FactorStore, path: StrPath) -> Path:
 
     A model read from implicit's BPR or LMF is written for that class. Rows keep their order; the
     file has neither ids nor counts. Biases become two more columns of factors, as in implicit's
-    own models, so ``recommend`` returns the same items and scores. implicit's
-    ``recalculate_user`` agrees with the fit only if that was implicit's or used
-    ``WRMF(confidence="alpha*r", nu=0)``, whose alpha and ridge are written. Other objectives do
-    not exist in implicit, which then uses its own defaults.
+    own models, so ``recommend`` returns the same items and scores. implicit's ``recalculate_user``
+    agrees with the fit only if the fit was implicit's or used ``WRMF(confidence="alpha*r", nu=0)``,
+    whose alpha and ridge are written. Other objectives do not exist in implicit, which then uses
+    its own defaults.
 
     Parameters
     ----------

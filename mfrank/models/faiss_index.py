@@ -32,11 +32,11 @@ def to_faiss(
     side: Literal["item", "user"] = "item",
     factory: str = "Flat",
 ) -> Path:
-    """Write one side's factors as a faiss index of inner products, ``faiss.read_index`` reads it.
+    """Write one side's factors as a faiss index of inner products, for ``faiss.read_index``.
 
-    Vector r belongs to row r, whose id is ``store.item_ids.raw(r)``. If the store has biases they
-    are columns beside the factors, in users as in items, so that inner products are scores; a query
-    is then a row of the other side's index, not of its factors. faiss computes in float32.
+    Vector r belongs to row r, whose id is ``store.item_ids.raw(r)``. Biases, if the store has them,
+    become columns beside the factors of both users and items, so that inner products are scores; a
+    query is then a row of the other side's index, not of its factors. faiss computes in float32.
 
     Parameters
     ----------
@@ -44,11 +44,11 @@ def to_faiss(
     path : path
         Of the file, such as ``items.faiss``.
     side : {"item", "user"}, default "item"
-        Items are searched for recommendations, users for an item's audience.
+        Search items for recommendations, users for an item's audience.
     factory : str, default "Flat"
-        What ``faiss.index_factory`` is to make. ``"Flat"`` is exact, and the only one that
-        :func:`from_faiss` can read back; ``"IVF256,Flat"`` and ``"HNSW32"`` are faster and
-        approximate. It is trained on all rows.
+        Description of the index for ``faiss.index_factory``. ``"Flat"`` is exact, and the only one
+        that :func:`from_faiss` can read back; ``"IVF256,Flat"`` and ``"HNSW32"`` are faster and
+        approximate. The index is trained on all rows.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def from_faiss(
     FileNotFoundError
         There is no such file.
     ValueError
-        A file is no flat index of inner products, or the two, or the ids, do not match.
+        A file is not a flat index of inner products, or the two files or the ids do not match.
     """
     of_users, of_items = _vectors(users), _vectors(items)
     try:
@@ -131,8 +131,8 @@ class FaissAnswer(NamedTuple):
     ids, scores : shape (users, N)
         As :meth:`mfrank.Recommender.recommend` returns them.
     exact : bool, shape (users,)
-        Whether the list is known to be the best N of all items: the index compares all vectors,
-        and enough were fetched that N, or all there are, were left by the filters.
+        Whether the list is known to be the best N of all items: the index compares all vectors, and
+        so many were fetched that the filters left N of them, or all that there are.
     """
 
     ids: NDArray[Any]
@@ -147,7 +147,7 @@ class FaissLists:
     Parameters
     ----------
     model : Recommender
-        Its users are asked for, and what it knows them to have seen is filtered.
+        The model whose users are asked for; it knows the items that they have seen, to filter them.
     index : path or faiss index
         A file of :func:`to_faiss`, or any index of inner products of the same vectors by row.
 
@@ -207,10 +207,10 @@ class FaissLists:
         filter_already_liked_items : bool, default True
             Leave out what the model knows the users to have seen.
         filter_items : ids, optional
-            Never to recommend, to any of the users.
+            Items not to recommend to any of the users.
         fetch : int or None, default None
-            How many items to ask the index for, at least N. None asks for N and as many as each
-            user has filtered, which is enough for every list.
+            How many items to ask the index for, at least N. None asks for N plus the number of
+            items that are filtered for the user, which is enough for every list.
 
         Returns
         -------
@@ -240,7 +240,8 @@ class FaissLists:
         own = np.zeros(len(rows), np.int64) if seen is None else np.diff(seen.indptr)
         wanted = np.minimum(N + own + len(banned) if fetch is None else fetch, store.n_items)
         wanted = np.broadcast_to(wanted, len(rows))
-        # Users who need about as many go together, so that nobody fetches what only one needs.
+        # Users who need about as many go together, so that one who needs many does not cost the
+        # rest.
         for group in _groups(wanted):
             k = int(wanted[group].max())
             values, items = self.index.search(self._queries[rows[group]], k)
@@ -270,7 +271,7 @@ class FaissLists:
 
 
 def _groups(wanted: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Positions in order of what they want, cut where a group would fetch too much at once."""
+    """Positions ordered by the number wanted, cut where a group would fetch too much at once."""
     order, groups, begin = np.argsort(wanted, kind="stable"), list[NDArray[np.int64]](), 0
     for end in range(1, len(order) + 1):
         most = wanted[order[min(end, len(order) - 1)]]
@@ -309,7 +310,7 @@ def _single(vectors: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _reason(error: RuntimeError) -> str:
-    """What faiss says after the place in its own source."""
+    """The message of faiss, without the position in its source code that precedes it."""
     return str(error).strip().splitlines()[-1].rpartition(": ")[2] or "unknown reason"
 
 

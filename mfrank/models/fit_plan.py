@@ -65,7 +65,7 @@ class FitPlan:
         )
 
     def told(self, epochs: int) -> str:
-        """What it takes, in lines of text."""
+        """The estimates as lines of text."""
         interactions = (
             f"; {sized(self.data)} of interactions are mapped from their folder"
             if self.mapped
@@ -81,7 +81,7 @@ class FitPlan:
 
 
 def told_of_cluster(model: ALS, data: Interactions, cluster: Cluster) -> str:
-    """What an epoch of a fit takes of a checked cluster, which is asked for its workers.
+    """What an epoch of a fit takes on a checked cluster, as text; asks the cluster for its workers.
 
     Raises
     ------

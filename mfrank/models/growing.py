@@ -49,39 +49,39 @@ class Growing(ClosedForm):
     ) -> Self:
         """Take up new interactions, such as today's, with new users and items among them.
 
-        Users and items with new interactions are solved, from all of their interactions, old and
-        new: the users, then ``alternations`` times the items and the users. Rows that changed
-        little, less than 15% of whose interactions are new, take part in one of these alternations.
-        Users 30% of whose items changed more take part in each, as they would hold these items
-        where they were. All others keep their factors, which a fit would move a little, the more
-        the longer they lie still: fit anew from time to time. The history gets a record with the
-        seconds and the number of ``rows`` that were solved.
+        Users and items with new interactions are solved from all of their interactions, old and
+        new: first the users, then ``alternations`` times the items and the users. Rows that changed
+        little, with less than 15% new interactions, take part in only one of these alternations.
+        Users of whose items at least 30% changed more take part in each, because they would
+        otherwise hold these items where they were. All other rows keep their factors. A fit would
+        move them a little, and more the longer they have been left: fit anew from time to time. The
+        history gets a record with the seconds and the number of ``rows`` that were solved.
 
-        The old interactions are those that the model has for its filters; it keeps no copy of its
-        own beside them. A saved model has them without their values, as it does not need these to
-        filter. So after a load, objectives that use values need ``user_items``.
+        The old interactions are those that the model has for its filters; it keeps no further copy.
+        A saved model has them without their values, because filters do not need these. So after a
+        load, objectives that use values need ``user_items``.
 
         Parameters
         ----------
         new : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
             Matched by id; unknown ids are new users and items. The value of a cell that the model
-            has is added to the old one. None is for new rows of tables of features alone.
+            has is added to the old one. None if new rows come only from tables of features.
         user_items : Interactions or scipy sparse, optional
             All interactions of the model, without the new ones; default those it has. A sparse
             matrix has its rows and columns.
         alternations : int, default 3
-            At least 0; 0 solves users only. New users of new items need some, as each side learns
-            from the other (``bench/stream.py``).
+            At least 0; 0 solves users only. New users of new items need some, because each side
+            learns from the other (``bench/stream.py``).
         decay : float, default 1.0
             In (0, 1]: what the values of all old interactions are multiplied by, before the new
             ones are added. Only for objectives that use values. Rows without new interactions keep
             the factors of their old values.
         user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
-            Features of the users and items of ``new``, with the columns of the fit, as a table
-            where the fit had a table; only if the fit had such. A matrix has a row for each in the
-            order of its ids. Ids of a table that neither ``new`` nor the model has are new. Those
-            of rows without interactions, which ``new`` has by its shape or ids, are all that is
-            known of them. Without it, features of new rows are 0.
+            Features of the users and items of ``new``, with the columns of the fit, as a table if
+            the fit had a table; only if the fit had features. A matrix has a row for each id of
+            ``new``, in the same order. Ids of a table that neither ``new`` nor the model has become
+            new rows. Rows that are in ``new`` by its shape or ids but have no interactions get
+            factors from their features alone. Without this argument, features of new rows are 0.
 
         Returns
         -------
@@ -91,8 +91,8 @@ class Growing(ClosedForm):
         ------
         ValueError, TypeError
             The model does not have its interactions, or not their values, and ``user_items`` is
-            None; the objective cannot use a value; ids are whole numbers in one and not in the
-            other; or an argument is out of its range. The model is unchanged.
+            None; the objective cannot use a value; ids are whole numbers in the model or in ``new``
+            and not in the other; or an argument is out of its range. The model is unchanged.
         """
         check_count("alternations", alternations, 0)
         check_above_zero(decay=decay)

@@ -22,10 +22,10 @@ def inverse(
 ) -> Dense:
     """Invert G + ridge I.
 
-    Blocks of variables are swept out one after the other (Goodnight 1979): with the pivot D, the
-    inverse of a block on the diagonal, and the columns P of that block, all else becomes
-    G - P D P', the columns P D, and the block -D. All swept out, the matrix is minus the inverse.
-    The products take as long as a Cholesky factorization and the inverse by it.
+    Blocks of variables are swept out one after the other (Goodnight 1979). Let the pivot D be the
+    inverse of a block on the diagonal, and P the columns of that block. Then the columns become P
+    D, the block becomes -D, and everything else G - P D P'. When all are swept out, the matrix is
+    minus the inverse. The products take as long as a Cholesky factorization and the inverse by it.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def inverse(
         check_time()
     swept[np.diag_indices(n)] += ridge
     work = Work(len(blocks) * sum(block.stop for block in blocks))
-    for pivot in blocks:  # only blocks on and below the diagonal are kept up
+    for pivot in blocks:  # only blocks on and below the diagonal are kept up to date
         _sweep(swept, blocks, pivot, work)
     for block in blocks:
         swept[block, : block.stop] *= -1

@@ -1,4 +1,4 @@
-"""A linear item-to-item filter: who has this has that, whatever the rank."""
+"""A linear item-to-item filter that keeps all directions of the data, not only the strongest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ItemFilter"]
 
 @dataclass(eq=False, repr=False)
 class ItemFilter(ItemWeights):
-    """Recommend what the users of one's items have, by a low-pass filter of the whole rank.
+    """Recommend items that share users with the user's items, by a low-pass filter of full rank.
 
     With the matrix X of ones where a value is above 0, and the numbers d of items of each user and
     e of users of each item, the scores of a user with the row x are
@@ -24,7 +24,7 @@ class ItemFilter(ItemWeights):
         x E^-q X' D^-p X E^-(1 - q),   D = diag(d), E = diag(e).
 
     With p = 1 and q = 1/2 this is the linear filter of GF-CF (Shen et al. 2021). Factors keep the
-    strongest directions of the data, the filter keeps them all, so that their blend
+    strongest directions of the data and the filter keeps them all, so a blend of both
     (:func:`mfrank.blend`) often ranks better than either.
 
     Parameters
@@ -32,10 +32,9 @@ class ItemFilter(ItemWeights):
     user_power : float, default 1.0
         p, from 0 to 1: how much less the links through a user with many items count.
     item_power : float, default 0.5
-        q, from 0 to 1: the less, the more is the popularity of what is recommended divided out.
+        q, from 0 to 1: the smaller q, the more the popularity of a recommended item is divided out.
     neighbors : int, default 200
-        Most links that are kept of an item, the strongest, >= 1. They take 12 bytes each, for every
-        item.
+        Maximum number of links kept for each item, the strongest, >= 1. A link takes 12 bytes.
 
     Attributes
     ----------
@@ -46,7 +45,7 @@ class ItemFilter(ItemWeights):
 
     Notes
     -----
-    The time of a fit grows with the sum of squares of the users' numbers of items.
+    The time of a fit grows with the sum of n_u^2 over the users u, who have n_u items each.
 
     Examples
     --------

@@ -23,14 +23,14 @@ class ItemKNN(NeighborRecommender, Baseline):
 
     The score of item j for a user is the sum over the user's items i of their value times the
     cosine of the columns i and j of the interactions, if j is among the nearest ``neighbors`` of i
-    (Sarwar et al. 2001). Every item that is not filtered can be listed; the score of an item that
-    is near to none of the user's is 0. Weights go into the data:
+    (Sarwar et al. 2001). Every item that is not filtered can be listed; an item that is a neighbor
+    of none of the user's items has score 0. Weights go into the data:
     ``ItemKNN().fit(mfrank.bm25_weight(data))``, ``ItemKNN().fit(mfrank.tfidf_weight(data))``.
 
     Parameters
     ----------
     neighbors : int, default 100
-        Most neighbors of an item, >= 1.
+        Maximum number of neighbors of an item, >= 1.
 
     Attributes
     ----------
@@ -43,8 +43,8 @@ class ItemKNN(NeighborRecommender, Baseline):
 
     Notes
     -----
-    A fit multiplies sparse matrices on one core: its time grows with the sum of squares of the
-    users' numbers of items.
+    A fit multiplies sparse matrices on one core: its time grows with the sum of n_u^2 over the
+    users u, who have n_u items each.
 
     Examples
     --------

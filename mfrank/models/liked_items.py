@@ -1,6 +1,7 @@
 """The row of somebody new, made from the items that they like.
 
-Not by way of a scipy matrix: to build one takes longer than to solve the row and find its list.
+It is not made from a scipy matrix: building one takes longer than solving the row and finding its
+list.
 """
 
 from __future__ import annotations

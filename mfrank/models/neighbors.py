@@ -25,7 +25,7 @@ def nearest_items(user_items: sp.csr_array, n_neighbors: int) -> sp.csr_array:
     user_items : csr_array, shape (n_users, n_items)
         Canonical, without zeros.
     n_neighbors : int
-        Most neighbors of an item; only cosines above 0 count.
+        Maximum number of neighbors of an item; only cosines above 0 count.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def strongest(
     n_items, n_neighbors : int
         Most weights of a row; ties by lower column.
     work_of : shape (n_items,), optional
-        What the weights of each item take, in any unit; default the same for all.
+        Cost of the weights of each item, in any unit; default the same for all.
 
     Returns
     -------
@@ -124,5 +124,5 @@ def _nth_largest(
 
 
 def rows_at_once(n_columns: int) -> int:
-    """Rows of a matrix with so many columns that may be dense together."""
+    """Number of rows that may be dense at once, of a matrix with this many columns."""
     return max(1, _CELLS_AT_ONCE // max(n_columns, 1))

@@ -34,9 +34,9 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
     ========== ================ ==================================================================
 
     The outputs are ``ids`` (int64 or strings) and ``scores``, each of shape (users, n), best first
-    and ties by lower row, and ``all_scores``, of shape (users, n_items). Where fewer than n items
-    are not filtered, the rest of the list has score -infinity. Lists are those of
-    :meth:`mfrank.Recommender.recommend`, scores but for rounding.
+    and ties by lower row, and ``all_scores``, of shape (users, n_items). If fewer than n items are
+    left by the filter, the rest of the list has score -infinity. Lists are those of
+    :meth:`mfrank.Recommender.recommend`; scores are the same up to rounding.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
         The package onnx is not installed.
     ValueError
         There are no items; ids are neither integers nor strings; or the factors take more than the
-        2 GiB that an ONNX file can have.
+        2 GiB that fit in an ONNX file.
     OSError
         Writing fails; an old file is still there.
     """

@@ -2,7 +2,7 @@
 
 ``users.parquet`` and ``items.parquet`` have a row for each user or item, in the order of the rows:
 ``id``, ``factors`` (a list of fixed length) and, where the store has them, ``bias``, ``count`` and
-``prior``. All that is not by row (fitter, history, versions) is JSON in the files' metadata.
+``prior``. Everything that has no row (fitter, history, versions) is JSON in the files' metadata.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HEADER = b"mfrank"
 def to_parquet(store: FactorStore, folder: StrPath) -> Path:
     """Write the factors and ids of a store as ``users.parquet`` and ``items.parquet``.
 
-    :func:`from_parquet` reads an equal store, but for ``extras``, which are not written.
+    :func:`from_parquet` reads an equal store, except for ``extras``, which are not written.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def from_parquet(folder: StrPath) -> FactorStore:
     FileNotFoundError
         One of the files is missing.
     ValueError
-        A file was not written by :func:`to_parquet`, is damaged, or the two are of different
+        A file was not written by :func:`to_parquet` or is damaged, or the two are of different
         stores.
     """
     pyarrow, source = _pyarrow(), Path(folder)

@@ -33,9 +33,10 @@ class Popularity(Baseline):
     backend : {"auto", "cpu", "reference", "cuda"}, default "auto"
         Where lists are computed, as for :class:`mfrank.ALS`.
     window : float or None, default None
-        > 0, in the unit of the timestamps (seconds, where they were dates). Only users count whose
-        latest interaction with the item is at most that long before the latest of all: where news
-        or fashions come and go, the baseline to beat is what is popular now. None counts all.
+        > 0, in the unit of the timestamps (seconds, where they were dates). Counts only users whose
+        latest interaction with the item is at most that long before the latest interaction of all:
+        where news or fashions come and go, the baseline to beat is what is popular now. None counts
+        all users.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A progress bar of the steps of a fit, and what stands behind it; engines do not depend on it."""
+"""A progress bar of the steps of a fit, and the text after it; engines do not depend on it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def follow(
 def note(
     objective: float | None, stopping: Stopping | None = None, values: Sequence[float] = ()
 ) -> str:
-    """What stands behind the bar: the objective or loss, and the last and best held-out value."""
+    """The text after the bar: the objective or loss, and the last and best held-out value."""
     told = [] if objective is None else [f"objective {objective:.6g}"]
     if stopping is not None and values:
         name = getattr(stopping, "metric", "held-out value")

@@ -1,4 +1,4 @@
-"""A warning of values that are no confidences: raw counts, seconds, amounts."""
+"""A warning about values that are not confidences: raw counts, seconds, amounts."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from mfrank.models.warned import warn_caller
 __all__ = ["warn_if_unscaled"]
 
 _HEAVY = 100.0
-"""Largest confidence, in units of the root of the density: there ``tune`` begins to search with an
-average near 1, and ends at 10."""
+"""Largest confidence times the root of the density without a warning. For this product, ``tune``
+begins to search with an average near 1, and ends at 10."""
 _OVER_MEDIAN = 10.0
-"""How much larger than the median it is, at least: else all weigh about the same."""
+"""The least factor by which it exceeds the median: below, all weigh about the same."""
 _LOOKED_AT = 1_000_000
-"""Most values that are looked at, at equal distances: data may be mapped from a disk."""
+"""Maximum number of values looked at, at equal distances: data may be mapped from a disk."""
 
 
 def warn_if_unscaled(objective: QuadraticObjective, data: Interactions) -> None:
     """Warn if an objective that reads values as confidences is given some that drown the rest.
 
-    Values of at most 1 have been scaled: there it is ``alpha`` that somebody chose.
+    Values of at most 1 count as scaled: if they weigh much, that is by the caller's ``alpha``.
     """
     if not objective.uses_values:
         return

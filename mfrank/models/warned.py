@@ -1,4 +1,4 @@
-"""Warnings of fits, which name the line that called mfrank."""
+"""Warnings from fits, which name the line that called mfrank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 
 def warn_caller(message: str) -> None:
-    """Warn of the line that called mfrank."""
+    """Issue a warning that names the line that called mfrank."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back

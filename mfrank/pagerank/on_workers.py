@@ -1,6 +1,6 @@
 """Walks from many restarts as tasks: each worker has the graph, a task some of the restarts.
 
-A walk does not depend on the others, so that the bits are those of one process.
+A walk does not depend on the others, so the bits are those of one process.
 """
 
 from __future__ import annotations

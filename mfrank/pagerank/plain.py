@@ -79,9 +79,9 @@ class RandomWalk:
         Parameters
         ----------
         restarts : shape (n,) or (n, k), optional
-            >= 0, proportional to the probabilities that the walk restarts at a node, which it also
-            does from nodes without edges; one column for each of k walks. Default: all nodes are
-            equally likely (PageRank).
+            >= 0, proportional to the probabilities that the walk restarts at a node; it also
+            restarts from nodes without edges. One column for each of k walks. Default: all nodes
+            are equally likely (PageRank).
         alpha : float, default 0.15
             Probability of a restart, in (0, 1); 1 - alpha is the damping of Page et al. 1999.
         tolerance : float, default 1e-6
@@ -90,15 +90,16 @@ class RandomWalk:
         n_threads : int, default 0
             0 takes every core this process may use.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
-            Where the k walks run, as in :meth:`mfrank.ALS.fit`, with the same bits as without. The
-            graph is sent to each worker once, and every task has some of the walks. ``n_threads``
-            is then that of a task; 0 divides each machine's cores among its workers.
+            Where the k walks run, as in :meth:`mfrank.ALS.fit`, with the same bits as without a
+            cluster. The graph is sent to each worker once, and every task has some of the walks.
+            ``n_threads`` is then the number of threads of a task; 0 divides each machine's cores
+            among its workers.
 
         Raises
         ------
         ValueError, TypeError
-            ``restarts`` has the wrong shape, is negative, or has a column of zeros; or an option
-            is invalid; or ``cluster`` is none, or its workers have other instruction sets or
+            ``restarts`` has the wrong shape, is negative, or has a column of zeros; or an option is
+            invalid; or ``cluster`` is not a cluster, or its workers have other instruction sets or
             versions of mfrank.
         ConnectionError, ModuleNotFoundError
             No scheduler answers at the address ``cluster``, or there is no Ray cluster; or Dask or

@@ -1,4 +1,4 @@
-"""A model to look at: a local site of pages, each of which answers in JSON too.
+"""A local site to explore a model: a set of pages, each of which is also there as JSON.
 
 ``mfrank.pages.app(model)`` is an ASGI application; :func:`mfrank.serving.run` runs it, as
 ``mfrank explore`` does. It needs the extra ``pages``.
@@ -30,10 +30,11 @@ def app(
     Parameters
     ----------
     models : mapping of str to Recommender
-        One or two fitted models by the names that pages call them.
+        One or two fitted models, by the names that pages show.
     data : Interactions, optional
-        What users have, with the ids of the models. What a model has not seen of it is held out:
-        pages tell hits and misses. Values, such as ratings, are shown, and explain scores of WRMF.
+        What users have, with the ids of the models. Entries that a model has not seen are held out:
+        pages show them as hits and misses. Values, such as ratings, are shown, and are used to
+        explain scores of WRMF.
     items : path, optional
         A .csv or .tsv file with a header: ids of items (the column ``item``, ``item_id`` or
         ``id``, else the first), their names (``title`` or ``name``, else the second), and whatever

@@ -104,7 +104,7 @@ class Catalog:
 
 
 def folded(text: str) -> str:
-    """Text without case and accents, as it is searched for."""
+    """Text without case and accents, the form in which it is searched for."""
     parts = unicodedata.normalize("NFKD", text.casefold())
     return "".join(part for part in parts if not unicodedata.combining(part)).strip()
 
@@ -159,7 +159,7 @@ def _column(header: list[str], names: tuple[str, ...], default: int) -> int:
 
 
 def _facts(row: list[str], columns: list[int], name: str) -> Iterator[str]:
-    """Fields with something that the name does not say, as it may say the year."""
+    """Fields that add something to the name, which may have the year, for example."""
     for column in columns:
         text = row[column].strip()
         if text and text not in name:

@@ -66,7 +66,7 @@ class Judgement:
     popularity : Groups
         Of items, by their number of users in the fit.
     counts : int64, shape (n_items,)
-        That number.
+        Number of users of each item in the fit.
     """
 
     evaluation: Evaluation
@@ -86,7 +86,7 @@ def judge(
     most_users: int = MOST_USERS,
     most_seconds: float = MOST_SECONDS,
 ) -> Judgement:
-    """Judge lists of at most so many users, drawn with the same seed always.
+    """Judge lists of at most so many users, always drawn with the same seed.
 
     The first hundred are timed, and no more are judged than the time then allows.
 

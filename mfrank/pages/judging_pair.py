@@ -72,7 +72,7 @@ def judge_pair(
     most_users: int = MOST_USERS,
     most_seconds: float = MOST_SECONDS,
 ) -> Pair:
-    """Judge both by at most so many users, drawn with the same seed always.
+    """Judge both by at most so many users, always drawn with the same seed.
 
     Parameters
     ----------

@@ -37,7 +37,8 @@ def places(model: Recommender, rows: NDArray[np.int64], seed: int = 0) -> NDArra
     place_of[rows] = np.arange(n)
     heads = np.repeat(np.arange(n), near.shape[1])
     tails = np.where(near.ravel() >= 0, place_of[near.ravel()], -1)
-    # An item without a direction is like none, though a list of its neighbors is filled by row.
+    # An item without a direction is like no other, but its list of neighbors is filled in row
+    # order.
     kept = (tails >= 0) & (tails != heads) & (likeness.ravel() > 0)
     heads, tails = heads[kept], tails[kept]
     rng = np.random.default_rng(seed)
@@ -53,7 +54,7 @@ def _start(
 ) -> NDArray[np.float64]:
     """The order of items by the second and third eigenvectors of the graph's random walk.
 
-    Their values would put a few items that hang together loosely far away from all others.
+    The eigenvectors' values would put a few loosely connected items far away from all others.
     """
     graph = sp.csr_array((np.ones(len(heads)), (heads, tails)), shape=(n, n))
     graph = graph + graph.T + 1e-3 * sp.eye_array(n, format="csr")

@@ -23,14 +23,14 @@ _LONGEST, _LONGEST_TEXT = 100, 400
 
 @dataclass(frozen=True, slots=True)
 class Levers:
-    """What a URL asks of a list beside the highest scores.
+    """What a URL asks of a list in addition to the highest scores.
 
     Attributes
     ----------
     options : mapping of str to Any
         Options of ``recommend``: ``steer``, ``items``, ``filter_items``; empty if no lever is set.
     whole : bool
-        Whether the list is chosen as a whole, so that its length has a say in what is in it.
+        Whether the list is chosen as a whole, so that its length affects which items are in it.
     column : Column, or None
         Whose values are counted, and capped.
     form : mapping of str to Any

@@ -1,4 +1,4 @@
-"""The site: routes, templates, and what stands around them."""
+"""The site: routes, templates, and the middleware around them."""
 
 from __future__ import annotations
 

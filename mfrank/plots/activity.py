@@ -41,8 +41,8 @@ def activity(
     Raises
     ------
     TypeError, ValueError, KeyError
-        ``results`` are nothing of these, lack the metric, or it has no per-user values; or
-        ``train`` has other users.
+        ``results`` are none of these, lack the metric, or it has no per-user values; or ``train``
+        has other users.
     ModuleNotFoundError
         matplotlib is not installed.
     """

@@ -38,9 +38,10 @@ def convergence(
         What the epochs are drawn against: the time of all epochs so far, or their number.
     value : {"valid", "objective"}, optional
         "valid" is the metric of a fit with ``stopping=EarlyStopping(...)``, "objective" what a fit
-        with ``track_objective=True`` minimizes. Default: the first of these that all have.
-        Different objectives have no common scale: of models that minimize several, each epoch's
-        is drawn above the least of the fit, in units of the first epoch's, on a logarithmic axis.
+        with ``track_objective=True`` minimizes. Default: the first of these that all fits have.
+        Different objectives have no common scale: if the models minimize different ones, the plot
+        shows how far each epoch is above the least value of its fit, as a multiple of that of the
+        first epoch, on a logarithmic axis.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
 
@@ -115,7 +116,7 @@ def _minimize_several(models: Iterable[Any]) -> bool:
 
 
 def _relative(values: Sequence[float]) -> list[float]:
-    """What is above the least value, in units of what the first is; NaN where nothing is."""
+    """Distances from the least value, relative to the first's distance; NaN at the least value."""
     least, first = min(values), values[0]
     return [(value - least) / (first - least) if value > least else math.nan for value in values]
 

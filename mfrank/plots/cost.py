@@ -24,8 +24,8 @@ def cost(
 ) -> Axes:
     """Draw the metric of each trial of a search against its factors or its seconds.
 
-    A line shows the best value of each family with at most so many factors, or seconds: where it is
-    level, more of them bring nothing.
+    For each family, a line shows the best value with at most that many factors, or seconds: where
+    it is level, more of them bring nothing.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def cost(
     Raises
     ------
     TypeError, ValueError
-        ``results`` are no leaderboard, or none of its models has a value, or factors.
+        ``results`` is not a leaderboard, or none of its models has a value, or factors.
     ModuleNotFoundError
         matplotlib is not installed.
     """

@@ -20,7 +20,7 @@ __all__ = ["exposure"]
 def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
     """Draw the share of all recommendations that goes to the items up to each popularity.
 
-    Items are ordered from the least popular. The dashed line is their share of the training
+    Items are ordered from the least popular. The dashed line shows their share of the training
     interactions: a model below it recommends popular items more than users took them. On the
     diagonal all items would have equal exposure.
 
@@ -41,7 +41,7 @@ def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
     Raises
     ------
     TypeError, ValueError
-        ``results`` are nothing of these or have no lists, or ``train`` has other items.
+        ``results`` are none of these or have no lists, or ``train`` has other items.
     ModuleNotFoundError
         matplotlib is not installed.
     """

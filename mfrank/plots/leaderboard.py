@@ -26,8 +26,8 @@ def leaderboard(
 ) -> Axes:
     """Draw the value of each model with its 95 % interval, the best at the top.
 
-    An interval is of one model's mean over users. Whether two models differ is told by
-    :func:`mfrank.paired_differences`, not by intervals that overlap: users who are easy for one
+    An interval is of one model's mean over users. To see whether two models differ, use
+    :func:`mfrank.paired_differences`, not whether intervals overlap: users who are easy for one
     model are easy for the other.
 
     Parameters
@@ -38,7 +38,7 @@ def leaderboard(
     metric : Metric or str, optional
         Default: that of the search, or the first that was evaluated.
     n : int, default 15
-        Show at most so many models.
+        Maximum number of models to show.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
 
@@ -50,7 +50,7 @@ def leaderboard(
     Raises
     ------
     TypeError, ValueError, KeyError
-        ``results`` are nothing of these, have no value, or lack the metric.
+        ``results`` are none of these, have no value, or lack the metric.
     ModuleNotFoundError
         matplotlib is not installed.
     """

@@ -19,7 +19,7 @@ def metric_of(metric: Metric | str) -> Metric:
 
 
 def rows_of(results: Any) -> list[Mapping[str, Any]] | None:
-    """Rows of a search that have a value; None if the results are no leaderboard."""
+    """Rows of a search that have a value; None if the results are not a leaderboard."""
     if isinstance(results, str | bytes) or not isinstance(results, Sequence) or not results:
         return None
     if not all(isinstance(row, Mapping) and "value" in row and "model" in row for row in results):

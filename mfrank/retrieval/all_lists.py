@@ -34,7 +34,7 @@ ListFormat = Literal["parquet", "csv"]
 FORMAT = Format("mfrank lists", 1)
 
 _PLACES_AT_ONCE = 1 << 20
-"""Places of the lists of a file: its users are the block that is in memory."""
+"""Number of list places in a file: the users of one file are in memory at a time."""
 _BYTES_A_PLACE: Mapping[str, int] = {"parquet": 150, "csv": 320}
 _TRIED = 1000
 """Users whose lists are made to estimate the size of all."""
@@ -44,17 +44,17 @@ _FLAGS = ("filter_already_liked_items", "recalculate_user", "by_row")
 
 
 class Plan(NamedTuple):
-    """What the lists of all users take.
+    """What making the lists of all users takes.
 
     Attributes
     ----------
     users : int
     files : int
-        Those that are not yet in the folder.
+        Number of files that are not yet in the folder.
     rows, bytes_on_disk : int
         Of all files, estimated from the lists of up to 1,000 users.
     bytes_of_memory : int
-        About what is held beside the model while a file is made.
+        About the memory needed beside the model while a file is made.
     """
 
     users: int
@@ -66,7 +66,7 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AllLists:
-    """The lists of all users of a model, cut into files of as many places each.
+    """The lists of all users of a model, cut into files with equally many places.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ class AllLists:
         Length of a list.
     format : {"parquet", "csv"}
     options : mapping
-        All other arguments of :meth:`mfrank.Recommender.recommend` by name; what is given for each
-        user has a row for each user of the model.
+        All other arguments of :meth:`mfrank.Recommender.recommend` by name; arguments with a row
+        per user have a row for each user of the model.
 
     Raises
     ------
@@ -119,8 +119,8 @@ class AllLists:
         Raises
         ------
         ValueError
-            If the folder holds anything else, or lists of another model or other options; or the
-            workers do not all have the arithmetic of this process.
+            If the folder contains other files, or lists of another model or with other options; or
+            the workers do not all have the arithmetic of this process.
         ConnectionError
             If nothing answers at the address of the cluster.
         OSError
@@ -147,7 +147,7 @@ class AllLists:
                 advance(part.end - part.begin)
 
     def plan(self, folder: Path) -> Plan:
-        """What it would take, after the checks of :meth:`write`; the folder stays as it is."""
+        """What :meth:`write` would take, after its checks; the folder does not change."""
         check_takes_parts(folder, self._origin(), FORMAT, self.names)
         tried = np.unique(np.linspace(0, self.n_users - 1, min(self.n_users, _TRIED), dtype=int))
         table = self._table(tried)
@@ -188,7 +188,7 @@ class AllLists:
         return part
 
     def _by_threads(self, n_threads: int) -> AllLists:
-        """The same lists, made by so many threads."""
+        """The same lists, made with this number of threads."""
         lists = copy(self)
         object.__setattr__(lists, "options", {**self.options, "n_threads": n_threads})
         return lists
@@ -205,7 +205,7 @@ class AllLists:
         return {**table, "item": _labels(table["item"], model.item_ids)}
 
     def _origin(self) -> dict[str, Any]:
-        """What the files come from, for their manifest."""
+        """Fingerprints of what the files are made from, for their manifest."""
         steer = self.options["steer"]
         flags = {name: bool(self.options[name]) for name in _FLAGS}
         digests = {
@@ -230,6 +230,6 @@ class AllLists:
 
 
 def _labels(labels: NDArray[Any], ids: Ids) -> NDArray[Any]:
-    """Ids without padding, as integers where all ids are: also where -1 is one of them."""
+    """Ids without padding, as integers if all ids are integers, even if -1 is one of them."""
     whole = ids.table is None or ids.table.dtype == np.int64
     return labels.astype(np.int64) if whole else labels

@@ -55,8 +55,8 @@ class Answer(NamedTuple):
         -------
         list
             ``[{"id": ..., "score": ...}, ...]`` for a single query id; for an array of them, a list
-            of such lists in the order of the query ids. Ids are int or str (or whatever they are in
-            the training data), scores float.
+            of such lists in the order of the query ids. Ids are int or str (or of the type that
+            they have in the training data), scores float.
 
         Examples
         --------

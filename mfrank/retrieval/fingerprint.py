@@ -1,4 +1,4 @@
-"""SHA-256 of what lists come from, to tell if it is still the same: a model, a filter."""
+"""SHA-256 of what lists are made from, a model or a filter, to tell whether it has changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Named = Iterable[tuple[str, NDArray[Any]]]
 
 
 def of_model(model: Fitted) -> str:
-    """Of the factors, the ids and all else that a fit leaves, but its history and what was seen.
+    """SHA-256 of the factors, ids and all else that a fit leaves, except history and seen items.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def of_store(store: FactorStore) -> str:
 
 
 def of_filter(values: Any, *, with_values: bool = False) -> str | None:
-    """Of interactions, a sparse matrix or lists of ids, all on the host; None for None.
+    """SHA-256 of interactions, a sparse matrix or lists of ids, on the host; None for None.
 
     ``with_values`` tells matrices apart by their values, too.
     """

@@ -42,7 +42,7 @@ class Promised(Held):
     Parameters
     ----------
     make : function
-        Called again by a reader that comes while another one waits for it.
+        May be called again by a reader that comes while another reader waits for the result.
     seen : Seen or None
     """
 
@@ -56,11 +56,11 @@ class Promised(Held):
     def store(self) -> FactorStore:
         """The store."""
         made = self._make()
-        object.__setattr__(self, "_make", lambda: made)  # what it was made of can go
+        object.__setattr__(self, "_make", lambda: made)  # what it was made from can be freed
         return made
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """As one that is held."""
+        """Pickle it as a plain ``Held``."""
         return Held, (self.store, self.seen)
 
 
@@ -121,14 +121,14 @@ class Fitted:
     def remove(
         self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
     ) -> Self:
-        """Remove users and items with all that the model holds of them.
+        """Remove users and items, with everything that the model holds about them.
 
-        That is their factors, ids and biases, the seen entries and counts in which they take part,
-        and the objectives and metrics in the history, which were sums over them. After
-        :meth:`save` to its folder, no file there holds them either. All other users and items keep
-        their ids and factors; row numbers above move up.
+        Removed are their factors, ids and biases, the seen entries and counts that they are part
+        of, and the objectives and metrics in the history, which were sums over them, too. After
+        :meth:`save` to the model's folder, no file there contains them either. All other users and
+        items keep their ids and factors; row numbers above move up.
 
-        Not removed: what the factors of others have learned from them, until these are fitted or
+        Not removed are what the factors of others have learned from them, until those are fitted or
         solved again, and what the caller keeps (the interactions, other copies of the model, the
         folder of ``checkpoint=``). Calls under way in other threads end with the model as it was.
 
@@ -148,10 +148,10 @@ class Fitted:
         UnknownIdError
             An id is unknown. The model is unchanged.
         ValueError
-            Neither is given; or the model has counts and not the seen entries (it was saved with
-            ``with_seen=False``), so that its counts cannot be lowered.
+            Neither is given; or the model has counts but not the seen entries (it was saved with
+            ``with_seen=False``), so its counts cannot be lowered.
         TypeError
-            The model has no factors of its own, as :class:`mfrank.ItemKNN` and
+            The model has no factors of its own, such as :class:`mfrank.ItemKNN` and
             :class:`mfrank.SupervisedPageRank`.
         """
         if users is None and items is None:

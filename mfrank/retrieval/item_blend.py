@@ -1,4 +1,4 @@
-"""Recommendations by factors and weights between items together."""
+"""Recommendations from factors combined with weights between items."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ __all__ = ["ItemBlend"]
 class ItemBlend(RowScorer):
     """A recommender over a blend of factors with models of weights between items.
 
-    Its store is one of :func:`mfrank.blend`, of which a part is an :class:`mfrank.ItemFilter`,
-    :class:`mfrank.EASE` or :class:`mfrank.ItemKNN`: ``ItemBlend.of(store)``. Lists are exact, the
-    scores sums of those of all parts. Similar items are those of the factors. There is no fold-in.
+    Its store is a blend (:func:`mfrank.blend`) with an :class:`mfrank.ItemFilter`,
+    :class:`mfrank.EASE` or :class:`mfrank.ItemKNN` among its parts: ``ItemBlend.of(store)``. Lists
+    are exact; scores are the sums of the scores of all parts. Similar items are those by the
+    factors. There is no fold-in.
 
     Notes
     -----
-    A list takes the scores of all items, users in blocks: memory does not grow with users times
-    items. Sums are in float64, for which the first list makes a copy of the item factors.
+    A list needs the scores of all items. Users are processed in blocks, so memory does not grow
+    with users times items. Sums are in float64, for which the first list makes a copy of the item
+    factors.
     """
 
     _weights: sp.csr_array | None = None
@@ -42,7 +44,7 @@ class ItemBlend(RowScorer):
         Raises
         ------
         ValueError
-            The store is none of such a blend.
+            The store is not such a blend.
         """
         model = cls()
         model._adopt(store)

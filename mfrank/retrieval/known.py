@@ -1,4 +1,4 @@
-"""Queries by ids of which the model may not know all: the lists of unknown ids are padding."""
+"""Queries by ids, some of which the model may not know: the lists of unknown ids are padding."""
 
 from __future__ import annotations
 

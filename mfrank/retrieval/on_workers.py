@@ -1,4 +1,4 @@
-"""Files that the workers of a cluster write: each is whole or not there, whoever writes it."""
+"""Files that the workers of a cluster write; each is complete or not there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def written_on_workers(
     backend: str,
     n_threads: int,
 ) -> Iterator[Part]:
-    """Write files as tasks; yield each that is there.
+    """Write files as tasks; yield each one that is written.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Filters and matrices of a call for all users, of which each block of users gets its part."""
+"""Filters and matrices of a call for all users; each block of users gets its part of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def for_all_users(values: Any, n_users: int, argument: str) -> Any:
 
 
 def part_of(values: Any, rows: NDArray[np.int64]) -> Any:
-    """The rows of some users; what all users share, and Interactions, as they are."""
+    """The rows of some users; Interactions, and what all users share, are returned as they are."""
     if isinstance(values, sp.csr_array) or (isinstance(values, np.ndarray) and values.ndim > 1):
         return values[rows]
     return [values[row] for row in rows.tolist()] if is_nested(values) else values

@@ -44,9 +44,9 @@ class Recommender(Similar):
     Lists are exact: the N best items by score, ties by lower row number, never an item that is
     filtered as seen or by the call. If fewer than N candidates are left, the list is padded with
     score NaN and id -1 (None if ids are not numbers, see :meth:`mfrank.data.ids.Ids.raw`). Memory
-    does not grow with users times items. From the second query without filters for all on, the CPU
-    backend searches items longest first, or a sketch of the factors, one byte per factor; the order
-    and the sketch are cached with them.
+    does not grow with users times items. From the second query without filters for all queries on,
+    the CPU backend searches items in order of descending length, or a sketch of the factors with
+    one byte per factor; the order and the sketch are cached with the factors.
 
     Ids may be arrays of any library. Row numbers on a GPU get results on the GPU, as CuPy arrays.
     With ``backend="cuda"``, factors, scores and filters that are on the GPU (arrays or CuPy sparse
@@ -56,7 +56,7 @@ class Recommender(Similar):
 
     @classmethod
     def of(cls, store: FactorStore) -> Recommender:
-        """Return a recommender over a store's factors, without fitting and fold-in.
+        """Return a recommender over a store's factors, which can neither be fitted nor fold in.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class Recommender(Similar):
             The store is a blend with weights between items, by which :class:`mfrank.ItemBlend`
             ranks.
         TypeError
-            It is no store.
+            The argument is not a store.
         """
         check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
         refuse_item_weights(store)
@@ -117,8 +117,8 @@ class Recommender(Similar):
         n_threads : int, default 0
             0 uses every core this process may use.
         steer : Steering, optional
-            Boosts, a penalty of popularity, caps of categories, diversity, calibration
-            (:class:`mfrank.Steering`). The scores returned have boosts and penalty in them.
+            Boosts, a popularity penalty, caps on categories, diversity, calibration
+            (:class:`mfrank.Steering`). The scores returned include boosts and penalty.
 
         Returns
         -------
@@ -185,13 +185,13 @@ class Recommender(Similar):
     ) -> Path:
         """Write the lists of all users, those of :meth:`recommend`, to files of a folder.
 
-        ``part-00000.parquet`` and so on have the columns user, rank (from 1), item and score, a row
-        for each place of a list that is filled; a user's list is in one file. Each file has the
-        users of about a million places, so that memory does not grow with the users. Programs that
-        read folders of such files (pandas, pyarrow, Spark) read all at once.
+        ``part-00000.parquet`` and so on have the columns user, rank (from 1), item and score, with
+        a row for each filled place of a list; a user's list is in one file. Each file has as many
+        users as fill about a million places, so memory does not grow with the users. Programs that
+        read folders of such files (pandas, pyarrow, Spark) read all files at once.
 
-        A run that was stopped is resumed by the same call: files that are there stay. When all
-        are, there is an empty file ``_SUCCESS``, too.
+        The same call resumes a run that was stopped: files that are there stay. When all files are
+        there, an empty file ``_SUCCESS`` is added.
 
         Parameters
         ----------
@@ -207,9 +207,9 @@ class Recommender(Similar):
         show_progress : bool, default False
             Show the users that are done on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
-            Where lists are made and files written, as in :meth:`mfrank.ALS.fit`; the files have
-            the same bytes as without. The model, with what was seen, is sent to each worker once.
-            The folder must lie on a disk that all workers see, at the same path.
+            Where lists are made and files written, as in :meth:`mfrank.ALS.fit`; the files have the
+            same bytes as without a cluster. The model, with the seen items, is sent to each worker
+            once. The folder must lie on a disk that all workers see, at the same path.
         steer : Steering, optional
             As in :meth:`recommend`.
 
@@ -220,9 +220,9 @@ class Recommender(Similar):
         Raises
         ------
         ValueError, TypeError
-            As in :meth:`recommend`; or ids are neither integers nor strings, the folder holds
-            anything else, or it was begun with another model or other options; or ``cluster`` is
-            none, or its workers have other instruction sets or versions of mfrank.
+            As in :meth:`recommend`; or ids are neither integers nor strings, the folder contains
+            other files, or it was begun with another model or other options; or ``cluster`` is not
+            a cluster, or its workers have other instruction sets or versions of mfrank.
         ModuleNotFoundError
             If parquet is to be written and pandas or pyarrow is not installed; or ``cluster`` is an
             address and Dask is not, or it is ``"ray"`` and Ray is not.

@@ -22,7 +22,7 @@ _PER_ROW = {"user": ("user_factors", "user_biases"), "item": ("item_factors", "i
 def without(
     store: FactorStore, seen: sp.csr_array | None, users: ArrayLike, items: ArrayLike
 ) -> tuple[FactorStore, sp.csr_array | None]:
-    """Leave out rows of both sides; every array of the result is a new one, of what is kept.
+    """Leave out rows of both sides; all arrays of the result are new and hold only what is kept.
 
     Parameters
     ----------

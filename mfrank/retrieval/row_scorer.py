@@ -24,8 +24,8 @@ __all__ = ["RowScorer"]
 class RowScorer(Recommender):
     """A recommender whose scores come from a row of items: a user's own, or a walk's restarts.
 
-    A subclass states the rows of users (:meth:`_rows_of`, :meth:`_rows_given`), the scores of all
-    items that follow from rows (:meth:`_scores_of`), and how near all are to some
+    A subclass defines the rows of users (:meth:`_rows_of`, :meth:`_rows_given`), the scores of all
+    items that follow from rows (:meth:`_scores_of`), and how near all items are to given ones
     (:meth:`_scores_near`). Scores and lists are on the host.
     """
 
@@ -152,13 +152,13 @@ class RowScorer(Recommender):
         return scores
 
     def recommend_users(self, *args: Any, **options: Any) -> Answer:
-        """Raise TypeError: the scores of one user do not compare with another's."""
+        """Raise TypeError: the scores of different users cannot be compared."""
         raise TypeError(
             f"{type(self).__name__} ranks items for a user; it cannot rank users for an item"
         )
 
     def remove(self, *args: Any, **options: Any) -> Self:
-        """Raise TypeError: what the users have is spread over all of the model."""
+        """Raise TypeError: the users' items are spread over the whole model."""
         raise TypeError(
             f"{type(self).__name__} cannot remove users and items: fit it anew to interactions "
             "without them"

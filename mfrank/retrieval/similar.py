@@ -1,4 +1,4 @@
-"""What lies near in a store: items and users by cosine, also of rows that are new to it."""
+"""Similar items and users of a store, by cosine, also for rows that are new to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists that a Steering has a say in, of models with and without factors."""
+"""Lists that follow a Steering, of models with and without factors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def set_levers(
     Raises
     ------
     TypeError, ValueError
-        It is no Steering, an item in ``boosts`` is unknown, or the store has no counts.
+        The argument is not a Steering, an item in ``boosts`` is unknown, or the store has no
+        counts.
     """
     if steer is None:
         return None
@@ -58,7 +59,7 @@ def calibrates(levers: Levers | None, given: object, seen: object) -> bool:
     Raises
     ------
     ValueError
-        They need it, and there is neither.
+        They need it, and neither is there.
     """
     if levers is None or not levers.calibration:
         return False
@@ -171,7 +172,7 @@ def scored_steered(
 
 
 def _scaled(queries: Factors, store: FactorStore) -> tuple[Factors, NDArray[np.float64]]:
-    """Queries whose scores of all items have deviation 1, and the deviations before."""
+    """Queries whose scores of all items have standard deviation 1, and the deviations before."""
     wide = on_host(queries)
     if store.item_biases is not None:
         wide = np.column_stack([wide, np.ones(len(wide), dtype=wide.dtype)])

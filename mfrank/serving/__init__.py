@@ -1,8 +1,8 @@
 """A model as a service: lists, scores and explanations as JSON over HTTP.
 
-``mfrank.serving.app(model)`` is an ASGI application, which any server of such runs and tests call
-in their own process; ``mfrank.serving.run`` runs it as ``mfrank serve`` does. Both need the extra
-``serve``.
+``mfrank.serving.app(model)`` is an ASGI application: any ASGI server can run it, and tests can call
+it in their own process; ``mfrank.serving.run`` runs it as ``mfrank serve`` does. Both need the
+extra ``serve``.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def app(
     Parameters
     ----------
     model : Recommender or path
-        A fitted model, or the folder of a saved one. A folder is looked at again and again: what
-        is saved there later answers the requests that come after it is loaded.
+        A fitted model, or the folder of a saved one. A folder is checked again and again: when a
+        newer model is saved there, it is loaded and answers all later requests.
     limits : Limits, optional
-        The most that a request may ask; default ``Limits()``.
+        The most that a request may ask for; default ``Limits()``.
     reload_seconds : float, default 1
-        Seconds between two looks at the folder, > 0.
+        Seconds between two checks of the folder, > 0.
 
     Raises
     ------
@@ -52,10 +52,10 @@ def app(
 
 
 def run(application: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve an application until Ctrl-C or SIGTERM; requests that have begun are answered.
+    """Serve an application until Ctrl-C or SIGTERM; requests that have begun are still answered.
 
-    While it listens on this computer only, requests for any other host name are refused, so that
-    no page of the web reads from it. SIGHUP looks for a newer model at once.
+    If it listens on this computer only, requests for any other host name are refused, so that no
+    web page can read from it. SIGHUP makes it look for a newer model at once.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def run(application: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> N
     ValueError
         ``port`` is not from 0 to 65535.
     OSError
-        The address is taken, or not of this computer.
+        The address is taken, or does not belong to this computer.
     """
     with needs("serve"):
         from mfrank.serving.running import serve

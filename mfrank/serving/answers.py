@@ -1,4 +1,4 @@
-"""Answers of any model as plain Python objects, and as JSON that every client reads."""
+"""Answers of any model as plain Python objects, and as JSON that every client can read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Items = list[dict[str, Any]]
 
 
 class CannotAnswer(Exception):
-    """No model of its kind has such an answer, whatever is asked."""
+    """No model of this kind can answer such a question."""
 
 
 def as_given(texts: Sequence[str], known: Ids) -> list[Any]:
@@ -54,7 +54,7 @@ def known_of(texts: Sequence[str], known: Ids) -> list[Any]:
     Raises
     ------
     UnknownIdError
-        The model does not know one.
+        The model does not know one of them.
     """
     labels = as_given(texts, known)
     known.rows(labels)
@@ -64,7 +64,7 @@ def known_of(texts: Sequence[str], known: Ids) -> list[Any]:
 def numbered(labels: Any, known: Ids, on_unknown: str) -> Any:
     """Ids of a body, or lists of them, as the model takes them.
 
-    Where its ids are row numbers, a text is none of them: -1 if unknown ids are to be skipped.
+    If the model's ids are row numbers, a text is unknown: it becomes -1 if unknown ids are skipped.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def dump(answer: Any) -> bytes:
 
 
 def steered(**levers: Any) -> Steering | None:
-    """What a request asks of lists beside the highest scores; None if nothing."""
+    """What a request asks of lists in addition to the highest scores; None if nothing."""
     steer = Steering(**levers)
     return None if steer == Steering() else steer
 
@@ -175,7 +175,7 @@ def from_items(
 
 def similar(model: Recommender, item: Any, n: int) -> Items:
     """The items nearest to one, without itself."""
-    # One more, and itself taken out, is sooner than a filter.
+    # Asking for one more and removing the item itself is faster than a filter.
     found: Answer = model.similar_items(item, N=min(n + 1, len(model.item_ids)), n_threads=1)
     return [each for each in found.to_dicts() if each["id"] != item][:n]
 
@@ -190,9 +190,9 @@ def explanation(
     model : Recommender
     user, item : id
     n : int
-        The most contributions, or paths, to tell.
+        Maximum number of contributions, or paths.
     row : shape (1, n_items), optional
-        What the user has, with values: WRMF needs them, and no saved model has them.
+        The user's items with their values: WRMF needs these, and saved models do not have them.
 
     Returns
     -------

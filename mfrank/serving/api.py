@@ -77,7 +77,7 @@ class Desk:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """A place among those who wait, if there is one."""
+        """Take a place among the requests that wait, if there is one."""
         if self.waiting >= self.limits.max_waiting:
             raise HTTPException(503, "too many requests are waiting; try again later")
         self.waiting += 1

@@ -1,4 +1,4 @@
-"""The application: the routes, what stands around them, and the watch over the model's folder."""
+"""The application: the routes, the middleware around them, and the watch on the model's folder."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def build(
     async def style() -> Response:
         return Response(STYLE, media_type="text/css")
 
-    # The last that is added stands outermost.
+    # The last one added is the outermost.
     application.add_middleware(Bounded, limits=limits)
     application.add_middleware(Measured, measures=measures)
     application.add_middleware(WithHeaders, headers=HEADERS)

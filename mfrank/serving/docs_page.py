@@ -1,4 +1,4 @@
-"""The page /docs: the OpenAPI description as plain HTML, which loads nothing from anywhere.
+"""The page /docs: the OpenAPI description as plain HTML that loads no other file.
 
 FastAPI's own page loads its program from another host.
 """

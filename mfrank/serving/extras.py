@@ -1,4 +1,4 @@
-"""What is not installed: an error that says how to install it."""
+"""Errors for packages that are not installed, which say how to install them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OPTIONAL = ("fastapi", "starlette", "uvicorn", "pydantic", "jinja2", "markupsaf
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Imports within need this extra; ModuleNotFoundError says so where it is missing."""
+    """Imports in the body need this extra; if it is missing, ModuleNotFoundError says so."""
     try:
         yield
     except ModuleNotFoundError as error:

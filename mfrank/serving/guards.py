@@ -1,6 +1,6 @@
-"""What stands around an application: sizes, times, safe headers, undecoded paths, measures.
+"""Middleware of the application: sizes, times, safe headers, undecoded paths, measures.
 
-These are plain ASGI functions, because what costs a request's time costs it every time.
+These are plain ASGI functions, because every request pays for their time.
 """
 
 from __future__ import annotations

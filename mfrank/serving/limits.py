@@ -1,4 +1,4 @@
-"""The most that a request may ask."""
+"""Limits on requests."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Limits:
     max_n : int, default 1000
         Length of a list.
     max_seconds : float, default 10
-        Seconds until a request is answered, its waiting included.
+        Seconds until a request is answered, including its waiting time.
     max_waiting : int, default 256
-        Requests that wait or are worked on at a time; further ones are told to come later.
+        Requests that wait or are worked on at a time; further ones are told to try again later.
 
     Raises
     ------

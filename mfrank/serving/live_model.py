@@ -29,8 +29,8 @@ class LiveModel:
     """A model, and the folder in which a newer one may appear.
 
     A request takes :attr:`current` once and answers from that. A newer model is loaded and asked
-    once, in a thread, before it takes the place of the old: no request waits for it or fails by it.
-    A folder that cannot be read leaves the old model where it is.
+    once, in a thread, before it takes the place of the old: no request waits for it or fails
+    because of it. If the folder cannot be read, the old model stays.
 
     Attributes
     ----------
@@ -52,12 +52,12 @@ class LiveModel:
         self._hurry: Callable[[], object] | None = None
 
     def look_now(self) -> None:
-        """Look at the folder at once, instead of at the next turn; safe in a signal handler."""
+        """Check the folder at once instead of at the next turn; safe in a signal handler."""
         if self._hurry is not None:
             self._hurry()
 
     async def watch(self, seconds: float, pool: ThreadPoolExecutor) -> None:
-        """Look at the folder every so many seconds, forever."""
+        """Check the folder forever, with this many seconds between checks."""
         loop, hurry = asyncio.get_running_loop(), asyncio.Event()
         self._hurry = lambda: loop.call_soon_threadsafe(hurry.set)
         try:
@@ -103,7 +103,7 @@ def _folder(model: object) -> Path:
 
 
 def _warm(model: Recommender) -> None:
-    """Ask twice, so that no request waits for what is computed once, some of it at the second."""
+    """Ask twice: what is computed only once, on the first or second call, delays no request."""
     users, items = model.user_ids.labels[:2], model.item_ids.labels[:1]
     if not len(users) or not len(items):
         return

@@ -1,7 +1,8 @@
-"""``GET /recommend/alice?n=10`` in the shortest way, as it is what is asked most.
+"""``GET /recommend/alice?n=10`` in the shortest way, because it is what is asked most.
 
-Only a list by an id and at most a correct ``n`` is answered here; all else, and so everything that
-parameters may be refused for, goes the way of every route, which :mod:`mfrank.serving.api` tells.
+Only requests for a list by an id, with no parameter or only a correct ``n``, are answered here. All
+others, including those whose parameters may be refused, are handled by the routes of
+:mod:`mfrank.serving.api`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _BODIES = b"content-length", b"transfer-encoding"
 
 
 class QuickLists:
-    """Stands around an application, and answers these requests in its place.
+    """Wraps an application, and answers these requests in its place.
 
     Users wait together by event loop: some clients in tests have one for each request.
     """

@@ -1,4 +1,4 @@
-"""What a request is refused for: a status and a sentence, as JSON ``{"error": ...}``."""
+"""Refusals of requests: a status and a sentence, as JSON ``{"error": ...}``."""
 
 from __future__ import annotations
 

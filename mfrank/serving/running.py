@@ -18,7 +18,7 @@ from mfrank.arrays.threads import single_threaded
 __all__ = ["serve"]
 
 _GRACE = 10
-"""Seconds that requests which have begun get to end."""
+"""Seconds in which requests that have begun may end."""
 _BACKLOG = 2048
 
 

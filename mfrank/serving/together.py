@@ -1,9 +1,9 @@
 """Users who wait for their lists at the same time, answered by one call of the model.
 
 A call for sixteen users takes little longer than a call for one. While a thread makes lists, the
-requests that arrive wait, and are then answered together; where a call takes no time to speak of,
-the event loop makes it, with all requests that had arrived. Lists have the bits of single calls,
-and what is wrong with one request is told to that one alone.
+requests that arrive wait, and are then answered together. If a call takes almost no time, the event
+loop makes it, for all requests that have arrived. Lists have the bits of single calls, and an error
+in one request is reported to that request alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mfrank.serving.written import user_lists
 __all__ = ["Together"]
 
 _QUICK = 0.002
-"""Seconds of a call that the event loop makes itself: a thread would take as long to wake."""
+"""A call of at most this many seconds is made by the event loop: waking a thread takes as long."""
 _LONG = 0.02
 """Seconds above which calls take fewer users, so that nobody waits long for the others."""
 _MOST = 256
@@ -40,14 +40,14 @@ class _Waiting:
 
 
 class Together:
-    """The queue of users, touched by the event loop only; threads get a part of it and return.
+    """The queue of users, touched by the event loop only; threads get a part and return answers.
 
     Parameters
     ----------
     live : LiveModel
     pool : ThreadPoolExecutor
     n_threads : int
-        The most calls at a time.
+        Maximum number of calls at a time.
     """
 
     def __init__(self, live: LiveModel, pool: ThreadPoolExecutor, n_threads: int) -> None:
@@ -95,7 +95,7 @@ class Together:
             )
 
     def _next(self) -> list[_Waiting]:
-        """The first who still waits, and others who want lists of that length."""
+        """The first user who still waits, and others who want lists of the same length."""
         left = [each for each in self._queue if not each.answer.done()]
         alike = [each for each in left if each.n == left[0].n][: self._most]
         taken = set(map(id, alike))

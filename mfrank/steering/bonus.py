@@ -24,9 +24,9 @@ def boosts_of(
 
 
 def popularity_of(users: NDArray[np.int64]) -> Floats:
-    """Log of 1 + the users of each item, (n_items,), with mean 0 and deviation 1 over the items.
+    """Log of 1 + the number of users of each item, (n_items,), standardized over the items.
 
-    All are 0 if all items have as many users.
+    Mean 0 and standard deviation 1; all are 0 if all items have equally many users.
     """
     logs = np.log1p(users)
     deviation = logs.std() if len(logs) and logs.min() < logs.max() else 1.0

@@ -1,4 +1,4 @@
-"""Calibration: a list has the categories in the shares in which the user has them."""
+"""Calibration: a list has each category in the share that it has among the user's items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALPHA = 0.01
 
 
 def shares_of(history: CSR, categories: ItemCategories) -> Floats:
-    """Shares of the categories in what users have, (U, categories.width); 0 for who has nothing."""
+    """Shares of the categories among users' items, (U, categories.width); 0 without items."""
     users = np.repeat(np.arange(history.n_rows), history.counts)
     cells = users[:, None] * categories.width + categories.columns[history.indices]
     weights = categories.shares[history.indices]
@@ -54,10 +54,10 @@ class Divergence:
         self._length = 0
 
     def values(self) -> Floats:
-        """How much lower it is with each item of the pools than with one of no category, (B, P).
+        """How much each item of the pools lowers it, compared with one of no category, (B, P).
 
-        That differs from the divergence by a number for each user, and only the few categories of
-        the item take part.
+        This differs from the divergence only by a constant for each user, and only the few
+        categories of the item take part in it.
         """
         length = self._length + 1
         base = (1 - ALPHA) / length * self._listed + ALPHA * self._wanted

@@ -1,4 +1,4 @@
-"""At most so many items of each category in a list."""
+"""Caps on the number of items of each category in a list."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ __all__ = ["ItemCategories", "cells_of", "labels_of"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemCategories:
-    """The categories of each item, padded to the most that an item has.
+    """The categories of each item, padded to the maximum number that an item has.
 
     Items without a category have one of their own, number ``len(numbers)``.
 
@@ -56,7 +56,7 @@ class ItemCategories:
 
     @property
     def width(self) -> int:
-        """Number of categories, with that of items without one and the padding."""
+        """Number of categories, including the one for items without any and for padding."""
         return len(self.numbers) + 2
 
 

@@ -1,4 +1,4 @@
-"""Maximal marginal relevance: how near an item is to those that are listed already."""
+"""Maximal marginal relevance: how similar an item is to those that are already listed."""
 
 from __future__ import annotations
 

@@ -19,14 +19,15 @@ Rows = NDArray[np.int64]
 Lists = tuple[NDArray[np.int32], NDArray[Any]]
 
 Fetch = Callable[[Rows, int], Lists]
-"""The best items, so many, of some of the queries, with their scores; row -1 after the last."""
+"""Given some queries and a number, returns that many best items of each, with their scores; row -1
+after the last."""
 
 _FETCHED_AT_ONCE = 1 << 19  # places
-_CHOSEN_AT_ONCE = 1 << 12  # places: what is known of their items stays in the processor's cache
+_CHOSEN_AT_ONCE = 1 << 12  # places: the data of their items stay in the processor's cache
 
 
 class Known(NamedTuple):
-    """What levers know beside the scores.
+    """What levers need in addition to the scores.
 
     Attributes
     ----------
@@ -50,7 +51,8 @@ def filled(
 ) -> Lists:
     """Lists as the levers choose them, ids and scores of ``shape`` (queries, n).
 
-    Where caps leave a list short, the query's pool is doubled, until no item is left.
+    If caps leave a list short, the query's pool is doubled until the list is full or no item is
+    left.
     """
     ids, scores = np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan, dtype=dtype)
     longest = shape[1] if levers.room is None else min(shape[1], levers.room)

@@ -27,7 +27,7 @@ _MORE_THAN_CAPPED = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Levers:
-    """What lists are steered by.
+    """The levers, ready to be used on the lists of one model.
 
     Attributes
     ----------

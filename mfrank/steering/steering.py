@@ -1,4 +1,4 @@
-"""What people ask of lists beside the highest scores."""
+"""What people ask of lists in addition to the highest scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST = 1000
 
 @dataclass(frozen=True)
 class Steering(MadeOfFields):
-    """What lists should be beside the items with the highest scores: ``recommend(..., steer=)``.
+    """What lists should be in addition to the highest scores, for ``recommend(..., steer=)``.
 
     Every lever at its default leaves lists as they are, bit by bit. One weight means the same for
     every model and every user, whatever the scale of the scores:
@@ -28,45 +28,45 @@ class Steering(MadeOfFields):
     - Boosts and the popularity penalty are added to scores, in standard deviations of the user's
       own scores of all items. Lists are the best of the whole catalog by these sums, exactly, and
       the sums are the scores that are returned.
-    - Diversity and calibration are weighed against relevance: the scores (with boosts and penalty)
-      of the user's best ``pool`` items, shifted and scaled so that the best has relevance 1 and the
-      last 0. Only these items can be listed.
-    - Caps are kept by every list, and exactly: if they leave places of a list empty, the pool grows
-      until the places are filled or no item is left.
+    - Diversity and calibration are weighed against relevance, which is the scores (with boosts and
+      penalty) of the user's best ``pool`` items, shifted and scaled so that the best item has
+      relevance 1 and the last 0. Only these items can be listed.
+    - Every list keeps the caps exactly. If they leave places of a list empty, the pool grows until
+      the places are filled or no item is left.
 
-    A list is filled place by place. Each place gets, of the items that are left and that no cap
-    forbids, the one with the highest value of::
+    A list is filled place by place. Each place gets the item with the highest value among those
+    that are left and that no cap forbids::
 
         (1 - calibration) ((1 - diversity) relevance - diversity max_cosine) - calibration KL
 
-    ties by the order of the plain list. Without diversity and calibration this is the item with the
-    highest score. ``max_cosine`` is the highest cosine of the item's factors with those of the
-    items listed before it, 0 for the first (MMR, Carbonell & Goldstein 1998). ``KL`` is
-    the Kullback-Leibler divergence from the shares of categories in the list, with that item, to
-    the shares in what the user has (Steck 2018, with his alpha = 0.01). Lists with diversity or
+    with ties by the order of the plain list. Without diversity and calibration this is the item
+    with the highest score. ``max_cosine`` is the highest cosine of the item's factors with those of
+    the items listed before it, 0 for the first (MMR, Carbonell & Goldstein 1998). ``KL`` is the
+    Kullback-Leibler divergence from the shares of categories in the list, with that item, to the
+    shares in what the user has (Steck 2018, with his alpha = 0.01). Lists with diversity or
     calibration are in this order, so their scores need not descend.
 
     Parameters
     ----------
     boosts : mapping of item id to number, default none
         What to add to an item's score, from -1000 to 1000: .5 is a nudge, 3 is strong; negative
-        demotes.
+        numbers demote.
     popularity_penalty : float, default 0
-        From 0 to 1000: what to take from the score of an item whose popularity, the logarithm of 1
-        + its number of users in the fit, is a standard deviation above the mean of all items. What
-        is rarer than the mean gains.
+        From 0 to 1000: what to subtract from the score of an item whose popularity, the logarithm
+        of 1 + its number of users in the fit, is one standard deviation above the mean of all
+        items. Items that are less popular than the mean gain.
     categories : mapping of item id to a label, or to a list of labels, optional
-        Labels are any hashables but lists, tuples and sets. Items without an entry count as a
-        category of their own for the calibration, which has no cap; entries of items that the model
+        Labels are any hashables except lists, tuples and sets. For the calibration, items without
+        an entry count as a category of their own, which has no cap; entries of items that the model
         does not know are ignored.
     at_most : int, or mapping of label to int, optional
-        The most items of each category in a list, >= 0; in a mapping, other categories are free.
-        An item is left out if one of its categories is full. Where each item has one category, no
-        list within the caps has a higher sum of scores.
+        Maximum number of items of each category in a list, >= 0; categories that are not in the
+        mapping have no cap. An item is left out if one of its categories is full. If each item has
+        one category, no list within the caps has a higher sum of scores.
     diversity : float, default 0
-        From 0 to 1. Models without item factors refuse it.
+        Weight from 0 to 1. Models without item factors refuse it.
     calibration : float, default 0
-        From 0 to 1. An item with several categories counts in equal parts for each.
+        Weight from 0 to 1. An item with several categories counts in equal parts for each.
     pool : int, optional
         Number of items to choose from, at least N, for diversity and calibration; default the
         larger of 100 and 10 N.

@@ -22,17 +22,17 @@ _WITH_ITEMS = "ItemBlend"
 def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     """Combine two stores into one that scores ``store`` plus ``weight`` times ``other``.
 
-    The factors are concatenated, so the blend is an ordinary store: exact top-K by one matrix
-    product, saved, loaded and evaluated like any other. Models that err differently, such as an
-    :class:`mfrank.ALS` and a :class:`mfrank.Descent` with cosine scores, rank better together than
-    either does alone. Tune the weight on held-out interactions.
+    The factors are concatenated, so the blend is an ordinary store: it makes exact top-K lists by
+    one matrix product, and is saved, loaded and evaluated like any other. Models that err
+    differently, such as an :class:`mfrank.ALS` and a :class:`mfrank.Descent` with cosine scores,
+    rank better together than either does alone. Tune the weight on held-out interactions.
 
     Parameters
     ----------
     store, other : FactorStore
-        Of the same users and items in the same order, such as ``model.store``. At least one of a
-        model whose scores are products of factors; the other may be of :class:`mfrank.ItemFilter`,
-        :class:`mfrank.EASE` or :class:`mfrank.ItemKNN`, but not of
+        Stores of the same users and items in the same order, such as ``model.store``. At least one
+        must be of a model whose scores are products of factors; the other may be of
+        :class:`mfrank.ItemFilter`, :class:`mfrank.EASE` or :class:`mfrank.ItemKNN`, but not of
         :class:`mfrank.SupervisedPageRank`.
     weight : float
         Finite and >= 0; scales the scores of ``other`` to those of ``store``.
@@ -41,14 +41,14 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     -------
     FactorStore
         In numpy, as wide as both together; its dtype, counts, prior and versions are those of
-        ``store``, or of ``other`` if only that has factors, and it has no history. It has no
+        ``store``, or of ``other`` if only ``other`` has factors, and it has no history. It has no
         extras, unless there are weights between items: then :class:`mfrank.ItemBlend` ranks by it,
-        which ``mfrank.load`` returns after it was saved.
+        and ``mfrank.load`` returns an ItemBlend after it was saved.
 
     Raises
     ------
     TypeError, ValueError
-        An argument is not a FactorStore, the stores' ids differ, one is of a walk or neither has
+        An argument is not a FactorStore, the stores' ids differ, one is of a walk, neither has
         factors, or the weight is negative or not finite.
 
     Examples
@@ -99,7 +99,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
 
 
 def refuse_item_weights(store: FactorStore) -> None:
-    """Raise ValueError if it is of a blend of which the factors are only a part."""
+    """Raise ValueError if the store is a blend of which the factors are only a part."""
     if store.fitter["name"] == _WITH_ITEMS:
         raise ValueError(
             "store is a blend with weights between items, which would be left out of its scores; "
@@ -108,7 +108,7 @@ def refuse_item_weights(store: FactorStore) -> None:
 
 
 def _ranks_by_factors(store: FactorStore) -> bool:
-    """Whether the factors are of the model's scores, and no stand-in."""
+    """Whether the model's scores are made of the factors, which are not just a stand-in."""
     return store.fitter["name"] == _WITH_ITEMS or not extra_rows.has_rows(store.extras)
 
 

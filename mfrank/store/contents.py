@@ -66,7 +66,7 @@ def made_of(contents: Contents, make: Callable[..., _T], where: object) -> _T:
 
 
 def check_values(arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse values that load would: shared arrays may have changed, maps were not checked."""
+    """Refuse values that a load would: shared arrays may have changed, maps were not checked."""
     for name in _REQUIRED + _OPTIONAL:
         if name in arrays:
             check.check_finite(name, arrays[name])

@@ -54,10 +54,10 @@ def unpack(extras: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, int]
 
 
 def pack_neighbors(weights: sp.csr_array, values: sp.csr_array) -> dict[str, NDArray[Any]]:
-    """Weights between items, and the values of users by which they are summed.
+    """Weights between items, and the values of users that weight their sums.
 
-    ``values @ weights`` are the scores; several such models side by side have the weights below,
-    the values beside each other.
+    ``values @ weights`` are the scores. For several such models together, the weights are stacked
+    one below the other, and the values side by side.
     """
     return {**pack("neighbors", weights), **pack("values", values)}
 

@@ -230,8 +230,8 @@ class FactorStore(MadeOfFields):
         Parameters
         ----------
         folder : path, or file object opened for writing bytes
-            To a file object the files of a folder are written, as a zip without compression; if
-            that stops, a part of it is left there.
+            To a file object, the files of a folder are written as a zip without compression; if
+            writing stops, a part of it is left there.
 
         Returns
         -------

@@ -1,7 +1,7 @@
 """What a fit with features leaves in the extras of its store: feature weights, and means of rows.
 
-The mean of a row is its features times the weights: where its ridge pulls to when it is solved
-again. The features themselves are not kept; of a table it is kept what its columns became.
+The mean of a row is its features times the weights; the ridge pulls to it when the row is solved
+again. The features themselves are not kept; of a table, the conversion of its columns is kept.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def names_of(side: str) -> tuple[str, str]:
 
 
 def columns_name(side: str) -> str:
-    """Name of what the columns of a table of features became, among the extras."""
+    """Name of the conversion of the columns of a feature table, among the extras."""
     return f"{side}_feature_columns"
 
 
 def columns_of(store: FactorStore, side: str) -> FeatureColumns | None:
-    """What the columns of a table became; None if features were given otherwise, or not at all."""
+    """The conversion of a table's columns; None if features were not a table, or not given."""
     saved = store.extras.get(columns_name(side))
     return None if saved is None else FeatureColumns.from_array(saved)
 
@@ -73,7 +73,7 @@ def with_means(
     rows: NDArray[np.int64] | None = None,
     means: NDArray[Any] | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """The extras with means for ``n_rows`` rows of a side: given ones, old ones, or else 0.
+    """The extras with means for ``n_rows`` rows of a side: given ones, else old ones, else 0.
 
     ``means`` (n, K) are those of the rows ``rows``.
     """

@@ -36,8 +36,8 @@ class Step:
     extras : dict
         Further arrays of the fit, for the store.
     users_again : function or None
-        Solves the user factors again, by a backend, for who does not keep them; None if it cannot,
-        or if it is the last step.
+        Solves the user factors again, with a backend, for a caller that does not keep them; None if
+        that is impossible, or if this is the last step.
     """
 
     epoch: int

@@ -18,7 +18,7 @@ _STEP = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The range of a hyper-parameter, in units of what the data tell, logarithmic or not."""
+    """The range of a hyper-parameter, in units that depend on the data, logarithmic or not."""
 
     name: str
     low: float

@@ -15,10 +15,10 @@ __all__ = ["CAUTION", "Budget", "predicted_seconds", "refit_seconds"]
 Clock = Callable[[], float]
 
 _UNKNOWN = 3.0
-"""How much longer than planned a trial is taken to last while none was measured."""
+"""Factor by which a trial is assumed to exceed its plan while none was measured."""
 CAUTION = 1.6
-"""A refit is taken to last so much longer than the fit to the training part: it has more data, and
-the machine may be busier by then."""
+"""Factor by which a refit is assumed to take longer than the fit to the training part: it has more
+data, and the machine may be busier by then."""
 
 
 class Budget:
@@ -48,7 +48,7 @@ class Budget:
 
     @contextmanager
     def keeping(self, reserve: float, share: float = 1.0) -> Iterator[None]:
-        """Raise ``OutOfTimeError`` within what takes more than a share of what is left.
+        """Raise ``OutOfTimeError`` in the body if it takes more than a share of the time left.
 
         ``reserve`` are seconds that must be left after it.
         """
@@ -57,15 +57,16 @@ class Budget:
 
     @contextmanager
     def to_the_end(self) -> Iterator[None]:
-        """Raise ``OutOfTimeError`` within what takes more than all that is left, spare or not."""
+        """Raise ``OutOfTimeError`` in the body if it takes more than ``left`` and ``spare``."""
         with self.keeping(-self._spare):
             yield
 
 
 def predicted_seconds(work: float, done: Sequence[tuple[float, Outcome]]) -> float:
-    """About the seconds of a trial of so much work, by those of its ladder that are done.
+    """About the seconds of a trial of so much work, from the trials of its ladder that are done.
 
-    ``done`` has the work and the outcome of each. The slowest of those nearest in work counts.
+    ``done`` has the work and the outcome of each. Of the trials nearest in work, the slowest
+    counts.
     """
     if not done:
         return _UNKNOWN * work

@@ -1,4 +1,4 @@
-"""What the data tell of the scale of hyper-parameters."""
+"""Facts about the data that set the scale of hyper-parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Facts:
     Attributes
     ----------
     data : Interactions
-        What they are of.
+        The data that the numbers describe.
     density : float
         Share of the cells of the matrix that are observed.
     mean_value : float
@@ -28,7 +28,7 @@ class Facts:
         Mean number of observed cells.
     spread : float
         sqrt(per_user) + sqrt(per_item): about the largest singular value of a random matrix of
-        zeros and ones as sparse as the data. What is far below it is noise.
+        zeros and ones as sparse as the data. Directions with far smaller singular values are noise.
     """
 
     data: Interactions

@@ -4,7 +4,7 @@ A family is a kind of model: :data:`FAMILIES` has all of them, by ladder
 (:class:`mfrank.tuning.space.Space`).
 
 To add one, write a subclass of :class:`mfrank.tuning.family.Family` and its line in
-:data:`FAMILIES`. No range may be made for a data set: what depends on the data is scaled by
+:data:`FAMILIES`. No range may be chosen for one data set: what depends on the data is scaled by
 :class:`mfrank.tuning.facts.Facts`.
 """
 
@@ -48,15 +48,15 @@ __all__ = [
 EPOCHS = 15
 """Most epochs of ALS: its ranking is best after anything from 1 to 15."""
 _TYPICAL_EPOCHS = 8.0
-"""Epochs until a fit stops, with those that its start costs."""
+"""Epochs until a fit stops; the cost of its start is included, in epochs."""
 
 
 @dataclass(frozen=True)
 class Closed(Family):
     """ALS under a quadratic objective: three axes that mean the same for every objective.
 
-    - ``background``: what all cells weigh together, as a multiple of what observed cells add, over
-      the root of the density.
+    - ``background``: the weight of all cells together, as a multiple of what observed cells add,
+      over the root of the density.
     - ``ridge``: a direction of the data whose singular value is below this is not learned, if rows
       are of mean length: the loss falls from 0 along it only if sqrt(rho sigma) < d s, with the
       mean ridges rho and sigma of users and items, the pull d of an observed cell and the singular

@@ -20,7 +20,7 @@ Model: TypeAlias = ALS | Descent | Baseline
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """What is the same for all trials: facts of the training part, most factors, seed, threads.
+    """What is the same for all trials: facts of the training part, maximum width, seed, threads.
 
     ``memory`` is the most bytes that a fit may take.
     """
@@ -32,7 +32,7 @@ class Setting:
     memory: float = math.inf
 
     def width(self, share: int) -> int:
-        """Factors of a rung: a share of the most, at least 1, and no more than users or items."""
+        """Factors of a rung: a share of the maximum, at least 1, at most the users or the items."""
         data = self.facts.data
         return max(1, min(self.factors // share, data.n_users, data.n_items))
 

@@ -16,7 +16,7 @@ _OF_A_FAMILY = 3
 _GOOD = 0.95
 """A family's second and third take part if they have this share of the best value."""
 _TIMES_A_FIT = 2
-"""Memory that they may take together, in that of the largest fit."""
+"""Memory that they may take together, as a multiple of that of the largest fit."""
 
 
 def finalists(
@@ -24,7 +24,7 @@ def finalists(
 ) -> list[Outcome]:
     """The best of each family and then, unless one family is searched alone, more that are good.
 
-    More are taken from the best on, while memory holds them by the setting.
+    More are taken in order from the best, as long as they fit in the memory of the setting.
     """
     of_families = [_best_first(done, family.name) for family in space.families()]
     leaders = [own[0] for own in of_families if own]

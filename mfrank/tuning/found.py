@@ -36,7 +36,7 @@ from mfrank.tuning.trials import Runner
 __all__ = ["Found", "budget_of", "likes_of", "metric_of", "search", "without_dislikes"]
 
 _PLANNED = 0.97
-"""Share of the time that is planned; the rest is for what no prediction sees."""
+"""Share of the time that is planned; the rest is for what cannot be predicted."""
 _FIT_SHARE = 0.25
 """Most of the memory that one fit may take: the best of each kind are kept beside it."""
 

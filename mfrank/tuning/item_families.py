@@ -14,7 +14,7 @@ __all__ = ["Filter", "Regression"]
 
 _MOST_WEIGHTS = 5_000_000
 _BYTES_A_WEIGHT = 40
-"""Of a sparse weight between items, while the rows are put together."""
+"""Bytes of a sparse weight between items while the rows are put together."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Journal:
     Raises
     ------
     ValueError
-        The file is none of a search, or of another one.
+        The file is not that of a search, or that of another search.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, of: str) -> None:
@@ -58,7 +58,7 @@ class Journal:
             )
 
     def _opened(self, path: Path, of: str) -> list[Outcome]:
-        """The outcomes that are in the file; made if it is not there."""
+        """The outcomes in the file, which is made if it is not there."""
         import sqlite3
 
         if not path.parent.is_dir():

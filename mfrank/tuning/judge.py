@@ -23,7 +23,7 @@ _HELD_OUT = 0.1
 _USERS = 5_000
 """Most users that are judged: enough to tell models apart that differ by a few percent."""
 _CLEAR_DROP = 0.005
-"""Of an ALS, whose epochs have no noise: an epoch that ranks lower by this share ends the fit."""
+"""An ALS, whose epochs have no noise, ends with an epoch that ranks lower by this share."""
 _ENOUGH = 1_000
 """Users with interactions before and after a point in time who are enough to judge by it, or a
 tenth of all users."""
@@ -105,9 +105,9 @@ class Judge:
 class Watch:
     """The stopping rule of a trial: judges every epoch, ends by patience or by the budget.
 
-    A fit is also ended if another epoch, and the refit of what is best, may not be in time:
-    ``reserve`` are seconds that must be left for all that comes after. ``falls`` tells that what
-    has clearly fallen seldom rises again, so that no epoch more is waited for.
+    A fit also ends if there may be no time for another epoch and for the refit of the best one:
+    ``reserve`` is the number of seconds that must be left for all that comes after. ``falls`` means
+    that a value that has clearly fallen seldom rises again, so the fit ends at once.
     """
 
     def __init__(

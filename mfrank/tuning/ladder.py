@@ -1,8 +1,8 @@
 """Successive halving without waiting (Li et al. 2020, ASHA): which trial comes next.
 
 Most trials begin on rung 0, narrow and quick. The best third of the trials of a rung go on to the
-next, as soon as it is known. So the search can be stopped at any time, and what comes next follows
-from the outcomes so far alone, whatever took how long.
+next, as soon as it is known. So the search can be stopped at any time, and what comes next depends
+only on the outcomes so far, not on how long they took.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mfrank.tuning.outcomes import Outcome, Trial
 __all__ = ["Ladder", "best"]
 
 _PROMOTED = 3
-"""One of so many trials of a rung goes on to the next."""
+"""One of this many trials of a rung goes on to the next."""
 
 
 def best(outcomes: Sequence[Outcome]) -> Outcome | None:
@@ -64,9 +64,10 @@ class Ladder:
         return Trial(leader.trial.family, leader.trial.point, top)
 
     def _left_behind(self, outcomes: Sequence[Outcome], top: int) -> Trial | None:
-        """The best of a family that never was as wide as others were more than once.
+        """The best of a family without a trial on the second highest rung of all trials, or above.
 
-        What is behind with few factors may lead with many, and would else never go on.
+        A family that is behind with few factors may lead with many, and would otherwise never go
+        on.
         """
         judged = [one for one in outcomes if one.value is not None and one.trial.rung <= top]
         rungs = sorted((one.trial.rung for one in judged), reverse=True)

@@ -30,9 +30,9 @@ class Leaderboard(Sequence[Row]):
     Each has ``rank`` from 1, ``family``, ``model`` (the call that makes it), ``factors``,
     ``epochs`` (the best number of them), ``rung``, ``metric``, ``value``, ``standard_error``,
     ``low`` and ``high`` (a 95 % interval over the users judged), ``seconds`` (of the trial),
-    ``weight`` (in the final model, None if it has no part in it) and ``error`` (why it failed or
-    was given up). Kinds of models that there was no memory or time to try have a line too, without
-    a value, whose ``error`` says so.
+    ``weight`` (in the final model; None if it is not part of it) and ``error`` (why it failed or
+    was given up). Kinds of models for which there was no memory or time have a line too: it has no
+    value, and its ``error`` says why.
 
     Values are of the validation part, on which the models were also chosen: those of the best are
     somewhat too high.
@@ -107,7 +107,7 @@ class Leaderboard(Sequence[Row]):
 
 
 def _lines(row: Sequence[str], widths: Sequence[int], most: int | None) -> list[str]:
-    """A row as a line; where it is longer than the terminal is wide, its model is told below."""
+    """A row as a line; if it is wider than the terminal, its model is on a line below."""
     line = "  ".join(map(str.ljust, row, widths)).rstrip()
     if most is None or len(line) <= most:
         return [line]

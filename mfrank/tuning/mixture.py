@@ -25,10 +25,10 @@ __all__ = ["Part", "blended", "mixed", "recommender", "refit_seconds_of", "sprea
 _SAMPLE = 64
 _SAMPLED_ITEMS = 4096
 _LISTINGS = 4.0
-"""Judgments that listing, scoring and weighing for one candidate take."""
+"""Time that listing, scoring and weighing take for one candidate, in judgments."""
 _LISTED_BY = 0.4
 """No further candidate is listed after this share of the time for all that comes before the refits:
-to score what was listed takes as long again, and weighing needs some, too."""
+scoring what was listed takes as long again, and weighing needs some time, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Part:
     ----------
     outcome : Outcome
     weight : float
-        Of its scores, those of each part divided by their :func:`spread`. That of the first part
-        is 1.
+        Of its scores, after the scores of each part are divided by their :func:`spread`. The weight
+        of the first part is 1.
     """
 
     outcome: Outcome
@@ -48,10 +48,10 @@ class Part:
 
 
 def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Score | None]:
-    """Begin with the best outcome, and add what raises the metric most.
+    """Begin with the best outcome, and add those that raise the metric most.
 
-    A part takes part only if all of them can still be refitted in time. The score is that of the
-    blend; None for a single model.
+    A part is added only if all parts can still be refitted in time. The score is that of the blend;
+    None for a single model.
     """
     candidates = _affordable(runner, outcomes)
     first = [Part(candidates[0])]
@@ -88,7 +88,7 @@ def mixed(runner: Runner, outcomes: Sequence[Outcome]) -> tuple[list[Part], Scor
 
 
 def blended(models: Sequence[Recommender], weights: Sequence[float]) -> FactorStore:
-    """One store of all, by weights of scores that were brought to one scale."""
+    """One store of all models, weighted after their scores are brought to one scale."""
     scaled = [
         (model.store, weight / spread(model), isinstance(model, NeighborRecommender))
         for model, weight in zip(models, weights, strict=True)
@@ -122,7 +122,7 @@ def _sample(n_rows: int, most: int) -> NDArray[np.int64]:
 
 
 def _late(runner: Runner, leader: Outcome) -> Callable[[], bool]:
-    """Whether so much of the time from now on is over that no further candidate is listed."""
+    """Whether no further candidate is listed, because too much of the time from now on is over."""
     refit = refit_seconds(leader)
     enough = refit + (1 - _LISTED_BY) * (runner.budget.left() - refit)
     return lambda: runner.budget.left() < enough
@@ -136,7 +136,8 @@ def refit_seconds_of(outcomes: Sequence[Outcome]) -> float:
 def _affordable(runner: Runner, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The best of each ladder, which err differently, then the others, as time allows.
 
-    What is left of the time must do for listing all of them, and for fitting the most parts again.
+    The time that is left must suffice to list all of them, and to fit the maximum number of parts
+    again.
     """
     ladder_of, leaders, others = runner.space.ladder_of, list[Outcome](), list[Outcome]()
     for outcome in sorted(outcomes, key=lambda outcome: -(outcome.value or 0.0)):

@@ -22,24 +22,24 @@ Run = Callable[[Trial, float], object]
 _BASELINES_SHARE = 0.05
 """A baseline is left out if it would take more of the time than this; popularity never is."""
 _ITEMS_SHARE = 0.1
-"""So is a family without rungs, if it is not searched alone."""
+"""A family without rungs is left out above this share, if it is not searched alone."""
 _LENIENCE = 4
-"""How many times what these may take is left to a fit and its refit, before it is given up."""
+"""A fit and its refit are given up after this many times the share that they may take."""
 _MOST_TRIALS = 100
-"""Of a ladder: more would be chosen among by chance, as the users to judge by are the same."""
+"""Of a ladder: among more, chance would choose, because the same users judge all of them."""
 _MOST_QUICK_TRIALS = 8
 """Of a ladder with one rung: few axes, and no width to look for."""
 _QUICK_SELDOM = 3
-"""It takes turns so many times less often than others."""
+"""Such a ladder takes turns this many times less often than others."""
 _QUICK_SHARE = 0.06
 """Of the time, also the most that such a ladder has after two trials."""
 _WITH_REFIT = 1.5
-"""Seconds of a trial and of the refit of its best epoch, in those of the trial."""
+"""Seconds of a trial and of the refit of its best epoch, as a multiple of those of the trial."""
 _ENOUGH_TRIALS = 24
-"""Where a ladder has time for so many trials on a rung, narrower ones are left out: they would
-only mislead."""
+"""If a ladder has time for this many trials on a rung, narrower rungs are left out: they would only
+mislead."""
 _HOPELESS = 3
-"""A ladder whose first trials all fail is left."""
+"""A ladder whose first trials, this many, all fail is given up."""
 _TOO_SLOW = 0.15
 """No time is kept for a part of a blend that would take more than this share of all."""
 _MIXING_SHARE = 0.06
@@ -49,11 +49,11 @@ _WEIGHINGS = 7
 
 
 class Search:
-    """Which trial comes next, by the outcomes so far, the time and the trials that are left.
+    """Which trial comes next, given the outcomes so far, the time and the trials that are left.
 
-    The ladders take turns by the seconds they took or, if only trials are counted, by their trials.
-    Before time or trials run out, the best of each ladder is lifted to the highest rung that it can
-    still be fitted on, if none of its ladder was there.
+    The ladders take turns: next is the one that took the fewest seconds or, if only trials are
+    counted, the fewest trials. Before time or trials run out, the best of each ladder is lifted to
+    the highest rung that it can still be fitted on, if none of its ladder was there.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Search:
         return _BASELINES_SHARE if family in self._space.baselines else _ITEMS_SHARE
 
     def _turns(self, done: Sequence[Outcome]) -> list[str]:
-        """The ladders, the one that had least first."""
+        """The ladders, the one that had least so far first."""
 
         def had(name: str) -> float:
             own = self._ladders[name].of(done)
@@ -190,7 +190,7 @@ class Search:
         return trial if _WITH_REFIT * seconds <= available else None
 
     def _is_over(self, ladder: Ladder, own: Sequence[Outcome]) -> bool:
-        """Whether a ladder had all that it may have, only fails, or is too slow."""
+        """Whether a ladder had all trials or time that it may have, only fails, or is too slow."""
         if len(own) >= _HOPELESS and best(own) is None:
             return True
         if any(one.trial.rung == 0 and _too_slow(one) for one in own):

@@ -1,7 +1,7 @@
 """Scores of several models on the items that any of them ranks high: blends are weighed on these.
 
-A blend's best items are nearly always among the best of its parts, so that weights are judged in
-hundredths of a second. The blend that is chosen is judged on the whole catalog.
+A blend's best items are nearly always among the best items of its parts, so weights can be judged
+in hundredths of a second. The blend that is chosen is judged on the whole catalog.
 """
 
 from __future__ import annotations

@@ -48,14 +48,14 @@ class Runner:
         return self.space.named(trial.family).model(trial.point, trial.rung, self.setting)
 
     def run(self, trial: Trial, reserve: float) -> Outcome:
-        """Fit and judge, in what is left of the time but ``reserve`` seconds.
+        """Fit and judge, in the time that is left except for ``reserve`` seconds.
 
-        A fit that diverges, needs too much memory or has no time for an epoch is a failure, no
-        error.
+        A fit that diverges, needs too much memory or has no time for an epoch is a failed outcome,
+        not an exception.
         """
         model, last = self.model(trial), None
         watch = Watch(self.judge, self.budget, reserve, falls=isinstance(model, ALS))
-        # What is fitted in one go cannot end early so that there is time to fit it again.
+        # A model that is fitted in one go cannot end early to leave time for its refit.
         share = _WITH_REFIT if isinstance(model, Baseline) else 1.0
         try:
             with self.budget.keeping(reserve, share):

@@ -48,7 +48,7 @@ class Tuned:
     leaderboard : Leaderboard
         All trials, best first.
     validation : {"by time", "per user", "as given"}
-        How the interactions were held out by which models were chosen.
+        How the interactions that models were chosen by were held out.
     """
 
     model: Recommender
@@ -85,33 +85,34 @@ def tune(
     have interactions before and after; otherwise a random tenth of each user's. Models are fitted
     to the rest and judged on it: ALS under several objectives, a sampled softmax, and linear
     item-to-item models (:class:`mfrank.ItemFilter`; :class:`mfrank.EASE` where users or items are
-    few), and, if the latest are held out, popularity within windows of time, each in one space for
-    all data: ranges are in units of what the data tell (numbers of rows, columns and entries, mean
-    values). Each fit is judged after every epoch, by at most 5,000 users, and keeps its best epoch.
-    All begin narrow; the best go on to more factors. The best model or, if that ranks higher, a
-    blend of up to four of several kinds is fitted to all data.
+    few), and, if the latest are held out, popularity within windows of time. Each is searched in
+    one space for all data: ranges are in units that follow from the data (numbers of rows, columns
+    and entries, mean values). Each fit is judged after every epoch, by at most 5,000 users, and
+    keeps its best epoch. All begin narrow; the best go on to more factors. The best model or, if
+    that ranks higher, a blend of up to four of several kinds is fitted to all data.
 
-    A fit begins if it and all that comes after it are expected to be in time, by the fits that were
-    measured. One that is slower ends early or is given up: an item-to-item model within a block of
-    items, a descent within a batch, an ALS within a half-step. Models for which no time is left to
-    fit them to all data are taken as they were fitted to the rest. The time is exceeded by no more
-    than what a block of the slowest of these takes, or where there is not even time to read the
-    data, to divide them and to count popularity, which is the model if no other could be fitted.
-    The leaderboard says what was given up or left out.
+    A fit begins if, judging by the fits measured so far, it and all that comes after it are
+    expected to be in time. A fit that is slower than expected ends early or is given up: an
+    item-to-item model within a block of items, a descent within a batch, an ALS within a half-step.
+    If no time is left to fit a chosen model to all data, it is taken as it was fitted to the rest.
+    The call exceeds its time by at most what one such block, batch or half-step of the slowest
+    model takes, except where there is not even time to read the data, divide them and count
+    popularity, which is the result if no other model could be fitted. The leaderboard says what was
+    given up or left out.
 
     Parameters
     ----------
     data : Interactions, scipy sparse (users x items) or DataFrame
     valid : Interactions, scipy sparse (users x items) or DataFrame, optional
-        Interactions to choose models by, in place of a tenth of the data. Take what resembles
-        later use, such as each user's last interactions. Matched by id. Users who are not in the
-        data, and entries that are, do not count. The last fit is to both.
+        Interactions to choose models by, in place of a tenth of the data. Pass interactions that
+        resemble later use, such as each user's last ones. Matched by id. Users who are not in the
+        data, and entries that are in them, do not count. The final fit is to both.
     minutes : float or None
-        Most minutes of the whole call, > 0. Default 10; None if ``trials`` is given.
+        Maximum minutes of the whole call, > 0. Default 10; None if ``trials`` is given.
     trials : int or None, default None
-        Most fits of the search, >= 1, without those of baselines and of the final model. With
-        ``trials`` and without ``minutes`` the result does not depend on the clock: the same seed
-        gives the same bits. With ``minutes`` how many fits there are depends on the machine.
+        Maximum number of fits of the search, >= 1, not counting those of baselines and of the final
+        model. With ``trials`` and without ``minutes`` the result does not depend on the clock: the
+        same seed gives the same bits. With ``minutes``, the number of fits depends on the machine.
     metric : Metric or str, default NDCG @ 20
         Metric to maximize, with values for each user.
     factors : int, default 512
@@ -122,12 +123,12 @@ def tune(
         0 uses every core this process may use.
     memory : float or None, default None
         GiB that the search may take beside the data, > 0; default what is free when it begins. A
-        model of which one fit is estimated to take more than a quarter is not tried: the best of
+        model is not tried if one fit is estimated to take more than a quarter of this: the best of
         each kind are kept beside it.
     storage : path or None, default None
-        SQLite file that gets every result at once. A search that was stopped or killed goes on
-        from there by the same call: time and trials spent before count. Its best model is fitted
-        even if no time is left.
+        SQLite file that gets every result at once. The same call resumes a search that was stopped
+        or killed: time and trials spent before count. Its best model is fitted even if no time is
+        left.
     show_progress : bool, default False
         Show each result on stderr.
 

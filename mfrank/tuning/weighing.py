@@ -1,7 +1,7 @@
 """Weights of the parts of a blend: greedy selection with replacement (Caruana et al. 2004).
 
 Weights are small whole numbers: the parts were chosen by the same users, and finer weights would
-follow these rather than all.
+fit these users rather than all.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from mfrank.arrays.time_limit import OutOfTimeError
 __all__ = ["MOST_PARTS", "Weights", "weighed"]
 
 Weights = dict[int, float]
-"""By part; others have none."""
+"""Weight of each part, by its number; parts that are not here have none."""
 
 MOST_PARTS = 4
 _STEPS = 12
-"""Each gives one part one more."""
+"""Number of steps, each of which adds one to the weight of a part."""
 _LEAST_GAIN = 1.001
 """A part that raises the value by less is not worth its fit."""
 

@@ -1,4 +1,4 @@
-"""What a step of descent does to tables of factors, by the C++ extension."""
+"""The operations of a descent step on tables of factors, by the C++ extension."""
 
 from __future__ import annotations
 

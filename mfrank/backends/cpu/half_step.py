@@ -29,7 +29,7 @@ _EXACTLY = SolveOptions("cholesky")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfStep:
-    """What ``solve_rows`` is given, but for the start, and where its gains go."""
+    """The arguments of ``solve_rows`` except the start, and the array for its gains."""
 
     problem: RowProblem
     fixed: Factors
@@ -96,7 +96,7 @@ def summed_from(
 
 
 def cells_of(problem: RowProblem) -> dict[str, Any]:
-    """The observed cells of a problem, as kernels are given them."""
+    """The observed cells of a problem, as arguments of kernels."""
     rows, observed = problem.rows, problem.observed
     terms = (observed.curvature, observed.pull, observed.constant)
     return {
@@ -107,7 +107,7 @@ def cells_of(problem: RowProblem) -> dict[str, Any]:
 
 
 def chosen(options: SolveOptions, dtype: np.dtype[Any]) -> dict[str, Any]:
-    """The way that rows are solved, as kernels are told it."""
+    """The options by which rows are solved, as arguments of kernels."""
     return {
         "solver": options.solver,
         "cg_steps": options.cg_steps,
@@ -155,8 +155,8 @@ def _iterate(step: HalfStep, left: Unsolved) -> NDArray[np.int64]:
 def _solve_in_float64(step: HalfStep, rows: NDArray[np.int64]) -> None:
     """Solve some rows in float64; those that are singular even there, by least squares.
 
-    Rows that are solved from sums over ranges of columns are solved each by itself: which ranges
-    there are depends on the number of columns, and so on the rows that are solved together.
+    Rows that are solved from sums over ranges of columns are solved one by one: the ranges depend
+    on the number of columns, and therefore on the rows that are solved together.
     """
     problem, fixed, wide = step.problem, step.fixed, np.dtype(np.float64)
     exactly = replace(_EXACTLY, n_threads=step.options.n_threads)

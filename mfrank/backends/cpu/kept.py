@@ -1,4 +1,4 @@
-"""What is computed of read-only arrays once, at their second request, and kept while they live."""
+"""Results computed from read-only arrays at their second request, and kept while these live."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Known = tuple[tuple[weakref.ref[NDArray[Any]], ...], T | None]
 
 
 class Kept(Generic[T]):
-    """Results by the arrays of which they are computed; they go with any of these."""
+    """Results by the arrays that they are computed from; removed when any of these is freed."""
 
     def __init__(self) -> None:
         self._of: dict[tuple[int, ...], _Known[T]] = {}

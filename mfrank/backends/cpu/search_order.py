@@ -87,7 +87,7 @@ def _kept_order(items: NDArray[Any], item_bias: NDArray[Any] | None) -> Shelves 
 def _ends_early(order: Shelves) -> bool:
     """Whether most items are so short that a search will not come to them, for any query.
 
-    Then even a single query is sooner through with the longest than with the sketch of all.
+    Then even a single query takes less time with the longest items than with the sketch of all.
     """
     lengths = order.lengths
     if lengths is None or len(lengths) <= 2 * _LONG:

@@ -69,7 +69,7 @@ def gram(factors: Factors, weights: NDArray[np.float64], n_threads: int = 0) -> 
 
 
 def eigh(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """By cuSOLVER; a small matrix by LAPACK, which is done before it is there and back."""
+    """By cuSOLVER; a small matrix by LAPACK, because copying it there and back takes longer."""
     if len(matrix) <= _SMALL_MATRIX:
         return symmetric.eigh(matrix)
     device = gpu.device()

@@ -39,7 +39,7 @@ class Arithmetic(NamedTuple):
 
 
 class Worker(NamedTuple):
-    """What a worker tells of itself."""
+    """What a worker reports about itself."""
 
     arithmetic: Arithmetic
     machine: str
@@ -48,12 +48,12 @@ class Worker(NamedTuple):
 
 
 def arithmetic() -> Arithmetic:
-    """That of this process."""
+    """The arithmetic of this process."""
     return Arithmetic(__version__, "numpy alone" if ext is None else ext.isa())
 
 
 def probe(backend: str) -> Worker:
-    """Tell of this process as a worker; raises ValueError if the backend cannot run here."""
+    """Report on this process as a worker; raises ValueError if the backend cannot run here."""
     choose(backend)
     return Worker(arithmetic(), socket.gethostname(), usable_cores(), memory_free_now())
 
@@ -64,7 +64,7 @@ def same_workers(engine: Engine, backend: str) -> list[tuple[str, Worker]]:
     Raises
     ------
     ValueError
-        They have not, there are none, or one cannot run the backend.
+        They do not all have it, there are no workers, or one cannot run the backend.
     """
     workers = list(engine.workers(partial(probe, backend)))
     refuse_other(workers)
@@ -106,6 +106,6 @@ def memory_of_a_task(workers: Sequence[tuple[str, Worker]]) -> float:
 
 
 def threads_of_a_task(workers: Sequence[tuple[str, Worker]], n_threads: int) -> int:
-    """``n_threads``; for 0, an equal share of the cores of the machine with fewest for each."""
+    """``n_threads``; for 0, the smallest equal share of a machine's cores for each task."""
     tasks = Counter(worker.machine for _, worker in workers)
     return n_threads or min(max(1, worker.cores // tasks[worker.machine]) for _, worker in workers)

@@ -28,13 +28,14 @@ from mfrank.cluster.surface import Engine
 __all__ = ["Sharded", "Shipped"]
 
 _SHARE_OF_MEMORY = 0.25
-"""Most of a task's memory that all fixed factors may take: they are there twice as they come."""
+"""Largest share of a task's memory for all fixed factors: they are there twice on arrival."""
 _TASKS_OF_A_WORKER = 2
-"""Under way at a time: while one is solved, the next one's factors are on their way."""
+"""Number of tasks sent to a worker at a time: while one is solved, the next one's factors are on
+their way."""
 
 
 class Shipped(NamedTuple):
-    """What a half-step takes: tasks, bytes that this process sends and gets, bytes of a task."""
+    """Cost of a half-step: tasks, bytes that this process sends and gets, bytes of a task."""
 
     tasks: int
     sent: int
@@ -135,7 +136,7 @@ class Sharded:
     def shipped(
         self, rows: CSR, width: int, dtype: np.dtype[Any], options: SolveOptions
     ) -> Shipped:
-        """What a half-step of these rows will take, told from their entries, which are read."""
+        """What a half-step of these rows will take, computed from their entries, which are read."""
         sent_row = width * (2 if options.gather_dtype == "float16" else dtype.itemsize)
         warm, row = options.solver != "cholesky", width * dtype.itemsize
         sums = Sums.of(self._backend.SUMS, width, dtype, options, rows.n_columns, curved=True)
@@ -174,12 +175,12 @@ class Sharded:
 
     @property
     def free(self) -> float:
-        """Bytes that a task, or this process, can use now where there are fewest."""
+        """Bytes that a task, or this process, can use now, on the machine with the fewest."""
         return memory_of_a_task(self._workers)
 
     @property
     def _copies(self) -> int:
-        """How often this process sends what goes to all workers."""
+        """How often this process sends data that go to all workers."""
         return 1 if self._engine.relays else len({name for name, _ in self._workers})
 
     def _sends_all(self, touched: int, n_fixed: int, size: int) -> bool:

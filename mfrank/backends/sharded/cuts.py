@@ -17,7 +17,7 @@ from mfrank.backends.surface import RowSums
 __all__ = ["Cuts", "Sums"]
 
 _SUMS_AT_ONCE = 1 << 26
-"""Bytes of the sums that a task returns: beyond, fewer rows are summed together."""
+"""Maximum bytes of the sums that a task returns: above, fewer rows are summed together."""
 
 
 class Sums(NamedTuple):
@@ -26,7 +26,7 @@ class Sums(NamedTuple):
     Attributes
     ----------
     rows_from : int
-        Their fewest entries; 0 if there are no such rows.
+        Minimum number of entries of such rows; 0 if there are no such rows.
     at_once : int
     ranges : int64
         Where ranges of columns begin, and the end.
@@ -47,7 +47,7 @@ class Sums(NamedTuple):
         *,
         curved: bool,
     ) -> Self:
-        """Those of a backend's way, ``Backend.SUMS``; none without one."""
+        """The sums of a backend, by its ``Backend.SUMS``; none if it has none."""
         if row_sums is None:
             return cls(0, 1, np.empty(0, dtype=np.int64))
         size = n_factors * (curved * n_factors + 1) * dtype.itemsize
@@ -83,6 +83,6 @@ class Cuts:
             yield block_of(self._rows, each.start, each.stop, self._long)
 
     def ranges(self, group: NDArray[np.int64]) -> Iterator[Block]:
-        """What the rows of a group have in each range of columns."""
+        """The entries of a group's rows in each range of columns."""
         for begin, end in self._ranges:
             yield range_of(self._rows, group, begin, end)

@@ -1,4 +1,4 @@
-"""Whether tasks can be what one process computes."""
+"""Whether tasks give what one process computes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["check_one_place"]
 
 
 def check_one_place(cluster: Any, backend: str) -> None:
-    """Raise unless ``cluster`` is None, or names one and the backend is no GPU's.
+    """Raise unless ``cluster`` is None, or names a cluster and the backend is not on a GPU.
 
     Raises
     ------
     TypeError, ValueError, ModuleNotFoundError
-        See :func:`mfrank.cluster.connecting.check_cluster`; or the backend is a GPU's.
+        See :func:`mfrank.cluster.connecting.check_cluster`; or the backend is on a GPU.
     """
     check_cluster(cluster)
     if cluster is not None and not isinstance(choose(backend).place(np.empty((1, 1))), np.ndarray):

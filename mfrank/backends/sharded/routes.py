@@ -33,7 +33,7 @@ class Summed(NamedTuple):
 
 
 class Route(NamedTuple):
-    """All parts of a matrix, which is kept, as it is known by its memory."""
+    """All parts of a matrix, which is kept here because its memory identifies it."""
 
     whole: CSR
     sums: Sums
@@ -47,7 +47,7 @@ class Route(NamedTuple):
         return sum(len(part.touched) for part in parts)
 
     def serves(self, rows: CSR, sums: Sums) -> bool:
-        """Whether rows can be solved by these parts; those with values serve without them."""
+        """Whether rows can be solved by these parts; parts with values also serve rows without."""
         alike = self.sums.rows_from == sums.rows_from and self.sums.at_once == sums.at_once
         return alike and (self.whole.data is not None or rows.data is None)
 

@@ -15,7 +15,7 @@ from mfrank.backends.surface import Factors
 __all__ = ["Sent", "held", "pieces", "taken"]
 
 _PIECE = 1 << 26
-"""Most bytes of a piece: workers send each other pieces, and several at a time."""
+"""Maximum bytes of a piece: workers send each other pieces, several at a time."""
 
 
 class Sent(NamedTuple):
@@ -39,7 +39,7 @@ class Sent(NamedTuple):
         return wide
 
     def rows(self, which: NDArray[Any]) -> Factors:
-        """Some rows, as they were sent first."""
+        """Some rows, in the form in which they were sent."""
         return self._replace(factors=self.factors[which]).received()
 
 

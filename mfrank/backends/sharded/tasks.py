@@ -1,6 +1,6 @@
 """The tasks of a half-step: to solve the rows of a block, and to sum a part of long rows.
 
-Arrays that were sent may lie at any address, which kernels refuse, so that all pass ``readable``.
+Arrays that were sent may lie at any address, which kernels refuse, so all pass ``readable``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Step:
     ----------
     backend : str
     arithmetic : Arithmetic
-        That the worker must have.
+        The arithmetic that the worker must have.
     shared : Shared
     turn : shape (K, K), or None
     options : SolveOptions
@@ -56,7 +56,7 @@ class Step:
     everywhere: bool
 
     def problem(self, block: RoutedBlock, coefficients: Coefficients, n_columns: int) -> RowProblem:
-        """The row problem of a block, on a worker with the arithmetic that was there before.
+        """The row problem of a block, on a worker with the arithmetic that the fit began with.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coefficients:
-    """Those of a block's row problem; a vector of equal numbers is sent as one number."""
+    """Coefficients of a block's row problem; a vector of equal numbers is sent as one number."""
 
     weight: Vector
     ridge: Vector
@@ -94,7 +94,7 @@ class Coefficients:
     def of(
         cls, problem: RowProblem, rows: slice | NDArray[Any], columns: NDArray[Any]
     ) -> Coefficients:
-        """Those of the rows, which are over these columns."""
+        """The coefficients of the rows over these columns."""
         users = rows if problem.users_are_rows else columns
         terms = (problem.observed.curvature, problem.observed.pull)
         cells = [CellTerm(_packed(term.offset[users]), term.slope) for term in terms]

@@ -23,7 +23,8 @@ from mfrank.store.step import Step
 __all__ = ["rotate"]
 
 _TASKS_OF_A_WORKER = 2
-"""Under way at a time: while one is run, the next one's rows are on their way."""
+"""Number of tasks sent to a worker at a time: while one runs, the rows of the next are on their
+way."""
 
 
 def rotate(
@@ -58,8 +59,8 @@ def rotate(
     done : int, default 0
         Epochs already completed, when a fit continues from their tables.
     watch : function, optional
-        Called after every meeting with the visits of the epoch that are done, their number in the
-        epoch, and the seconds since it began.
+        Called after every meeting with the number of visits done in the epoch, the number of visits
+        in the epoch, and the seconds since it began.
 
     Raises
     ------
@@ -126,7 +127,7 @@ class _Rotation:
                 yield pair, loss
 
     def _free(self, waiting: list[Pair], running: list[Pair]) -> list[Pair]:
-        """Pairs that can meet now: no earlier one that is not done has a block of theirs."""
+        """Pairs that can meet now: no earlier pair that is not done has one of their blocks."""
         free: list[Pair] = []
         users, items = ({pair[side] for pair in running} for side in (1, 2))
         for pair in waiting:

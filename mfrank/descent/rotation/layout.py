@@ -21,7 +21,8 @@ Ints = NDArray[np.int64]
 
 _MOST_BLOCKS = 32
 _FEWEST_VISITS, _FEWEST_ITEMS = 1 << 12, 1 << 9
-"""Of a meeting: below, it ships more than it works, and lists lose positives for nothing."""
+"""Of a meeting: with fewer, sending takes longer than the work, and lists lose positives for
+nothing."""
 
 _OF_ITEMS, _OF_ORDER = 2, 3
 """Streams of random numbers; that of negatives is 1."""
@@ -77,7 +78,7 @@ class Deal:
     visits: Ints
 
     def shares(self) -> dict[Pair, Share]:
-        """What of the epoch each meeting does; without those that do nothing."""
+        """The share of the epoch that each meeting does; without meetings that do nothing."""
         n_blocks, total = len(self.visits), int(self.visits.sum())
         shares: dict[Pair, Share] = {}
         first = 0
@@ -127,7 +128,7 @@ def deal(rows: CSR, bounds: Ints, plan: DescentPlan, epoch: int) -> Deal:
 def _homes(counts: Ints) -> Ints:
     """1 for the block in which each user has most positives, else 0; ties are spread evenly.
 
-    As items are dealt at random, any positive of a user is as likely to be there as another.
+    Because items are dealt at random, all positives of a user are equally likely to be there.
     """
     n_users, n_blocks = counts.shape
     users = np.arange(n_users)
@@ -140,7 +141,8 @@ def _homes(counts: Ints) -> Ints:
 def order_key(plan: DescentPlan, epoch: int, share: Share) -> int:
     """Seed of the order in which a meeting makes its visits.
 
-    That of the first is an epoch's in one process, which a single block repeats.
+    The seed of the first meeting is that of an epoch in one process, so a single block gives the
+    same.
     """
     path = (share.first, _OF_ORDER) if share.first else ()
     return key_of(plan.seed, epoch, *path)

@@ -1,6 +1,6 @@
 """The task of a meeting: descent on the rows of a block of users and of a block of items.
 
-Arrays that were sent may lie at any address and be read-only, so that all are copied.
+Arrays that were sent may lie at any address and be read-only, so all are copied.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Fit:
     ----------
     backend : str
     arithmetic : Arithmetic
-        That the worker must have.
+        The arithmetic that the worker must have.
     plan : DescentPlan
     sampling : Sampling
     scoring : Scoring
@@ -110,7 +110,7 @@ def meet(block: Block, fit: Fit, meeting: Meeting) -> tuple[dict[str, TableRows]
     Raises
     ------
     RuntimeError
-        The worker joined later, with another arithmetic.
+        The worker joined later and has another arithmetic.
     FloatingPointError
         The fit diverged.
     """

@@ -88,7 +88,7 @@ class Projection(NamedTuple):
     tops : shape (B, 1)
         Largest score of each list.
     values : shape (B,)
-        p . (h - top) - |p|^2 / 2 + 1/2, of which p is the maximizer on the simplex.
+        p . (h - top) - |p|^2 / 2 + 1/2, which p maximizes on the simplex.
     points : shape (B, N)
         p; 0 for padding and for scores far enough below the top.
     """

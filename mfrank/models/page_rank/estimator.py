@@ -52,7 +52,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         Method of ``mfrank.pagerank`` that learns the weights. None keeps all weights at 1. The
         paper's radius of 0.99 keeps many weights too close together for one feature to dominate.
     alpha : float, default 0.7
-        Probability of a restart, in (0, 1). The next item depends on the current one, so it is
+        Probability of a restart, in (0, 1). The next item depends on the current one, so alpha is
         large: 0.5, 0.7 and 0.85 ranked best on three data sets (``bench/pagerank_quality.py``),
         while PageRank on the web uses 0.15 (Page et al. 1999).
     loss : SquareLoss, default SquareLoss(0.02)
