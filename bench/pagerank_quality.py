@@ -3,13 +3,13 @@
 In the form of the paper's Table 1 (Bogolubsky et al. 2016): untuned (all weights 1), GBP at the
 paper's step sizes and with its stop rule, GBP tuned, GBN and GFN; beside them a walk by transition
 counts alone, item-kNN and ALS, on the same sequences. Queries are sequences of pages, cut by time
-(:mod:`pagerank_subjects`): weights are learned on queries of the first stage, with the graph of
+(:mod:`pagerank.subjects`): weights are learned on queries of the first stage, with the graph of
 what was known by then; everything else is chosen by NDCG@20 on the second; the third judges, with
 the graph of what is known by then. kNN and ALS are fitted to what a stage knows.
 
 All learners have the same problem: alpha is the one with which the untuned walk ranks best; the
 margin of the loss and the radius of the ball are those with which GBN does. Then every learner has
-the trials that :mod:`pagerank_contenders` names (GBN has no step size to tune). Losses are means
+the trials that :mod:`pagerank.contenders` names (GBN has no step size to tune). Losses are means
 over up to 1,000 queries whose answer is in the graph, against the 50 pages that the untuned walk
 finds most likely; NDCG and MRR of the next page at 20, all pages ranked, over all test sequences.
 ``p`` values are of paired t-tests over queries. Seconds are only indicative: the machine was not

@@ -1,13 +1,14 @@
-"""What a row costs by its length on each path, and what the cost model's constant loses.
+"""What a row costs by its length on each path, and what the cost model's constants lose.
 
 A half-step over rows of one length n against random fixed factors is solved exactly and with three
 steps of conjugate gradients, alternating; seconds are the best of the rounds. ``slowness`` is how
-much slower a multiply-add of conjugate gradients was measured than one of the exact solution
-(``CG_SLOWNESS`` in cext/kernels/rows/row_solver.h is 4, for rows with 131,072 entries or more it is
-10). ``auto_loss`` is the time of the way that ``auto`` picks over that of the faster one. ``waits``
-is the share of auto's seconds that goes away where all rows draw from NEAR columns, which stay in
-the caches: more than any faster gathers, such as those of half the bytes, could save. Run it on a
-new class of machine to see whether the constant holds.
+much slower a multiply-add of conjugate gradients was measured than one of the exact solution; the
+cost model (cext/kernels/rows/row_solver.h) has ``CG_SLOWNESS``, 4 with AVX-512 and else 2.5, and
+``UNCACHED_CG_SLOWNESS``, 10, for rows with 131,072 entries or more. ``auto_loss`` is the time of
+the way that ``auto`` picks over that of the faster one. ``waits`` is the share of auto's seconds
+that goes away where all rows draw from NEAR columns, which stay in the caches: more than any faster
+gathers, such as those of half the bytes, could save. Run it on a new class of machine to see
+whether the constants hold.
 
     python bench/row_cost.py
     python bench/row_cost.py --factors 64 --lengths 32 256 --repeats 3

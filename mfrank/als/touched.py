@@ -45,7 +45,7 @@ BEYOND = 0.5
 """Share of the way from the solution before by which items go beyond a solution."""
 
 _STEPS = 2
-"""Conjugate gradient steps of a row with a long history; a single step shows in the ranking."""
+"""Conjugate gradient steps of a row with a long history. One alone ranks noticeably worse."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
