@@ -2,13 +2,16 @@
 
 A model is fitted to the first days. Each further day is first recommended for, by NDCG@20 over the
 items that its users take up that day, and then learned: by ``partial_fit`` of the day, by a fit to
-all days so far, or not at all. Users and items count that were there before the day. Sessions of a
-shop are all new: their last item is asked for, and the others are folded in; their days have eight
-hours. Differences are paired by users, and their errors those of the mean over the days. Seconds
-are those of the updates alone, to which evaluation does not belong; those of the processor, of all
-threads, tell more where a machine is busy.
+all days so far, of one epoch or of all ``--epochs``, or not at all. Users and items count that were
+there before the day. Sessions of a shop are all new: their last item is asked for, and the others
+are folded in; their days have eight hours. With ``--decay`` all old values are multiplied by it
+each day, and are confidences. The model's options are those of a small grid that rank the last of
+the first days best after a fit to the days before it. Differences are paired by users, and their
+errors are those of the mean over the days. Seconds are of the updates alone, without the
+evaluation; CPU seconds, of all threads, tell more where a machine is busy.
 
     python bench/stream.py globo
+    python bench/stream.py globo --decay 0.5
     python bench/stream.py yoochoose-100k
     python bench/stream.py globo --factors 16 --threads 1 --folder /tmp/trial
 """
@@ -18,8 +21,10 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,6 +42,7 @@ from mfrank.evaluation.report import Evaluation
 DAYS = 10
 METRIC = "ndcg@20"
 Update: TypeAlias = Callable[[mfrank.ALS, Interactions, Interactions], mfrank.ALS]
+Judge: TypeAlias = Callable[[mfrank.ALS, Interactions, Interactions], Evaluation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,44 +59,64 @@ class Stream:
 STREAMS = {"globo": Stream(86_400_000, 7, False), "yoochoose-100k": Stream(28_800_000, 11, True)}
 
 
-def model_of(args: argparse.Namespace) -> mfrank.ALS:
+def objectives(decay: float) -> list[mfrank.IALS | mfrank.WRMF]:
+    """The grid: IALS, or WRMF with values as confidences if these decay."""
+    if decay < 1:
+        grid = product((0.03, 0.1, 0.3, 1), (0.3, 1, 3))
+        return [mfrank.WRMF(alpha=alpha, regularization=ridge) for alpha, ridge in grid]
+    grid = product((0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3), (0.003, 0.01, 0.03))
+    return [mfrank.IALS(alpha0=alpha0, regularization=ridge, nu=1) for alpha0, ridge in grid]
+
+
+def model_of(objective: mfrank.IALS | mfrank.WRMF, args: argparse.Namespace) -> mfrank.ALS:
     """The contender: what a day is learned with differs, not the model."""
-    objective = mfrank.IALS(alpha0=args.alpha0, regularization=args.regularization, nu=1)
     return mfrank.ALS(objective, args.factors, args.epochs, random_state=0, n_threads=args.threads)
 
 
-def by_delta(alternations: int) -> Update:
-    """Solve the rows that the day touches, of both sides in turn, so many times."""
-
-    def update(model: mfrank.ALS, before: Interactions, today: Interactions) -> mfrank.ALS:
-        return model.partial_fit(today, alternations=alternations)
-
-    return update
-
-
-def by_refit(model: mfrank.ALS, before: Interactions, today: Interactions) -> mfrank.ALS:
-    """Fit anew to all days."""
-    return model.fit(before + today)
+def chosen(
+    before: Interactions, today: Interactions, judge: Judge, args: argparse.Namespace
+) -> mfrank.IALS | mfrank.WRMF:
+    """The objective of the grid whose fit to the days before ranks a day best."""
+    values = list[float]()
+    for objective in (grid := objectives(args.decay)):
+        model = model_of(objective, args).fit(before)
+        values.append(judge(model, before, today)[METRIC].value)
+        print(line({"objective": objective, METRIC: values[-1]}), flush=True)
+    return grid[int(np.argmax(values))]
 
 
-def by_nothing(model: mfrank.ALS, before: Interactions, today: Interactions) -> mfrank.ALS:
-    """Stay as after the first days."""
-    return model
+def updates(decay: float) -> dict[str, Update]:
+    """How a model takes up a day; ``old`` are all earlier days, their values already decayed."""
+
+    def by_delta(alternations: int) -> Update:
+        def update(model: mfrank.ALS, old: Interactions, today: Interactions) -> mfrank.ALS:
+            return model.partial_fit(today, alternations=alternations, decay=decay)
+
+        return update
+
+    return {
+        "no update": lambda model, old, today: model,
+        **{f"delta, {counted(n, 'alternation')}": by_delta(n) for n in (1, 2, 3, 4)},
+        "refit, 1 epoch": lambda model, old, today: replace(model, iterations=1).fit(old + today),
+        "refit": lambda model, old, today: model.fit(old + today),
+    }
 
 
-UPDATES: dict[str, Update] = {
-    "no update": by_nothing,
-    **{f"delta, {counted(n, 'alternation')}": by_delta(n) for n in (1, 2, 3, 4)},
-    "refit": by_refit,
-}
-
-
-def days_of(data: Interactions, unit: int, first: int) -> Iterator[Interactions]:
-    """What is new on the first days together, and then on each day."""
+def days_of(data: Interactions, stream: Stream) -> list[Interactions]:
+    """What is new on each day, the first days of the stream's and ten more."""
     assert data.timestamps is not None
-    day = np.maximum((data.timestamps - data.timestamps.min()) // unit, first - 1)
-    for number in range(first - 1, first + DAYS):
-        yield data.take(day == number).k_core(1)
+    day = (data.timestamps - data.timestamps.min()) // stream.day
+    return [data.take(day == number).k_core(1) for number in range(stream.first + DAYS)]
+
+
+def decayed(data: Interactions, decay: float) -> Interactions:
+    """The same with lower values."""
+    return data if decay == 1 else data.weighted(np.full(data.user_items.nnz, decay))
+
+
+def joined(days: list[Interactions], decay: float) -> Interactions:
+    """All days, in which each day's values decay once for every later day."""
+    return reduce(lambda before, today: decayed(before, decay) + today, days)
 
 
 def judged(model: mfrank.ALS, before: Interactions, today: Interactions) -> Evaluation:
@@ -140,35 +166,39 @@ def main() -> None:
     made.add_argument("data", nargs="?", default="globo", choices=sorted(STREAMS))
     made.add_argument("--factors", type=int, default=64)
     made.add_argument("--epochs", type=int, default=10, help="of each fit")
-    made.add_argument("--alpha0", type=float, default=0.1)
-    made.add_argument("--regularization", type=float, default=0.01)
+    made.add_argument("--decay", type=float, default=1.0, help="of all values, each day")
     args = made.parse_args()
 
     stream = STREAMS[args.data]
-    before, *each = days_of(from_npz(data_folder(args.data)), stream.day, stream.first)
     judge = judged_sessions if stream.sessions else judged
-    models = {name: model_of(args).fit(before) for name in UPDATES}
-    seconds, processor = dict.fromkeys(UPDATES, 0.0), dict.fromkeys(UPDATES, 0.0)
-    found: dict[str, list[Evaluation]] = {name: [] for name in UPDATES}
+    days = days_of(from_npz(data_folder(args.data)), stream)
+    first, last, each = days[: stream.first - 1], days[stream.first - 1], days[stream.first :]
+    before = joined(first, args.decay)
+    objective = chosen(before, last, judge, args)
+    before = joined([before, last], args.decay)
+    ways = updates(args.decay)
+    models = {name: model_of(objective, args).fit(before) for name in ways}
+    seconds, processor = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
+    found: dict[str, list[Evaluation]] = {name: [] for name in ways}
     for number, today in enumerate(each):
         for name, model in models.items():
             found[name].append(judge(model, before, today))
-        for name, update in UPDATES.items():
+        old = decayed(before, args.decay)
+        for name, update in ways.items():
             began, busy = time.perf_counter(), time.process_time()
-            models[name] = update(models[name], before, today)
+            models[name] = update(models[name], old, today)
             seconds[name] += time.perf_counter() - began
             processor[name] += time.process_time() - busy
         values = {name: float(of_days[-1][METRIC].value) for name, of_days in found.items()}
         print(line({"day": stream.first + number, **values}), flush=True)
-        before = before + today
-    spent = {
-        name: {"seconds": seconds[name], "of the processor": processor[name]} for name in UPDATES
-    }
-    rows = [summed(name, found) | spent[name] for name in UPDATES]
+        before = old + today
+    spent = {name: {"seconds": seconds[name], "CPU seconds": processor[name]} for name in ways}
+    rows = [summed(name, found) | spent[name] for name in ways]
     for row in rows:
         print(line(row))
-    more = {key: getattr(args, key) for key in ("factors", "epochs", "alpha0", "regularization")}
-    save(args.folder, f"stream-{args.data}-{args.factors}", rows, first=stream.first, **more)
+    title = f"stream-{args.data}-{args.factors}" + "-decay" * (args.decay < 1)
+    more = {"factors": args.factors, "epochs": args.epochs, "objective": repr(objective)}
+    save(args.folder, title, rows, first=stream.first, **more)
 
 
 def summed(name: str, found: dict[str, list[Evaluation]]) -> dict[str, Any]:

@@ -82,14 +82,20 @@ class Delta:
         return Counts(np.diff(self.user_items.indptr).astype(np.int64), items.astype(np.int64))
 
     def touched(
-        self, extras: Mapping[str, NDArray[Any]], dtype: DTypeLike, *, following: bool = True
+        self,
+        extras: Mapping[str, NDArray[Any]],
+        dtype: DTypeLike,
+        *,
+        following: bool = True,
+        decayed: bool = False,
     ) -> tuple[TouchedRows, TouchedRows]:
         """The users and the items with new interactions, with all their interactions.
 
         Among the users are those who follow fresh items (:mod:`mfrank.als.touched`), unless
-        ``following`` is False. ``extras`` have the means of all rows, if they have features.
+        ``following`` is False. If old values have ``decayed``, all rows with interactions are
+        touched. ``extras`` have the means of all rows, if they have features.
         """
-        items = np.flatnonzero(self.new.items)
+        items = np.flatnonzero(self.counts.items if decayed else self.new.items)
         item_users = sp.csr_array(self.user_items[:, items].T)
         item_users.sort_indices()
         counts = np.diff(item_users.indptr)
@@ -101,7 +107,7 @@ class Delta:
             their = item_users.indices[np.repeat(fresh_items, counts)]
             followed = np.bincount(their, minlength=len(own))
             fresh_users |= (followed > 0) & (followed >= FOLLOWING * own)
-        users = np.flatnonzero(fresh_users | (self.new.users > 0))
+        users = np.flatnonzero(own if decayed else fresh_users | (self.new.users > 0))
         return (
             _rows("user", users, self.user_items[users], fresh_users[users], extras, dtype),
             _rows("item", items, item_users, fresh_items, extras, dtype),

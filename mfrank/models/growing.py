@@ -74,8 +74,9 @@ class Growing(ClosedForm):
             learns from the other (``bench/stream.py``).
         decay : float, default 1.0
             In (0, 1]: what the values of all old interactions are multiplied by, before the new
-            ones are added. Only for objectives that use values. Rows without new interactions keep
-            the factors of their old values.
+            ones are added. Only for objectives that use values. Below 1, every row has changed:
+            those without new interactions are solved, too, in the one alternation of the rows that
+            changed little, so an update takes about twice as long.
         user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
             Features of the users and items of ``new``, with the columns of the fit, as a table if
             the fit had a table; only if the fit had features. A matrix has a row for each id of
@@ -139,7 +140,7 @@ class Growing(ClosedForm):
             factors[new_rows] = (
                 extras[names_of(side)[1]][new_rows] if side in featured(store) else 0
             )
-        touched = delta.touched(extras, store.dtype, following=alternations > 0)
+        touched = delta.touched(extras, store.dtype, following=alternations > 0, decayed=decay < 1)
         solved = alternate(half_steps, *touched, Tables(users, items, **biases), int(alternations))
         record = {
             "epoch": len(store.history) + 1,

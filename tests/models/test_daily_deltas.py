@@ -275,6 +275,21 @@ def test_what_is_old_decays() -> None:
     np.testing.assert_allclose(model.user_factors[:2], solved, atol=1e-10)
 
 
+def test_decay_reaches_rows_without_new_interactions() -> None:
+    """Every user is solved for its decayed values, and every item moves, also if nothing is new."""
+    data = mfrank.synthetic(80, 40, 900, names=True)
+    model = als(mfrank.WRMF(alpha=5), dtype="float64").fit(data)
+    before = model.item_factors.copy()
+    today = data.take(data.entry_users < 2).k_core(1)
+    for new in (today, None):
+        model.partial_fit(new, decay=0.5, alternations=1)
+        everybody = model.user_ids.labels
+        solved = model.recalculate_user(everybody, model.seen.matrix)
+        np.testing.assert_allclose(model.user_factors, solved, atol=1e-9)
+        assert (np.abs(model.item_factors - before).max(axis=1) > 0).all()
+        before = model.item_factors.copy()
+
+
 def test_a_loaded_model_goes_on(tmp_path: Path) -> None:
     """Objectives that use values need the old ones; all others have what they read."""
     today = labeled().take(np.arange(labeled().nnz) % 5 == 0)
