@@ -4,22 +4,28 @@ A fifth of the items, or of the users, is held out whole. Models are fitted to t
 features; then the held-out items are ranked for every user who has one, or all items for the
 held-out users. Hyper-parameters are chosen by NDCG@20 on a fifth of what is left, held out in the
 same way: the same number of points of one low-discrepancy sequence for every contender, whether
-features are weighted by their inverse frequency among them. What is found is fitted once more, to
-all that is not held out, and judged once. Differences are paired by users.
+features are weighted by their inverse frequency among them. With ``--minutes`` a contender that is
+not through by then leaves out the rest; ``tried`` tells how many it had. What is found is fitted
+once more, to all that is not held out, and judged once. Differences are paired by users.
 
 ``warm`` asks the other way round whether features cost anything where there are interactions: an
 ordinary split, searched without them and with them.
 
     python bench/cold.py items
     python bench/cold.py users
+    python bench/cold.py users --data ml-1m-seq --minutes 30
+    python bench/cold.py items --data citeulike-a --factors 512 --contenders mfrank LightFM:128
     python bench/cold.py warm
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -84,8 +90,15 @@ def with_ones(features: sp.csr_array) -> sp.csr_array:
 def cmfrec(cold: Cold, options: Options, args: argparse.Namespace) -> Scores:
     """Collective factorization of likes and features, the cold side as cmfrec's users.
 
-    Features that are not there count as 0, in fits and in factors from features alone.
+    Features that are not there count as 0, in fits and in factors from features alone. Each fit is
+    in a process of its own: with wide sparse features, later fits of a process may be all NaN.
     """
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(cmfrec_here, cold, options, args).result()
+
+
+def cmfrec_here(cold: Cold, options: Options, args: argparse.Namespace) -> Scores:
+    """The same in this process."""
     from cmfrec import CMF_implicit
 
     features = with_ones(features_of(cold, options))
@@ -214,33 +227,45 @@ def judge(scores: Scores, cold: Cold) -> Evaluation:
     return mfrank.evaluate(recommend, cold.asked, filter_already_liked_items=False, metrics=METRICS)
 
 
-def searched(name: str, cold: Cold, args: argparse.Namespace) -> tuple[float, Options]:
-    """The best of the points on the validation part."""
+def of_width(contender: str, args: argparse.Namespace) -> tuple[str, argparse.Namespace]:
+    """The contender's name, and the arguments with its own number of factors if it has one."""
+    name, _, factors = contender.partition(":")
+    return name, argparse.Namespace(**{**vars(args), "factors": int(factors or args.factors)})
+
+
+def searched(name: str, cold: Cold, args: argparse.Namespace) -> list[tuple[float, Options]]:
+    """The points tried and their values on the validation part, the best first."""
     contender, box = CONTENDERS[name]
-    inner, best = cold.again(PART, args.seed + 1), (-1.0, Options())
+    inner, tried = cold.again(PART, args.seed + 1), list[tuple[float, Options]]()
+    end = time.perf_counter() + 60 * args.minutes
     for options in points(box, args.trials, args.seed):
         value = judge(contender(inner, options, args), inner)[CHOSEN_BY].value
         print(f"  {name} {options} valid NDCG@20 {value:.4f}", flush=True)
-        best = max(best, (value, options), key=lambda trial: trial[0])
-    return best
+        tried.append((value, options))
+        if time.perf_counter() > end:
+            break
+    return sorted(tried, key=lambda trial: -trial[0])
 
 
 def rows_of(name: str, side: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """A row for each contender, with its paired difference to the first."""
     cold, first = subject(name, side, PART, args.seed), None
-    for contender in (*args.contenders, "random" if side == "items" else "popularity"):
-        began, valid, options = time.perf_counter(), None, Options()
+    for wanted in (*args.contenders, "random" if side == "items" else "popularity"):
+        began, valid, options, n_tried = time.perf_counter(), None, Options(), 0
+        contender, of_it = of_width(wanted, args)
         if contender in CONTENDERS:
             try:
-                valid, options = searched(contender, cold, args)
+                tried = searched(contender, cold, of_it)
+                (valid, options), n_tried = tried[0], len(tried)
             except ModuleNotFoundError as error:
                 print(f"{contender} is left out: {error}", flush=True)
                 continue
-            scores = CONTENDERS[contender][0](cold, options, args)
+            scores = CONTENDERS[contender][0](cold, options, of_it)
         else:
             scores = popularity(cold, options, args)
         result = judge(scores, cold)
-        row: dict[str, Any] = {"data": name, "model": contender}
+        named = contender if contender == wanted else f"{contender}, {of_it.factors} factors"
+        row: dict[str, Any] = {"data": name, "model": named}
         for metric in METRICS:
             row[str(metric).lower()] = result[metric].value
             row[f"{metric} error".lower()] = result[metric].standard_error
@@ -250,7 +275,7 @@ def rows_of(name: str, side: str, args: argparse.Namespace) -> Iterator[dict[str
             behind = first.compare(result, CHOSEN_BY)
             row["ndcg@20 below the first"] = f"{behind.low:+.4f} to {behind.high:+.4f}"
         seconds = time.perf_counter() - began
-        yield row | {"valid": valid, "options": options, "seconds": seconds}
+        yield row | {"valid": valid, "tried": n_tried, "options": options, "seconds": seconds}
 
 
 def warm_rows(name: str, side: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -292,11 +317,16 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("question", choices=(*SUBJECTS, "warm"))
     made.add_argument("--data", nargs="+", help="default all that have such features")
-    made.add_argument("--contenders", nargs="+", default=list(CONTENDERS), choices=CONTENDERS)
+    made.add_argument(
+        "--contenders", nargs="+", default=list(CONTENDERS), help="LightFM:128 is one"
+    )
     made.add_argument("--factors", type=int, default=64)
     made.add_argument("--trials", type=int, default=16)
+    made.add_argument("--minutes", type=float, default=math.inf, help="of a contender's search")
     made.add_argument("--seed", type=int, default=0)
     args = made.parse_args()
+    if unknown := {of_width(each, args)[0] for each in args.contenders} - set(CONTENDERS):
+        made.error(f"--contenders: {unknown} are not among {list(CONTENDERS)}")
     asked = SUBJECTS if args.question == "warm" else [args.question]
     found = warm_rows if args.question == "warm" else rows_of
     for side in asked:

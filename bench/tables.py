@@ -3,7 +3,8 @@
 Prints a table for each file of results/, under the command, the date and the machine; or fills
 pages: what stands between ``<!-- PATTERN -->`` and ``<!-- / -->`` becomes one table of all files of
 that pattern, such as ``epoch-cost-gowalla-*``; ``<!-- PATTERN: one, other -->`` picks columns. What
-stands between ``<!-- summary -->`` and ``<!-- / -->`` becomes the first table of README.
+stands between ``<!-- summary -->`` or ``<!-- one-call -->`` and ``<!-- / -->`` becomes a table of
+README.
 
     python bench/tables.py
     python bench/tables.py --write README.md bench/pages/*.md docs/*.md
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.records import RESULTS
-from harness.summary import summary
+from harness.summary import one_call, summary
 
 
 def table(files: list[Path], chosen: list[str] | None = None) -> str:
@@ -65,8 +66,8 @@ def filled(page: str, folder: Path) -> str:
     """The page with a table between each pair of marks that there are results for."""
 
     def fill(mark: re.Match[str]) -> str:
-        if mark["pattern"] == "summary":
-            return f"{mark['open']}\n\n{summary(folder)}\n\n<!-- / -->"
+        if made := {"summary": summary, "one-call": one_call}.get(mark["pattern"]):
+            return f"{mark['open']}\n\n{made(folder)}\n\n<!-- / -->"
         files = found(folder, mark["pattern"])
         chosen = (
             [column.strip() for column in mark["columns"].split(",")] if mark["columns"] else None

@@ -1,4 +1,4 @@
-"""The few numbers that README begins with, each from the results of its own command."""
+"""The few numbers that README shows, each from the results of its own command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Line", "summary"]
+__all__ = ["Line", "one_call", "summary"]
 
 
 class Line(NamedTuple):
@@ -76,4 +76,26 @@ def summary(folder: Path) -> str:
     """The lines as a Markdown table."""
     head = ("gowalla: 29,858 users, 40,981 items", "mfrank", "implicit", "measured by `bench/`")
     lines = [head, ("---",) * 4, *(line.cells(folder) for line in LINES)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+ONE_CALL = ("ml-1m", "gowalla", "lastfm-2k", "citeulike-a", "globo", "retail")
+PEERS = ("implicit ALS", "EASE", "item-kNN", "popularity")
+
+
+def one_call(folder: Path) -> str:
+    """NDCG@20 by data set after ten minutes of ``tune``, and of its peers, as a Markdown table.
+
+    The last column is the largest p value of the differences to the peers.
+    """
+    head = ("NDCG@20, `tuned.py DATA --minutes 10`", "`mfrank.tune`", *PEERS, "largest p")
+    lines = [head, ("---",) * len(head)]
+    for data in ONE_CALL:
+        rows = json.loads((folder / f"tuned-{data}-10.json").read_text())["rows"]
+        of_peers = [
+            next(row for row in rows if row["model"].partition(",")[0] == peer) for peer in PEERS
+        ]
+        values = [format(row["ndcg@20"], ".4f") for row in (rows[0], *of_peers)]
+        largest = max(row["p"] for row in of_peers)
+        lines.append((data, *values, f"{largest:.1e}" if largest else "< 1e-300"))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
