@@ -28,6 +28,7 @@ __all__ = [
     "ids_in",
     "known_only",
     "read_like",
+    "read_new",
     "read_table",
 ]
 
@@ -121,6 +122,16 @@ def read_like(
         shape=(len(user_ids), len(item_ids)),
     )
     return matched, int((~known).sum())
+
+
+def read_new(args: argparse.Namespace, path: str, user_ids: Ids, item_ids: Ids) -> Interactions:
+    """Read interactions whose ids, new ones included, are of the types of the given ids."""
+    data = read_table(args, path)
+    return Interactions.from_arrays(
+        spelled_like(data.user_ids.labels, user_ids)[data.entry_users],
+        spelled_like(data.item_ids.labels, item_ids)[data.user_items.indices],
+        data.user_items.data,
+    )
 
 
 def ids_in(path: str) -> list[str]:
