@@ -76,7 +76,9 @@ def test_what_was_connected_to_is_left_again(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_workers_without_mfrank_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.delenv("PYTHONPATH", raising=False)
+    # mfrank may be installed for all programs here; this one stands before it.
+    (tmp_path / "mfrank.py").write_text("raise ModuleNotFoundError(\"No module named 'mfrank'\")")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     begin()
     try:
