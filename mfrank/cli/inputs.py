@@ -127,10 +127,12 @@ def read_like(
 def read_new(args: argparse.Namespace, path: str, user_ids: Ids, item_ids: Ids) -> Interactions:
     """Read interactions whose ids, new ones included, are of the types of the given ids."""
     data = read_table(args, path)
+    theirs = data.user_ids.labels, data.item_ids.labels
+    users, items = map(spelled_like, theirs, (user_ids, item_ids))
+    if np.array_equal(users, theirs[0]) and np.array_equal(items, theirs[1]):
+        return data
     return Interactions.from_arrays(
-        spelled_like(data.user_ids.labels, user_ids)[data.entry_users],
-        spelled_like(data.item_ids.labels, item_ids)[data.user_items.indices],
-        data.user_items.data,
+        users[data.entry_users], items[data.user_items.indices], data.user_items.data
     )
 
 
