@@ -1,11 +1,11 @@
 """Alternating half-steps of some rows of both sides: those that new interactions touch.
 
-All other rows stay. Most touched entries belong to rows with a long history, which new interactions
-hardly move; rows that are new themselves need several alternations, because each side learns from
-the other. So only the alternation in the middle solves all touched rows; the others solve the fresh
-rows: those of whose interactions at least the share ``FRESH`` is new. They have few entries,
-however long the history is. Before the first, all touched users are solved for the items as they
-were.
+All other rows stay; if old values have decayed, there are no others. Most touched entries belong to
+rows with a long history, which new interactions hardly move; rows that are new themselves need
+several alternations, because each side learns from the other. So only the alternation in the middle
+solves all touched rows; the others solve the fresh rows: those of whose interactions at least the
+share ``FRESH`` is new. They have few entries, however long the history is. Before the first, all
+touched users are solved for the items as they were.
 
 Old users hold an item where it was, because they were solved for its old factors. So users of whose
 items at least the share ``FOLLOWING`` is fresh follow these items: they count as fresh, whether or

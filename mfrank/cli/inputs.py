@@ -19,6 +19,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.interaction_folder import holds_interactions
 from mfrank.data.interactions import Interactions
 from mfrank.data.labels import objects
+from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.files.manifest import MANIFEST
 
 __all__ = [
@@ -26,9 +27,9 @@ __all__ = [
     "as_ids",
     "columns_of",
     "ids_in",
-    "known_only",
+    "ids_of",
     "read_like",
-    "read_new",
+    "read_spelled_like",
     "read_table",
 ]
 
@@ -124,8 +125,10 @@ def read_like(
     return matched, int((~known).sum())
 
 
-def read_new(args: argparse.Namespace, path: str, user_ids: Ids, item_ids: Ids) -> Interactions:
-    """Read interactions whose ids, new ones included, are of the types of the given ids."""
+def read_spelled_like(
+    args: argparse.Namespace, path: str, user_ids: Ids, item_ids: Ids
+) -> Interactions:
+    """Read interactions; their ids, new ones included, get the types of the given ids."""
     data = read_table(args, path)
     theirs = data.user_ids.labels, data.item_ids.labels
     users, items = map(spelled_like, theirs, (user_ids, item_ids))
@@ -163,8 +166,24 @@ def as_ids(texts: Sequence[str], known: Ids) -> NDArray[Any]:
     return spelled_like(objects(texts), known)
 
 
-def known_only(ids: NDArray[Any], known: Ids, noun: str) -> NDArray[Any]:
-    """The ids that are known; prints on stderr how many are left out."""
+def ids_of(texts: Sequence[str], known: Ids, noun: str, *, skip_unknown: bool) -> NDArray[Any]:
+    """Known ids, as they were typed or read from a file.
+
+    Unknown ones are left out with ``skip_unknown``, which prints on stderr how many.
+
+    Raises
+    ------
+    ValueError
+        An id is unknown, without ``skip_unknown``.
+    """
+    ids = as_ids(texts, known)
+    if not skip_unknown:
+        try:
+            known.rows(ids)
+        except UnknownIdError as error:
+            message = f"{noun}: {error}; leave them out with --skip-unknown"
+            raise ValueError(message) from None
+        return ids
     kept = known.rows(ids, missing=-1) >= 0
     if not kept.all():
         left_out = counted(int((~kept).sum()), f"unknown {noun}")

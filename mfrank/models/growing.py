@@ -47,7 +47,7 @@ class Growing(ClosedForm):
         user_features: Any = None,
         item_features: Any = None,
     ) -> Self:
-        """Take up new interactions, such as today's, with new users and items among them.
+        """Update the model with new interactions, such as today's, new users and items included.
 
         Users and items with new interactions are solved from all of their interactions, old and
         new: first the users, then ``alternations`` times the items and the users. Rows that changed

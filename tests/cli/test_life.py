@@ -113,7 +113,7 @@ def test_remove_leaves_no_byte_of_a_user(folder, capsys):  # type: ignore[no-unt
 
 def test_a_model_of_any_kind_forgets(folder):  # type: ignore[no-untyped-def]
     gone = BEFORE.user_ids.labels[:2].tolist()
-    assert main(["remove", "--model", "ranked", "--user", *gone]) == 0
+    assert main(["remove", "--model", "ranked", "--user", gone[0], "--user", gone[1]]) == 0
     assert not set(gone) & set(mfrank.load("ranked").user_ids.labels)
 
 

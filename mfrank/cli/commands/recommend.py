@@ -11,11 +11,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mfrank.cli.folders import read_model
-from mfrank.cli.inputs import as_ids, ids_in, known_only
+from mfrank.cli.inputs import ids_in, ids_of
 from mfrank.cli.listing import add_list_flags, check_output, write_lists
 from mfrank.cli.steering import add_steering_flags, steering_of
 from mfrank.cli.usual_flags import add_threads_flag
-from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.retrieval.recommender import Recommender
 
 EXAMPLES = """\
@@ -72,11 +71,4 @@ def _users(args: argparse.Namespace, model: Recommender) -> NDArray[Any]:
     if args.user is None and args.users == "all":
         return model.user_ids.labels
     texts = args.user if args.user is not None else ids_in(args.users)
-    users = as_ids(texts, model.user_ids)
-    if args.skip_unknown:
-        return known_only(users, model.user_ids, "user")
-    try:
-        model.user_ids.rows(users)
-    except UnknownIdError as error:
-        raise ValueError(f"user: {error}; leave them out with --skip-unknown") from None
-    return users
+    return ids_of(texts, model.user_ids, "user", skip_unknown=args.skip_unknown)

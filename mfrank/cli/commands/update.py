@@ -1,8 +1,8 @@
-"""Take up new interactions in a saved model, with new users and items among them.
+"""Update a saved model with new interactions, new users and items included.
 
-Takes a small part of the time of a fit: users and items with new interactions are solved again from
-old and new ones, and most others keep their factors; so fit anew from time to time. The folder of
-the model is replaced when everything is done: a server that reads it goes on with the new one.
+This takes a small part of the time of a fit: users and items with new interactions are solved again
+from old and new ones, and most others keep their factors. So fit anew from time to time. The folder
+of the model is replaced when everything is done; a server that reads it goes on with the new model.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 
 from mfrank.arrays.counted import counted
 from mfrank.cli.folders import check_takes_model, read_model
-from mfrank.cli.inputs import add_table_flags, read_new
+from mfrank.cli.inputs import add_table_flags, read_spelled_like
 from mfrank.models.growing import Growing
 
 EXAMPLES = """\
@@ -34,8 +34,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--train",
         metavar="FILE",
-        help="all old interactions; needed for objectives that use their values, such as wrmf, "
-        "because a saved model does not have these",
+        help="all old interactions; needed for objectives that use values, such as wrmf, because a "
+        "saved model does not have the values",
     )
     parser.add_argument(
         "--alternations",
@@ -71,10 +71,10 @@ def run(args: argparse.Namespace) -> None:
         )
     check_takes_model(output)
     known = model.user_ids, model.item_ids
-    data = read_new(args, args.interactions, *known)
+    data = read_spelled_like(args, args.interactions, *known)
     model.partial_fit(
         data,
-        user_items=None if args.train is None else read_new(args, args.train, *known),
+        user_items=None if args.train is None else read_spelled_like(args, args.train, *known),
         alternations=args.alternations,
         decay=args.decay,
         user_features=args.user_features,
@@ -86,6 +86,6 @@ def run(args: argparse.Namespace) -> None:
     last = model.store.history[-1]
     rows = counted(int(last["rows"] or 0), "row")
     print(
-        f"took up {data}: {users}, {items}\n"
+        f"updated with {data}: {users}, {items}\n"
         f"{rows} solved in {last['seconds']:.2f} s; saved to {output}"
     )
