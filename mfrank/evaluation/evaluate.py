@@ -182,17 +182,18 @@ def evaluate(
         tally = judge.judged(requested)
     else:
         tally = judged_on_workers(cluster, judge, requested)
-    of_users = np.concatenate(tally.users)
+    of_users, relevant = np.concatenate(tally.users), np.concatenate(tally.relevant)
     return Evaluation(
         scores=tally.scores(),
         users=of_users,
         n_without_test_items=len(requested) - len(of_users),
         n_in_train=tally.n_in_train,
         protocol=protocol,
+        relevant=relevant,
         exposure=tally.exposure if tally.list_length and negatives is None else None,
         by_item_group=ByGroup(
-            (name, Evaluation(scores, own, len(of_users) - len(own), 0, protocol))
-            for name, (own, scores) in tally.group_scores().items()
+            (name, Evaluation(scores, own, len(of_users) - len(own), 0, protocol, marks))
+            for name, (own, marks, scores) in tally.group_scores().items()
         ),
     )
 

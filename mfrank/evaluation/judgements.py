@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.placement import beside, sums_at
 
-__all__ = ["JudgedLists", "Standings", "find", "judge", "keys", "stand"]
+__all__ = ["JudgedLists", "Standings", "find", "hashes", "judge", "keys", "stand"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -138,6 +138,20 @@ def stand(scores: NDArray[Any], relevant: CSR) -> Standings:
 def keys(rows: CSR) -> Ints:
     """Key of each stored cell, ``row * n_columns + column``; ascending, because the cells are."""
     return np.repeat(np.arange(rows.n_rows), rows.counts) * rows.n_columns + rows.indices
+
+
+def hashes(rows: Ints, columns: NDArray[Any], values: Floats, n_rows: int) -> NDArray[np.uint64]:
+    """A hash of each row's cells and their values, uint64, shape (n_rows,), in any order of cells.
+
+    By the finalizer of SplitMix64 (Steele et al. 2014), summed over the cells of a row.
+    """
+    mixed = columns.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= values.astype(np.float64).view(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    sums = np.zeros(n_rows, dtype=np.uint64)
+    np.add.at(sums, rows, mixed ^ (mixed >> np.uint64(31)))
+    return sums
 
 
 def find(ascending: Ints, wanted: Ints) -> tuple[Ints, NDArray[np.bool_]]:

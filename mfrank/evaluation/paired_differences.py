@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from itertools import product
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +24,11 @@ Floats = NDArray[np.float64]
 Method = Literal["bootstrap", "permutation"]
 Correction = Literal["max-t", "holm"]
 
+_Draw: TypeAlias = Callable[[Floats, Floats, int, np.random.Generator], Floats]
+
 _LEVEL = 0.95
 _CELLS_AT_ONCE = 1 << 22
+_ROUNDING = 1e-12  # below this part of what it is the difference of, a sum of squares is 0
 
 
 def paired_differences(
@@ -42,7 +47,8 @@ def paired_differences(
     chance alone. Here, all intervals together cover the true differences with a probability of 95
     %, and if no model differs, the probability of any p-value < .05 is at most 5 %. Each difference
     is divided by its standard error, and this ratio is compared with its values in samples in which
-    no model differs.
+    no model differs. A sample whose users all differ by the same has no error; its ratio is
+    infinite. So with few users, or few who differ at all, no p-value is small.
 
     Parameters
     ----------
@@ -63,7 +69,9 @@ def paired_differences(
         each is compared with its own ratios. The smallest of m p-values is multiplied by m, the
         next by m - 1, and so on (Holm 1979); intervals have the level 1 - .05 / m.
     samples : int, default 2000
-        Number of samples, >= 100. No p-value is below 1 / (samples + 1), for "holm" times m.
+        Number of samples, >= 100. No p-value is below 1 / (samples + 1), for "holm" times m. A
+        permutation of so few users that there are no more than ``samples`` is exact: each is tried
+        once.
     random_state : int, numpy.random.Generator or None, default 0
         Seed of the samples.
 
@@ -111,29 +119,32 @@ def paired_differences(
     ).T
     if mine.n_users < 2:
         return Differences(alone, first)
-    ratios = _ratios(values, weights, method, int(samples), rng)
-    # A difference that is the same for every user has no error; it is 0 or beyond all doubt.
-    found = np.array(
-        [
-            abs(one.mean) / one.standard_error
-            if one.standard_error
-            else (np.inf if one.mean else 0.0)
-            for one in alone.values()
-        ]
-    )
+    found: Floats = _moments(np.ones((1, mine.n_users)), values, weights)[0]
+    exact = method == "permutation" and mine.n_users < 63 and 1 << mine.n_users <= samples
+    if exact:
+        signs = np.array(list(product((-1.0, 1.0), repeat=mine.n_users)))
+        ratios = _of_signs(signs, values, weights)
+    elif method == "permutation":
+        ratios = _drawn(_signs, values, weights, int(samples), rng)
+    else:
+        centered = values - weights @ values / weights.sum()
+        ratios = _drawn(_times_drawn, centered, weights, int(samples), rng)
+        # Where all users differ by the same, resamples do, too; only the signs can vary.
+        same = np.isinf(found)
+        ratios[:, same] = _drawn(_signs, values[:, same], weights, int(samples), rng)
     if correction == "max-t":
         largest = ratios.max(axis=1, keepdims=True)
-        p_values = _p_values(largest, found)
-        reaches = np.full(len(others), np.quantile(largest, _LEVEL))
+        p_values = _p_values(largest, found, exact=exact)
+        reaches = np.full(len(others), _quantile(largest, _LEVEL))
     else:
-        p_values = _holm(_p_values(ratios, found))
-        reaches = np.quantile(ratios, 1 - (1 - _LEVEL) / len(others), axis=0)
+        p_values = _holm(_p_values(ratios, found, exact=exact))
+        reaches = _quantile(ratios, 1 - (1 - _LEVEL) / len(others))
     test = f"{'corrected' if correction == 'max-t' else 'Holm-corrected'} {method}"
     corrected = {
         name: replace(
             alone[name],
-            low=alone[name].mean - float(reach) * alone[name].standard_error,
-            high=alone[name].mean + float(reach) * alone[name].standard_error,
+            low=alone[name].mean - _half_width(float(reach), alone[name].standard_error),
+            high=alone[name].mean + _half_width(float(reach), alone[name].standard_error),
             p_value=float(p_value),
             test=test,
         )
@@ -142,11 +153,25 @@ def paired_differences(
     return Differences(corrected, first)
 
 
-def _p_values(ratios: Floats, found: Floats) -> Floats:
-    """Fraction of samples whose ratio is at least the one found, which itself counts as one."""
+def _p_values(ratios: Floats, found: Floats, *, exact: bool) -> Floats:
+    """Fraction of samples whose ratio is at least the one found, which itself counts as one.
+
+    ``exact``: the samples are all that there are, so the data are one of them.
+    """
     found = found * (1 - 1e-12)  # a sample equal to the data has this ratio, up to rounding
     as_large: Floats = np.count_nonzero(ratios >= found, axis=0)
-    return (1 + as_large) / (1 + len(ratios))
+    return as_large / len(ratios) if exact else (1 + as_large) / (1 + len(ratios))
+
+
+def _quantile(ratios: Floats, level: float) -> Floats:
+    """Quantile of each column: one of the samples, since some ratios may be infinite."""
+    quantile: Floats = np.quantile(ratios, level, axis=0, method="higher")
+    return quantile
+
+
+def _half_width(reach: float, standard_error: float) -> float:
+    """Half the width of an interval; unbounded where the samples bound nothing."""
+    return math.inf if math.isinf(reach) else reach * standard_error
 
 
 def _holm(p_values: Floats) -> Floats:
@@ -158,54 +183,63 @@ def _holm(p_values: Floats) -> Floats:
     return corrected
 
 
-def _ratios(
-    values: Floats, weights: Floats, method: Method, samples: int, rng: np.random.Generator
+def _drawn(
+    draw: _Draw, values: Floats, weights: Floats, samples: int, rng: np.random.Generator
 ) -> Floats:
-    """|mean / standard error| of each column, in each sample without a difference."""
-    n_users = len(values)
-    draw = _times_drawn if method == "bootstrap" else _signs
-    if method == "bootstrap":
-        values = values - weights @ values / weights.sum()
-    at_once = max(1, min(samples, _CELLS_AT_ONCE // n_users))
-    return np.concatenate(
-        [
-            draw(values, weights, min(at_once, samples - begin), rng)
-            for begin in range(0, samples, at_once)
-        ]
-    )
+    """|mean / standard error| of each column in each sample, made in portions that fit memory."""
+    at_once = max(1, min(samples, _CELLS_AT_ONCE // len(values)))
+    sizes = [min(at_once, samples - begin) for begin in range(0, samples, at_once)]
+    return np.concatenate([draw(values, weights, size, rng) for size in sizes])
 
 
 def _times_drawn(values: Floats, weights: Floats, size: int, rng: np.random.Generator) -> Floats:
     """Ratios of ``size`` samples of the users, with replacement."""
-    (n_users, n), squared = values.shape, (weights**2)[:, None]
+    n_users = len(values)
     drawn = np.empty((size, n_users))
     for row in drawn:
         row[:] = np.bincount(rng.integers(n_users, size=n_users), minlength=n_users)
+    return _moments(drawn, values, weights)
+
+
+def _moments(times: Floats, values: Floats, weights: Floats) -> Floats:
+    """Ratios of samples that have user j ``times[i, j]`` times."""
+    (n_users, n), squared = values.shape, (weights**2)[:, None]
     own = weights[:, None]
-    sums = drawn @ np.hstack([own, squared, own * values, squared * values, squared * values**2])
-    total = sums[:, :1]
-    shift = sums[:, 2 : 2 + n] / total
-    # sum w^2 (v - m)^2, by its three terms
-    squares = sums[:, 2 + 2 * n :] + shift**2 * sums[:, 1:2]
-    squares -= 2 * shift * sums[:, 2 + n : 2 + 2 * n]
-    return _over_error(shift, squares, n_users, total)
+    sums = times @ np.hstack([own, squared, own * values, squared * values, squared * values**2])
+    powers = sums[:, 2 + 2 * n :], sums[:, 2 + n : 2 + 2 * n], sums[:, 1:2]
+    return _over_error(sums[:, 2 : 2 + n], powers, n_users, sums[:, :1])
 
 
 def _signs(values: Floats, weights: Floats, size: int, rng: np.random.Generator) -> Floats:
     """Ratios of ``size`` samples in which each user's difference has either sign."""
-    (n_users, n), squared = values.shape, weights**2
-    signs = np.empty((size, n_users))
+    signs = np.empty((size, len(values)))
     for row in signs:
-        row[:] = rng.integers(2, size=n_users, dtype=np.int8) * 2 - 1
+        row[:] = rng.integers(2, size=len(values), dtype=np.int8) * 2 - 1
+    return _of_signs(signs, values, weights)
+
+
+def _of_signs(signs: Floats, values: Floats, weights: Floats) -> Floats:
+    """Ratios of samples with these signs of the users' differences."""
+    (n_users, n), squared = values.shape, weights**2
     sums = signs @ np.hstack([weights[:, None] * values, squared[:, None] * values])
-    total = weights.sum()
-    shift = sums[:, :n] / total
-    squares = squared @ values**2 + shift**2 * squared.sum()
-    squares -= 2 * shift * sums[:, n:]
-    return _over_error(shift, squares, n_users, total)
+    powers = squared @ values**2, sums[:, n:], squared.sum()
+    return _over_error(sums[:, :n], powers, n_users, weights.sum())
 
 
-def _over_error(shift: Floats, squares: Floats, n_users: int, total: Any) -> Floats:
-    error = np.sqrt(np.maximum(squares, 0.0) * n_users / (n_users - 1)) / total
-    ratio: Floats = np.abs(shift) / np.where(error > 0, error, np.inf)
+def _over_error(summed: Floats, powers: tuple[Any, Any, Any], n_users: int, total: Any) -> Floats:
+    """|mean / standard error|; infinite for a difference without error, 0 for none at all.
+
+    ``summed`` are the sums of w v, ``total`` is that of w, and ``powers`` are those of w^2 v^2,
+    w^2 v and w^2, of which the error is made.
+    """
+    second, first, none = powers
+    with np.errstate(divide="ignore", invalid="ignore"):  # no error, or no user with a weight
+        shift = summed / total
+        largest = second + shift**2 * none
+        squares = largest - 2 * shift * first  # sum w^2 (v - m)^2
+        squares[squares <= _ROUNDING * largest] = 0.0
+        ratio: Floats = np.abs(shift) / (np.sqrt(squares * n_users / (n_users - 1)) / total)
+    ratio[np.isnan(ratio)] = np.inf
+    # Rounding leaves something of a sum of values that are centered.
+    ratio[shift**2 * none <= _ROUNDING**2 * second] = 0.0
     return ratio

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays.checks import check_instance, floats_of, is_number, shown
 from mfrank.arrays.interop import to_host
 from mfrank.data.judged import Judged
-from mfrank.evaluation.judgements import JudgedLists
+from mfrank.evaluation.judgements import JudgedLists, hashes
 from mfrank.evaluation.kinds import ListMetric, Metric
 from mfrank.evaluation.metrics import NDCG, LimitedAUC
 from mfrank.evaluation.names import metric as read_metric
@@ -81,7 +81,11 @@ def evaluate_queries(
         values[relevant] = metric.per_user(lists)
         weights[relevant] = metric.weights(lists)
         results[metric] = Score.of_users(values[users], weights[users])
-    return Evaluation(results, users, judged.n_queries - len(users), n_in_train=0)
+    documents = np.arange(judged.n_documents)
+    graded = hashes(judged.query_rows, documents, judged.relevance, judged.n_queries)
+    return Evaluation(
+        results, users, judged.n_queries - len(users), n_in_train=0, relevant=graded[users]
+    )
 
 
 def _list_metrics(metrics: Metric | str | Iterable[Metric | str]) -> tuple[ListMetric, ...]:

@@ -109,6 +109,9 @@ class Evaluation:
         Number of test entries left out because they are also in train and thus never ranked.
     protocol : str
         What was ranked: "full ranking", or a sample of the items.
+    relevant : uint64, shape (n_users,), or None
+        A hash of each user's relevant items and their values, by which :meth:`compare` knows
+        whether two evaluations had the same test part; None if it is not known.
     exposure : int64, shape (n_items,), or None
         Number of lists with each item, up to the longest cutoff; None if no metric has lists, or
         only a sample was ranked.
@@ -122,6 +125,7 @@ class Evaluation:
     n_without_test_items: int
     n_in_train: int
     protocol: str = FULL
+    relevant: NDArray[np.uint64] | None = None
     exposure: NDArray[np.int64] | None = None
     by_item_group: Mapping[str, Evaluation] = field(default_factory=dict)
 
@@ -172,7 +176,8 @@ class Evaluation:
             for metric, score in self.scores.items()
             if score.per_user is not None and score.weights is not None
         }
-        return Evaluation(scores, self.users[chosen], 0, 0, self.protocol)
+        relevant = None if self.relevant is None else self.relevant[chosen]
+        return Evaluation(scores, self.users[chosen], 0, 0, self.protocol, relevant)
 
     def compare(self, other: Evaluation, metric: Metric | str) -> Difference:
         """Compare ``self - other`` user by user, with a paired t-test.
@@ -193,16 +198,31 @@ class Evaluation:
                 "evaluations to compare must have the same protocol; "
                 f"got {self.protocol!r} and {other.protocol!r}"
             )
-        same_users = np.array_equal(self.users, other.users)
-        if not same_users or not np.array_equal(mine.weights, np.asarray(theirs.weights)):
-            raise ValueError(
-                "evaluations to compare must have the same users and test items; "
-                f"got {self.n_users} and {other.n_users} users"
-            )
+        self._check_same_test(other)
+        if not np.array_equal(mine.weights, np.asarray(theirs.weights)):
+            raise ValueError(f"evaluations to compare must weigh users alike in {metric}")
         mean, error = _mean_and_error(mine.per_user - theirs.per_user, mine.weights)
         reach, p_value = _student(mean, error, self.n_users - 1)
         chosen = read_metric(metric) if isinstance(metric, str) else metric
         return Difference(chosen, mean, error, mean - reach, mean + reach, p_value, self.n_users)
+
+    def _check_same_test(self, other: Evaluation) -> None:
+        """Raise unless both evaluations have the same users, with the same relevant items."""
+        remedy = "evaluate both on one test part, in one numbering of users and items"
+        if not np.array_equal(self.users, other.users):
+            raise ValueError(
+                "evaluations to compare must have the same users and test items; "
+                f"got {self.n_users} and {other.n_users} users, not all the same: {remedy}"
+            )
+        if self.relevant is None or other.relevant is None:
+            return
+        differing = np.flatnonzero(self.relevant != other.relevant)
+        if len(differing):
+            raise ValueError(
+                "evaluations to compare must have the same test items, with the same values; "
+                f"those of {counted(len(differing), 'user')} differ, first in row "
+                f"{self.users[differing[0]]}: {remedy}, and with the same training data"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Means, standard errors and counts, ready for JSON: NaN and infinity become None."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.placement import beside, on_host
 from mfrank.data.groups import Groups
-from mfrank.evaluation.judgements import JudgedLists, judge, stand
+from mfrank.evaluation.judgements import JudgedLists, hashes, judge, stand
 from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, ListMetric, Metric, RankingMetric
 from mfrank.evaluation.known import Known, KnownLists
 from mfrank.evaluation.rankers import Ranker
@@ -22,6 +22,7 @@ __all__ = ["Tally"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
 Lists: TypeAlias = Callable[[Ints, sp.csr_array, int], NDArray[np.int32]]
 """The best k items of users, given their rows and their relevant items."""
 
@@ -66,6 +67,8 @@ class Tally:
     ----------
     users : list of int64 arrays
         Rows of the users, by block.
+    relevant : list of uint64 arrays
+        Hashes of their relevant items, by block.
     n_in_train : int
         Their test entries that are in the training data, too.
     """
@@ -91,16 +94,21 @@ class Tally:
         names = item_groups.names if item_groups else ()
         self.in_groups = {name: Values(self.on_lists) for name in names}
         self.group_users: dict[str, list[Ints]] = {name: [np.empty(0, np.int64)] for name in names}
+        self.group_relevant: dict[str, list[Hashes]] = {
+            name: [np.empty(0, np.uint64)] for name in names
+        }
         self.exposure = np.zeros(n_items, dtype=np.int64)
         self.counts = {m: np.zeros(n_items, dtype=np.int64) for m in self.on_catalog}
         self.waiting: list[KnownLists] = []
         self.users: list[Ints] = [np.empty(0, np.int64)]
+        self.relevant: list[Hashes] = [np.empty(0, np.uint64)]
         self.n_in_train = 0
 
     def add(self, ranker: Ranker, lists: Lists, users: Ints, relevant: sp.csr_array) -> None:
         """Rank and score a block of users; ``relevant`` has one row for each of them."""
         self.users.append(users)
         judgements = CSR.from_scipy(relevant, np.float64)
+        self.relevant.append(_hashes(judgements))
         if self.list_length:
             ids = lists(users, relevant, self.list_length)
             judged = judge(ids, judgements, self.list_length)
@@ -132,9 +140,11 @@ class Tally:
         for name, values in self.in_groups.items():
             values.append(other.in_groups[name])
             self.group_users[name] += other.group_users[name]
+            self.group_relevant[name] += other.group_relevant[name]
         self.exposure = self.exposure + other.exposure
         self.counts = {m: counts + other.counts[m] for m, counts in self.counts.items()}
         self.users += other.users
+        self.relevant += other.relevant
         self.n_in_train += other.n_in_train
 
     def scores(self) -> dict[Metric, Score]:
@@ -143,10 +153,14 @@ class Tally:
         scores |= {m: Score(m.of(self.counts[m])) for m in self.on_catalog}
         return {m: scores[m] for m in self.metrics}
 
-    def group_scores(self) -> Mapping[str, tuple[Ints, dict[Metric, Score]]]:
-        """By item group: the users with a relevant item in it, and their scores."""
+    def group_scores(self) -> Mapping[str, tuple[Ints, Hashes, dict[Metric, Score]]]:
+        """By item group: users with a relevant item in it, hashes of these items, and scores."""
         return {
-            name: (np.concatenate(self.group_users[name]), values.scores())
+            name: (
+                np.concatenate(self.group_users[name]),
+                np.concatenate(self.group_relevant[name]),
+                values.scores(),
+            )
             for name, values in self.in_groups.items()
         }
 
@@ -169,6 +183,7 @@ class Tally:
             )
             values.judged(self.on_lists, judge(ids[beside(some, ids)], rows, self.list_length))
             self.group_users[name].append(users[some])
+            self.group_relevant[name].append(_hashes(rows))
 
     def _add_waiting(self) -> None:
         """Score lists against the training data, many at a time: it is read again each time."""
@@ -185,6 +200,11 @@ class Tally:
         for m in self.on_known:
             first = lists.first(m.k)
             self.per_user.add(m, m.per_user(first), m.weights(first))
+
+
+def _hashes(rows: CSR) -> Hashes:
+    of_entries = np.repeat(np.arange(rows.n_rows), rows.counts)
+    return hashes(of_entries, rows.indices, np.asarray(rows.data), rows.n_rows)
 
 
 def _with_listed(counts: Ints, ids: NDArray[np.int32]) -> Ints:

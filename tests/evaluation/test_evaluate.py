@@ -409,6 +409,56 @@ def test_compare_is_a_paired_t_test() -> None:
         one.compare(fewer, NDCG @ 3)
 
 
+def shifted(rows: sp.csr_array) -> sp.csr_array:
+    """As many items for each user, but others."""
+    moved = sp.csr_array((rows.data, (rows.indices + 1) % rows.shape[1], rows.indptr), rows.shape)
+    moved.sort_indices()
+    return moved
+
+
+@pytest.mark.parametrize(
+    "other_test",
+    [shifted, lambda test: sp.csr_array((test.data + 1, test.indices, test.indptr), test.shape)],
+    ids=["other items", "other values"],
+)
+def test_test_parts_that_differ_cannot_be_compared(other_test: Any) -> None:
+    """Whatever is the same of them: the users, the number of items of each, the metric."""
+    rng = np.random.default_rng(0)
+    test = sp.csr_array(sp.random(30, 20, 0.3, format="csr", random_state=rng))
+    model = Factors(rng.normal(size=(30, 4)), rng.normal(size=(20, 4)))
+    groups = mfrank.Groups.of(["a", "b"] * 10)
+    one, two = (
+        evaluate(
+            model,
+            each,
+            metrics=("ndcg@5", "recall@5"),
+            filter_already_liked_items=False,
+            item_groups=groups,
+        )
+        for each in (test, other_test(test))
+    )
+    everybody = mfrank.Groups.of(["all"] * 30)
+    pairs = [(one, two), (one.by_group(everybody)["all"], two.by_group(everybody)["all"])]
+    if other_test is not shifted:
+        pairs.append((one.by_item_group["a"], two.by_item_group["a"]))
+    for first, second in pairs:
+        with pytest.raises(ValueError, match="one test part"):
+            first.compare(second, "recall@5")
+        with pytest.raises(ValueError, match="one test part"):
+            mfrank.paired_differences({"first": first, "second": second}, "recall@5")
+        assert first.compare(first, "recall@5").p_value == 1
+
+
+def test_queries_with_other_grades_cannot_be_compared() -> None:
+    features, queries = np.zeros((6, 1)), np.repeat([0, 1], 3)
+    one, two = (
+        mfrank.evaluate_queries(mfrank.Judged(features, grades, queries), np.arange(6.0), "ndcg@2")
+        for grades in ([1, 0, 2, 0, 1, 0], [0, 1, 2, 0, 1, 0])
+    )
+    with pytest.raises(ValueError, match="those of 1 user differ, first in row 0"):
+        one.compare(two, "ndcg@2")
+
+
 def test_one_user_has_no_standard_error() -> None:
     model, train, test = problem(14)
     alone = evaluate(model, test, train=train, users=evaluate(model, test, train=train).users[:1])

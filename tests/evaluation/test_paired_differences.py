@@ -106,21 +106,89 @@ def test_any_model_can_be_the_one_compared() -> None:
 def t(values: np.ndarray, weights: np.ndarray) -> float:
     """|mean / standard error|, as the equation of Score has it."""
     score = Score.of_users(values, weights)
+    if np.ptp(values) == 0:  # no error but of rounding
+        return math.inf if values[0] else 0.0
     return abs(score.value) / score.standard_error
 
 
-def test_a_permutation_counts_the_signs_that_give_a_larger_ratio() -> None:
-    """Of nine users, all 512 signs can be tried."""
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_users", range(2, 9))
+def test_a_permutation_of_few_users_counts_all_signs(n_users: int, weighted: bool) -> None:
+    rng = np.random.default_rng(n_users)
+    weights = rng.random(n_users) + 0.5 if weighted else np.ones(n_users)
+    lead = np.array([np.full(n_users, 0.3), np.zeros(n_users)])
+    for values in (rng.random((2, n_users)), rng.integers(0, 2, (2, n_users)) * 1.0, lead):
+        pair = {"a": evaluation(values[0], weights), "b": evaluation(values[1], weights)}
+        difference = values[0] - values[1]
+        every = [
+            t(np.array(signs) * difference, weights) for signs in product([-1, 1], repeat=n_users)
+        ]
+        exact = np.mean(np.array(every) >= t(difference, weights) * (1 - 1e-12))
+        assert paired_differences(pair, METRIC, method="permutation")["b"].p_value == exact
+
+
+def test_a_permutation_draws_the_signs_of_many_users() -> None:
+    """Of nine users, with fewer samples than their 512 signs."""
     rng = np.random.default_rng(3)
     weights, values = rng.random(9) + 0.5, rng.random((2, 9))
     values[0] += 0.25
     pair = {"a": evaluation(values[0], weights), "b": evaluation(values[1], weights)}
-    difference = values[0] - values[1]
-    ratios = [t(np.array(signs) * difference, weights) for signs in product([-1, 1], repeat=9)]
-    exact = np.mean(np.array(ratios) >= t(difference, weights) * (1 - 1e-12))
-    found = paired_differences(pair, METRIC, method="permutation", samples=20_000)["b"]
+    exact = paired_differences(pair, METRIC, method="permutation")["b"].p_value
     assert 0.01 < exact < 0.5
-    assert found.p_value == pytest.approx(exact, abs=5 * math.sqrt(exact / 20_000))
+    found = [
+        paired_differences(pair, METRIC, method="permutation", samples=500, random_state=seed)[
+            "b"
+        ].p_value
+        for seed in range(20)
+    ]
+    assert found != [exact] * 20
+    assert np.mean(found) == pytest.approx(exact, abs=5 * math.sqrt(exact / 10_000))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("method", "correction"), WAYS)
+def test_rare_hits_are_not_taken_for_differences(
+    method: Any, correction: Any, weighted: bool
+) -> None:
+    """Most resamples of few hits have none on one side: they have hardly any error, or none."""
+    below = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        weights = rng.pareto(1.0, 100) + 0.05 if weighted else np.ones(100)
+        results = {
+            name: evaluation((rng.random(100) < 0.016) * 1.0, weights) for name in ("a", "b")
+        }
+        found = paired_differences(
+            results, METRIC, method=method, correction=correction, samples=200, random_state=seed
+        )
+        below += found["b"].p_value < 0.05
+    assert below <= scipy.stats.binom.ppf(0.999, 400, 0.05)
+
+
+@pytest.mark.parametrize(("method", "correction"), WAYS)
+def test_two_users_who_agree_prove_nothing(method: Any, correction: Any) -> None:
+    pair = {"a": evaluation(np.ones(2)), "b": evaluation(np.zeros(2))}
+    found = paired_differences(pair, METRIC, method=method, correction=correction)["b"]
+    assert found.p_value == pytest.approx(0.5, abs=0.05)
+    assert found.low <= 0 <= found.high
+
+
+def test_resamples_are_centered_by_the_weighted_mean() -> None:
+    """If a difference is its weighted mean but for noise, resamples must not have it."""
+    rng = np.random.default_rng(0)
+    weights = np.r_[np.full(20, 50.0), np.ones(180)]
+    shift = np.r_[np.full(20, 0.3), np.full(180, 0.0)] + rng.normal(0, 0.05, 200)
+    one = paired_differences(
+        {"a": evaluation(shift, weights), "b": evaluation(np.zeros(200), weights)}, METRIC
+    )["b"]
+    drawn = np.array(
+        [
+            t((shift - one.mean)[users], weights[users])
+            for users in (rng.integers(200, size=200) for _ in range(2_000))
+        ]
+    )
+    reach = (one.high - one.mean) / one.standard_error
+    assert reach == pytest.approx(np.quantile(drawn, 0.95), rel=0.1)
 
 
 @settings(max_examples=30, deadline=None)
