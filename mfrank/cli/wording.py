@@ -20,6 +20,8 @@ __all__ = ["Wording"]
 
 _PHRASES = {
     "Interactions.at_least(0)": "--at-least 0",
+    "at_least(threshold)": "--at-least VALUE",
+    "mfrank.ALS(mfrank.WRMF(alpha=...))": "mfrank fit --objective wrmf --alpha FLOAT",
     "pass them to Interactions.from_arrays": "name their column with --timestamp",
     "pass labels, or method=None": "use --untuned",
     ", or load the factors alone with mfrank.FactorStore.load": "",

@@ -32,6 +32,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.metrics import MAP, MRR, NDCG, Recall
+from mfrank.models.value_checks import tell_readers, values_told
 from mfrank.tuning.leaderboard import Leaderboard
 
 __all__ = ["DEFAULT_METRICS", "compare"]
@@ -124,12 +125,14 @@ def compare(
     if not contenders:
         raise ValueError("models must name at least one model")
     leaderboards, of_search = dict[str, Leaderboard](), list[str]()
-    if tune is not None:
-        most = usual_factors(factors, tuned=True)
-        tuning = Tuning(tune, course.metrics[0], most, random_state, n_threads, show_progress)
-        contenders, leaderboards = tuned(contenders, course.train, tuning)
-        of_search = tuning.notes(contenders, leaderboards)
-    runs = course.alternate(contenders, repeats, show_progress=show_progress)
+    _tell_readers(contenders, course.train)
+    with values_told():
+        if tune is not None:
+            most = usual_factors(factors, tuned=True)
+            tuning = Tuning(tune, course.metrics[0], most, random_state, n_threads, show_progress)
+            contenders, leaderboards = tuned(contenders, course.train, tuning)
+            of_search = tuning.notes(contenders, leaderboards)
+        runs = course.alternate(contenders, repeats, show_progress=show_progress)
     rows = [
         course.row(name, runs[name], course.peak(model) if peak_memory else None)
         for name, model in contenders.items()
@@ -143,6 +146,13 @@ def compare(
         (*_notes(rows, baseline, settings), *of_search),
         leaderboards,
     )
+
+
+def _tell_readers(contenders: Mapping[str, Any], train: Interactions) -> None:
+    """Log which contenders read values that vary, as far as it is known."""
+    uses = {name: getattr(model, "uses_values", None) for name, model in contenders.items()}
+    by_use = {use: [name for name in uses if uses[name] is use] for use in (True, False)}
+    tell_readers(train.user_items.data, by_use[True], by_use[False])
 
 
 def _parts(train: Any, test: Any) -> tuple[Interactions, Interactions]:

@@ -50,7 +50,7 @@ from mfrank.models.option_checks import (
 )
 from mfrank.models.parameters import describe
 from mfrank.models.stopping import Stopping
-from mfrank.models.unscaled import warn_if_unscaled
+from mfrank.models.value_checks import tell_unread_values, warn_if_unscaled
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 from mfrank.store.step import Record
@@ -171,6 +171,11 @@ class ALS(FactorModel, Growing):
         check_choice("biases", self.biases, (True, False))
         if self.biases:
             check_biases(self.objective, self.solver, self.cg_tolerance, self.gather_dtype)
+
+    @property
+    def uses_values(self) -> bool:
+        """Whether the objective reads the values of interactions: of mfrank's, WRMF does."""
+        return self.objective.uses_values
 
     def fit(
         self,
@@ -315,6 +320,8 @@ class ALS(FactorModel, Growing):
             kept = checkpoint_of(checkpoint, data, store, stopping, features)
             past = resumed(kept, describe(self), stopping, data)
         warn_if_unscaled(self.objective, data)
+        if not self.uses_values:
+            tell_unread_values(type(self.objective).__name__, data.user_items.data)
         warn_if_long(data.counts, width, int(self.iterations), options, backend)
         with solving(self.backend, cluster) as solver:
             momentum, history, best = Momentum(solver, self.n_threads), list[Record](), None

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from mfrank.data.interactions import Interactions
 from mfrank.models.factor_model import Callback, FactorModel, check_callback, refuse_no_likes
+from mfrank.models.value_checks import tell_unread_values
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Baseline"]
@@ -48,6 +49,8 @@ class Baseline(FactorModel):
         began = perf_counter()
         data = Interactions.of(user_items)
         refuse_no_likes(data)
+        if not self.uses_values:
+            tell_unread_values(type(self).__name__, data.user_items.data)
         self._adopt(self._store_of(data))
         self._hold(self.store, copy(data.user_items))  # shallow: the arrays are read-only
         if callback:

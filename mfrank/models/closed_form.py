@@ -17,6 +17,7 @@ from mfrank.backends import Factors, choose
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.liked_items import LikedItems
+from mfrank.models.value_checks import tell_unread_values
 from mfrank.retrieval.answers import Answer, Folded, ListOptions, QueryFactors
 from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.recommender import Recommender
@@ -104,7 +105,8 @@ class ClosedForm(Recommender):
         on_unknown : {"error", "skip"}, default "error"
             With "skip", unknown items are left out everywhere, with their ``values``.
         values : shape (len(itemids),), optional
-            Value of each interaction, as in the training data; default 1.
+            Value of each interaction, as in the training data; default 1. Only objectives that use
+            values read them.
 
         Returns
         -------
@@ -125,6 +127,8 @@ class ClosedForm(Recommender):
         columns = side.rows(itemids, "itemids", missing=missing)
         own = LikedItems.of(columns, values, len(side.ids), store.dtype)
         refuse_dislikes(self.objective, own.values)
+        if values is not None and not self.objective.uses_values:
+            tell_unread_values(type(self.objective).__name__, own.values)
         query_factors = QueryFactors(Queries.new(1), *folding.users_and_biases(own.likes))
         ids, scores = best_steered(
             query_factors, side, options, own.items, levers=levers, store=store, history=own.items

@@ -36,6 +36,7 @@ from mfrank.models.factor_model import Callback, FactorModel, Watch
 from mfrank.models.option_checks import check_backend, check_dtype, check_kind, warn_if_slow
 from mfrank.models.parameters import describe
 from mfrank.models.stopping import Stopping
+from mfrank.models.value_checks import tell_unread_values
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 from mfrank.store.step import Record
@@ -302,6 +303,7 @@ class Descent(FactorModel):
             matrices=5 if self.init == "spectral" and start is None else 0,
         )
         warn_if_slow(self.backend)
+        tell_unread_values(type(self.loss).__name__, data.user_items.data)
         check_batch_memory(rows, self.loss, batches, self._sampling, backend)
         visits = len(rows.indices) if batches.of == "positives" else np.count_nonzero(rows.counts)
         n_blocks = 1 if cluster is None else count_blocks(int(visits), rows.n_columns)

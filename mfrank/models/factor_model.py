@@ -83,6 +83,11 @@ class FactorModel(Parameters, Recommender):
     n_threads: int
     backend: str
 
+    @property
+    def uses_values(self) -> bool:
+        """Whether a fit reads the values of interactions, not only which are above 0."""
+        return False
+
     def _keep(
         self,
         steps: Iterator[Step],

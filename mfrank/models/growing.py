@@ -27,6 +27,7 @@ from mfrank.data.side_features import feature_rows
 from mfrank.models.closed_form import ClosedForm
 from mfrank.models.delta import Delta, with_rows
 from mfrank.models.partial_fit import grown, refit
+from mfrank.models.value_checks import tell_unread_values
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, sides
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import columns_of, featured, names_of, weights_of, with_means
@@ -119,6 +120,7 @@ class Growing(ClosedForm):
             "user": _means_of("user_features", features["user"], data.user_ids, store),
             "item": _means_of("item_features", features["item"], data.item_ids, store),
         }
+        self._tell_unread(data.user_items)
         delta = Delta.of(store, self._old(user_items, store), data, float(decay))
         half_steps = HalfSteps(
             self.objective,
@@ -207,6 +209,10 @@ class Growing(ClosedForm):
         given = given_rows(user_items, users.ids.labels, users, items, "user_items")
         return self._clean(given, "user_items")
 
+    def _tell_unread(self, new: sp.csr_array) -> None:
+        if not self.objective.uses_values:
+            tell_unread_values(type(self.objective).__name__, new.data)
+
     def _partial_fit(
         self,
         side: Side,
@@ -219,6 +225,7 @@ class Growing(ClosedForm):
         ids, rows = grown(side, raw)
         argument = f"{side.name}_{other.name}s"
         given = self._clean(given_rows(matrix, raw, side, other, argument), argument)
+        self._tell_unread(given)
         solved = solve(self._kernel_rows(given), self._means(side, raw))
         self._hold(*refit(self.store, seen, side.name, ids, rows, given, *solved))
         return self

@@ -60,6 +60,11 @@ class ItemKNN(NeighborRecommender, Baseline):
     def __post_init__(self) -> None:
         check_count("neighbors", self.neighbors, 1)
 
+    @property
+    def uses_values(self) -> bool:
+        """True: cosines and scores are of the values."""
+        return True
+
     def _store_of(self, data: Interactions) -> FactorStore:
         arrays = pack_neighbors(nearest_items(data.user_items, self.neighbors), data.user_items)
         return popularity_store(data, describe(self), **arrays)

@@ -16,6 +16,7 @@ from mfrank.data.labels import objects
 from mfrank.models.als import ALS
 from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.models.popularity import Popularity
+from mfrank.models.value_checks import values_told
 from mfrank.retrieval.answers import Answer
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import RowScorer
@@ -156,7 +157,8 @@ def from_items(
         "steer": steer,
     }
     if isinstance(model, ALS):
-        found: Items = model.recommend_from_items(liked, n, values=weights, **more).to_dicts()
+        with values_told():  # by the description of ``weights``, not by a line for each request
+            found: Items = model.recommend_from_items(liked, n, values=weights, **more).to_dicts()
         return found
     if not isinstance(model, RowScorer | Popularity):
         raise CannotAnswer(

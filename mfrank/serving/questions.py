@@ -47,7 +47,9 @@ class Batch(BaseModel):
     users: list[Id] | None = Field(None, description="users of the model")
     from_items: list[Id] | None = Field(None, description="what somebody new likes")
     weights: list[Annotated[float, Field(allow_inf_nan=False)]] | None = Field(
-        None, description="a value for each of from_items, as in the training data; default 1"
+        None,
+        description="a value for each of from_items, as in the training data; default 1. "
+        "Models that do not read values, such as those of RG2, take each as 1",
     )
     n: int = Field(10, ge=1, description="length of the lists")
     filter_items: list[Id] | list[list[Id]] | None = Field(

@@ -87,6 +87,11 @@ class Closed(Family):
             n_threads=setting.n_threads,
         )
 
+    @property
+    def uses_values(self) -> bool:
+        """See :attr:`Family.uses_values`."""
+        return bool(self.objective.uses_values)
+
     def scaled(self, values: Mapping[str, float], facts: Facts) -> QuadraticObjective:
         """The objective at values on the axes, by what the data tell."""
         share = values["background"] / np.sqrt(facts.density)
@@ -189,6 +194,11 @@ class Counted(Family):
 
     axes = ()
     rungs = 1
+
+    @property
+    def uses_values(self) -> bool:
+        """See :attr:`Family.uses_values`."""
+        return self.kind().uses_values
 
     def model(self, point: Point, rung: int, setting: Setting) -> ItemKNN | Popularity:
         """See :meth:`Family.model`."""

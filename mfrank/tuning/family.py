@@ -45,6 +45,11 @@ class Family(ABC):
     axes: tuple[Axis, ...]
     rungs: int = 3
 
+    @property
+    def uses_values(self) -> bool:
+        """Whether its models read the values of interactions."""
+        return False
+
     @abstractmethod
     def model(self, point: Point, rung: int, setting: Setting) -> Model:
         """The unfitted model of a point."""

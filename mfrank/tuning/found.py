@@ -17,6 +17,7 @@ from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, Metric
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.report import Score
 from mfrank.models.factor_model import refuse_no_likes
+from mfrank.models.value_checks import values_vary
 from mfrank.tuning.budget import Budget, refit_seconds
 from mfrank.tuning.facts import Facts
 from mfrank.tuning.families import SPACE, TIMED_SPACE
@@ -99,6 +100,8 @@ def search(
     judge = Judge.of(data, metric, seed, n_threads, valid)
     if space is SPACE and data.timestamps is not None and judge.kind != "per user":
         space = TIMED_SPACE
+    if values_vary(data.user_items.data):
+        space = space.with_readers_first()
     journal = Journal(storage, of)
     clock.spend(sum(outcome.seconds for outcome in journal.outcomes))
     most = _FIT_SHARE * (memory_free_now() if memory is None else memory * 2**30)

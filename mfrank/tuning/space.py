@@ -25,6 +25,14 @@ class Space:
         """The space of a single family."""
         return cls({family.name: (family,)})
 
+    def with_readers_first(self) -> Space:
+        """The same for values that vary: of each ladder, the families that read them come first."""
+        ladders = {
+            name: tuple(sorted(of, key=lambda family: not family.uses_values))
+            for name, of in self.ladders.items()
+        }
+        return Space(ladders, self.baselines)
+
     def families(self) -> Iterator[Family]:
         """Those of all ladders."""
         for of_ladder in self.ladders.values():

@@ -15,8 +15,10 @@ from mfrank.data.interactions import Interactions
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.metrics import NDCG
 from mfrank.models.popularity import Popularity
+from mfrank.models.value_checks import tell_readers, values_told, values_vary
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import pack
+from mfrank.tuning.families import SPACE
 from mfrank.tuning.family import Model
 from mfrank.tuning.found import (
     Found,
@@ -49,11 +51,15 @@ class Tuned:
         All trials, best first.
     validation : {"by time", "per user", "as given"}
         How the interactions that models were chosen by were held out.
+    uses_values : bool or None
+        Whether the model, or a part of a blend, reads the values of the interactions; None where
+        all are the same.
     """
 
     model: Recommender
     leaderboard: Leaderboard
     validation: str
+    uses_values: bool | None = None
 
     def __repr__(self) -> str:
         return "\n".join([*self._told(), str(self.leaderboard)])
@@ -62,7 +68,10 @@ class Tuned:
         return paragraphs(self._told()) + self.leaderboard._repr_html_()
 
     def _told(self) -> list[str]:
-        return [repr(self.model), f"chosen on interactions held out {self.validation}"]
+        told = [repr(self.model), f"chosen on interactions held out {self.validation}"]
+        if self.uses_values is not None:
+            told.append(f"it {'reads' if self.uses_values else 'does not read'} their values")
+        return told
 
 
 def tune(
@@ -87,9 +96,10 @@ def tune(
     item-to-item models (:class:`mfrank.ItemFilter`; :class:`mfrank.EASE` where users or items are
     few), and, if the latest are held out, popularity within windows of time. Each is searched in
     one space for all data: ranges are in units that follow from the data (numbers of rows, columns
-    and entries, mean values). Each fit is judged after every epoch, by at most 5,000 users, and
-    keeps its best epoch. All begin narrow; the best go on to more factors. The best model or, if
-    that ranks higher, a blend of up to four of several kinds is fitted to all data.
+    and entries, mean values). Where values vary, models that read them (ALS under WRMF, ItemKNN)
+    compete with those that do not. Each fit is judged after every epoch, by at most 5,000 users,
+    and keeps its best epoch. All begin narrow; the best go on to more factors. The best model or,
+    if that ranks higher, a blend of up to four of several kinds is fitted to all data.
 
     A fit begins if, judging by the fits measured so far, it and all that comes after it are
     expected to be in time. A fit that is slower than expected ends early or is given up: an
@@ -168,21 +178,34 @@ def tune(
     chooses = None
     if valid is not None:
         everything, train, chooses = _joined(train, without_dislikes(valid, "valid"))
-    found = search(
-        train,
-        chosen,
-        clock,
-        trials=trials,
-        factors=int(factors),
-        seed=int(random_state),
-        n_threads=n_threads,
-        memory=memory,
-        storage=storage,
-        show_progress=show_progress,
-        valid=chooses,
-    )
-    model = _fitted(found, everything)
-    return Tuned(model, found.leaderboard, found.runner.judge.kind)
+    _tell_readers(everything)
+    with values_told():
+        found = search(
+            train,
+            chosen,
+            clock,
+            trials=trials,
+            factors=int(factors),
+            seed=int(random_state),
+            n_threads=n_threads,
+            memory=memory,
+            storage=storage,
+            show_progress=show_progress,
+            valid=chooses,
+        )
+        model = _fitted(found, everything)
+    used = None
+    if values_vary(everything.user_items.data):
+        used = any(
+            found.runner.space.named(part.outcome.trial.family).uses_values for part in found.parts
+        )
+    return Tuned(model, found.leaderboard, found.runner.judge.kind, used)
+
+
+def _tell_readers(data: Interactions) -> None:
+    families = (*SPACE.baselines, *SPACE.families())
+    by_use = {use: [f.name for f in families if f.uses_values == use] for use in (True, False)}
+    tell_readers(data.user_items.data, by_use[True], by_use[False])
 
 
 def _joined(

@@ -8,6 +8,7 @@ of each epoch.
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 
 from mfrank.arrays.checks import share
 from mfrank.arrays.counted import counted
@@ -23,6 +24,7 @@ from mfrank.data.splits import by_ratio
 from mfrank.evaluation.stopping import EarlyStopping
 from mfrank.models.als import ALS
 from mfrank.models.fit_plan import FitPlan, told_of_cluster
+from mfrank.models.value_checks import values_told
 
 EXAMPLES = """\
   mfrank fit ratings.csv --model model
@@ -91,7 +93,8 @@ def run(args: argparse.Namespace) -> None:
         if model.track_objective
         else {"show_progress": somebody_watches()}
     )
-    with saved_if_it_ends(model, args.model):
+    told_before = nullcontext() if args.hold_out is None else values_told()
+    with saved_if_it_ends(model, args.model), told_before:
         model.fit(
             data,
             checkpoint=args.checkpoint,

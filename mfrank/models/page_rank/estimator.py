@@ -21,6 +21,7 @@ from mfrank.models.page_rank.recommender import WalkRecommender, walk_arrays
 from mfrank.models.page_rank.tasks import Task
 from mfrank.models.parameters import Parameters, describe, restore
 from mfrank.models.shown import Fit, fit_of
+from mfrank.models.value_checks import tell_unread_values
 from mfrank.pagerank import GBN, GBP, GFN, Graphs, Problem, SquareLoss, Tuned
 from mfrank.pagerank.next_clicks import Draw
 from mfrank.pagerank.prior import with_prior
@@ -201,7 +202,9 @@ class SupervisedPageRank(Parameters, WalkRecommender):
                 raise ValueError("item_features go with interactions; graphs have their own")
             task = Task.of_graphs(data, labels, learns=self.method is not None)
         else:
-            task = self._task(Interactions.of(data), labels, item_features)
+            interactions = Interactions.of(data)
+            task = self._task(interactions, labels, item_features)
+            tell_unread_values(type(self).__name__, interactions.user_items.data)
         learned = Learned(np.ones(sum(task.serving.n_features)), [])
         try:
             learned.take_up(
@@ -216,6 +219,11 @@ class SupervisedPageRank(Parameters, WalkRecommender):
             raise
         self._adopt(self._stored(task, learned))
         return self
+
+    @property
+    def uses_values(self) -> bool:
+        """False: a walk reads which items users had, and when."""
+        return False
 
     @property
     def weights(self) -> Floats:

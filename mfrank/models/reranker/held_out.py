@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mfrank.data.interactions import Interactions
 from mfrank.models.reranker.features import FirstLists
+from mfrank.models.value_checks import tell_unread_values
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Found", "HeldOut", "in_rows_of"]
@@ -63,6 +64,7 @@ class HeldOut(NamedTuple):
             There is no such user.
         """
         data = _read(valid, "valid", store)
+        tell_unread_values("Reranker", data.user_items.data)
         positives = data.take(data.user_items.data > 0)
         matrix = _placed(positives, store)
         new = sp.csr_array(matrix - matrix.multiply(seen))

@@ -1,0 +1,128 @@
+"""What a fit says about values: that it does not read them, or that they are no confidences."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.als.quadratic import QuadraticObjective
+from mfrank.data.interactions import Interactions
+from mfrank.models.warned import warn_caller
+
+__all__ = [
+    "tell_readers",
+    "tell_unread_values",
+    "values_told",
+    "values_vary",
+    "warn_if_unscaled",
+]
+
+_log = logging.getLogger("mfrank")
+
+_HEAVY = 100.0
+"""Largest confidence times the root of the density without a warning. For this product, ``tune``
+begins to search with an average near 1, and ends at 10."""
+_OVER_MEDIAN = 10.0
+"""The least factor by which it exceeds the median: below, all weigh about the same."""
+_LOOKED_AT = 1_000_000
+"""Maximum number of values looked at, at equal distances: data may be mapped from a disk."""
+
+
+def warn_if_unscaled(objective: QuadraticObjective, data: Interactions) -> None:
+    """Warn if an objective that reads values as confidences is given some that drown the rest.
+
+    Values of at most 1 count as scaled: if they weigh much, that is by the caller's ``alpha``.
+    """
+    if not objective.uses_values:
+        return
+    values = data.user_items.data[:: -(-data.nnz // _LOOKED_AT)]
+    sizes = np.abs(values)
+    slope = objective.observed(np.ones(1, np.int64), data.n_items).curvature.slope
+    density = data.nnz / (data.n_users * data.n_items)
+    largest, median = float(sizes.max()), float(np.median(sizes))
+    if largest <= 1 or largest < _OVER_MEDIAN * median:
+        return
+    if slope * largest * np.sqrt(density) <= _HEAVY:
+        return
+    logarithms = "fit to mfrank.log_weight(data), or " if values.min() > 0 else ""
+    warn_caller(
+        f"{type(objective).__name__} takes values as confidences, and they go up to "
+        f"{largest:,.6g} (the median is {median:,.6g}): a few cells outweigh all "
+        f"others; {logarithms}lower alpha"
+    )
+
+
+_REMEDY = (
+    "mfrank.ALS(mfrank.WRMF(alpha=...)) reads them as confidences; if they are ratings, "
+    "at_least(threshold) keeps those that count as positive"
+)
+_told: ContextVar[bool] = ContextVar("_told", default=False)
+
+
+@contextmanager
+def values_told() -> Iterator[None]:
+    """Within, fits say nothing about values: who makes several of them says it once for all."""
+    before = _told.set(True)
+    try:
+        yield
+    finally:
+        _told.reset(before)
+
+
+def tell_unread_values(name: str, values: NDArray[np.floating]) -> None:
+    """Log that a model does not read values, unless all are 1.
+
+    It is a warning where they vary, because then the model ignores what they say.
+
+    Parameters
+    ----------
+    name : str
+        Of the objective, loss or model.
+    values : shape (n,)
+        Those of the interactions. Models that do not read values leave out, or refuse, those that
+        are not above 0.
+    """
+    if _told.get() or not len(values):
+        return
+    least, most = _range(values)
+    if least == most == 1:
+        return
+    if least == most:
+        _log.info("%s does not read values, which are all %g", name, most)
+        return
+    _log.warning(
+        "%s does not read values, which go from %g to %g: to it, all interactions are alike; %s",
+        *(name, least, most, _REMEDY),
+    )
+
+
+def tell_readers(
+    values: NDArray[np.floating], readers: Sequence[str], others: Sequence[str]
+) -> None:
+    """Log which of several models read values that vary, and which others do not."""
+    least, most = _range(values)
+    if least == most or not others:
+        return
+    _log.warning(
+        "values go from %g to %g: read by %s; not read by %s",
+        *(least, most, ", ".join(readers) or "none", ", ".join(others)),
+    )
+
+
+def values_vary(values: NDArray[np.floating]) -> bool:
+    """Whether the values above 0 are not all the same."""
+    least, most = _range(values)
+    return least < most
+
+
+def _range(values: NDArray[np.floating]) -> tuple[float, float]:
+    """The least and the largest value above 0; both 1 if there is none."""
+    if not len(values) or (most := float(values.max())) <= 0:
+        return 1.0, 1.0
+    least = float(values.min())
+    return (least if least > 0 else float(values[values > 0].min())), most
