@@ -22,51 +22,57 @@ __all__ = ["Recycled"]
 class Recycled:
     """Hands out arrays, on the memory of earlier ones of the same shape that nobody holds.
 
-    Other threads may let go of arrays, and ask for some, at any time.
+    One thread, that of the fit, calls :meth:`place_of`, :meth:`lend` and :meth:`end`. The table
+    that went through these last is the fit's own: it is never free, also after its loan has ended.
+    Other threads may ask for arrays, and let go of some, at any time. There is no lock, because a
+    loan may end inside any statement of any thread, even of one that holds the lock.
     """
 
     def __init__(self) -> None:
         self._free: dict[int, NDArray[Any]] = {}
         self._lent: set[int] = set()
-        self._at_work: NDArray[Any] | None = None
+        self._own: NDArray[Any] | None = None
 
     def empty_beside(self, other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         """As :func:`mfrank.arrays.placement.empty_beside`; GPU libraries have pools."""
-        return self.lend(self._found(other, shape))
+        return self._loan(self._found(other, shape))
 
     def lend(self, memory: Any) -> NDArray[Any]:
-        """An array on memory that comes back once nobody holds it; nobody else may write there."""
-        if not isinstance(memory, np.ndarray):
-            device_array: NDArray[Any] = memory
-            return device_array
-        self._lent.add(id(memory))
-        if self._at_work is memory:
-            self._at_work = None
-        return np.asarray(_Loan(memory, self))
+        """An array on the fit's own memory, which the fit does not write to while it is held."""
+        if isinstance(memory, np.ndarray):
+            self._own = memory
+        return self._loan(memory)
 
     def place_of(self, table: Any) -> NDArray[Any]:
         """Where to write the successor of a table: in its place, or in new memory if it is lent.
 
         It is not known whether anybody holds an array of a GPU library.
         """
-        if not isinstance(table, np.ndarray) or id(table) in self._lent:
-            found = self._found(table, table.shape)
+        is_own = self._own is None or table is self._own
+        if isinstance(table, np.ndarray) and is_own and id(table) not in self._lent:
+            self._own = table
         else:
-            self._free.pop(id(table), None)
-            found = table
-        self._at_work = found
-        return found
+            self._own = self._found(table, table.shape)
+        return self._own
 
     def end(self) -> None:
-        """Note that the table that was written last is no longer needed."""
-        if isinstance(self._at_work, np.ndarray):
-            self._free[id(self._at_work)] = self._at_work
-        self._at_work = None
+        """Note that the fit's own table is no longer needed."""
+        own, self._own = self._own, None
+        if isinstance(own, np.ndarray) and id(own) not in self._lent:
+            self._free[id(own)] = own
 
     def take_back(self, memory: NDArray[Any]) -> None:
         """Keep memory that nobody holds any more for the next array."""
-        self._free[id(memory)] = memory
-        self._lent.discard(id(memory))  # last: what is not lent and not free is at work
+        if memory is not self._own:  # if it was until now, no array gets it, which costs one table
+            self._free[id(memory)] = memory
+        self._lent.discard(id(memory))  # last: by this the fit sees that the loan has ended
+
+    def _loan(self, memory: Any) -> NDArray[Any]:
+        if not isinstance(memory, np.ndarray):
+            device_array: NDArray[Any] = memory
+            return device_array
+        self._lent.add(id(memory))
+        return np.asarray(_Loan(memory, self))
 
     def _found(self, other: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         if not isinstance(other, np.ndarray):
