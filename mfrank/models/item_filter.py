@@ -19,13 +19,17 @@ class ItemFilter(ItemWeights):
     """Recommend items that share users with the user's items, by a low-pass filter of full rank.
 
     With the matrix X of ones where a value is above 0, and the numbers d of items of each user and
-    e of users of each item, the scores of a user with the row x are
+    e of users of each item, the scores of a user with the row x are x W, where W is
 
-        x E^-q X' D^-p X E^-(1 - q),   D = diag(d), E = diag(e).
+        E^-q X' D^-p X E^-(1 - q),   D = diag(d), E = diag(e),
 
-    With p = 1 and q = 1/2 this is the linear filter of GF-CF (Shen et al. 2021). Factors keep the
-    strongest directions of the data and the filter keeps them all, so a blend of both
-    (:func:`mfrank.blend`) often ranks better than either.
+    with zeros on its diagonal: an item does not recommend itself, as in :class:`mfrank.EASE` and
+    :class:`mfrank.ItemKNN`. With p = 1 and q = 1/2 these are the scores that the linear filter of
+    GF-CF (Shen et al. 2021) gives to items that the user does not have; to the user's own items it
+    adds their diagonal, which matters only with ``filter_already_liked_items=False``.
+
+    Factors keep the strongest directions of the data and the filter keeps them all, so a blend of
+    both (:func:`mfrank.blend`) often ranks better than either.
 
     Parameters
     ----------

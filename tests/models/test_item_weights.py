@@ -82,6 +82,32 @@ def test_the_filter_is_the_product_of_normalized_matrices(
     np.testing.assert_allclose(model.similarity.toarray(), links, atol=1e-12)
 
 
+@pytest.mark.parametrize("filtered", [True, False])
+def test_lists_of_the_filter_follow_its_formula(filtered: bool) -> None:
+    """With the seen-filter they are GF-CF's; without it, an item does not recommend itself."""
+    likes = likes_of(20, 12)
+    users, items = (np.maximum(likes.sum(axis), 1.0) for axis in (1, 0))
+    links = items**-0.5 * (likes.T / users @ likes * (items**-0.5)[:, None])
+    whole = likes @ links
+    np.fill_diagonal(links, 0)
+    scores = likes @ links
+    model = fitted(mfrank.ItemFilter(neighbors=12), likes)
+    everybody = np.arange(20)
+    found = model.recommend(everybody, N=12, filter_already_liked_items=filtered)
+    for user, (ids, values) in enumerate(zip(found.ids, found.scores, strict=True)):
+        listed = ids[ids >= 0]
+        assert set(listed) == set(np.flatnonzero(likes[user] == 0) if filtered else range(12))
+        np.testing.assert_allclose(values[ids >= 0], scores[user, listed], atol=1e-12)
+        assert (np.diff(values[ids >= 0]) <= 0).all()
+        unseen = listed[likes[user, listed] == 0]
+        np.testing.assert_allclose(scores[user, unseen], whole[user, unseen], atol=1e-12)
+    np.testing.assert_allclose(
+        model.score(np.repeat(everybody, 12), np.tile(np.arange(12), 20)),
+        scores.ravel(),
+        atol=1e-12,
+    )
+
+
 @pytest.mark.parametrize("model", MODELS, ids=["EASE", "ItemFilter"])
 @pytest.mark.parametrize("kept", [1, 4])
 def test_the_strongest_weights_are_kept(model: mfrank.Recommender, kept: int) -> None:
