@@ -22,7 +22,7 @@ from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.top_k import recommend
 from mfrank.steering.steering import Steering
-from mfrank.store.blend import refuse_item_weights
+from mfrank.store.blend import check_ranks_by_factors
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Ranker", "ranker_of", "steered_ranker"]
@@ -158,10 +158,10 @@ def ranker_of(
         The model has neither factors nor ``recommend`` and is not callable.
     ValueError
         Factors or biases do not match each other or the shape of ``seen``, or are not finite, or a
-        store has weights between items beside its factors.
+        store is of a model that does not rank by its factors alone.
     """
     if isinstance(model, FactorStore):
-        refuse_item_weights(model)
+        check_ranks_by_factors(model, "pass the model itself, or mfrank.ItemBlend.of(store)")
     # Read an estimator's FactorStore, because only the store has the biases.
     source = model.placed if isinstance(model, Recommender) else getattr(model, "store", model)
     sides = getattr(source, "user_factors", None), getattr(source, "item_factors", None)

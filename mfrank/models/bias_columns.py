@@ -1,4 +1,4 @@
-"""Biases as columns of factors, for formats that know dot products alone."""
+"""What formats of factors can hold: models that rank by them, biases as columns beside them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.checks import check_instance
+from mfrank.store.blend import check_ranks_by_factors
 from mfrank.store.factors import FactorStore
 
-__all__ = ["with_bias_columns"]
+__all__ = ["check_exportable", "with_bias_columns"]
+
+
+def check_exportable(store: FactorStore) -> None:
+    """Raise unless it is a store, of a model that ranks by its factors alone."""
+    check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
+    check_ranks_by_factors(
+        store,
+        "to_onnx writes models of weights between items, to_safetensors whole stores, and "
+        "recommend_all the lists of any model",
+    )
 
 
 def with_bias_columns(store: FactorStore) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -20,7 +20,7 @@ from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.files.atomic import replacing
 from mfrank.files.manifest import Contents, check_keys, check_storable, dump_json, parse_json
-from mfrank.models.bias_columns import with_bias_columns
+from mfrank.models.bias_columns import check_exportable, with_bias_columns
 from mfrank.models.parameters import describe
 from mfrank.store.factors import FORMAT, FactorStore
 
@@ -131,9 +131,10 @@ def to_implicit(store: FactorStore, path: StrPath) -> Path:
     Raises
     ------
     ValueError
-        The store has an item prior, which implicit's files cannot contain.
+        The store has an item prior, which implicit's files cannot contain, or it is of a model that
+        does not rank by its factors alone, such as :class:`mfrank.EASE`.
     """
-    check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
+    check_exportable(store)
     if store.item_prior is not None:
         raise ValueError("implicit's files cannot contain the item_prior of this store")
     users, items = with_bias_columns(store)

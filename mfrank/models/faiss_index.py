@@ -14,9 +14,10 @@ from mfrank.arrays.checks import check_choice, check_count, check_instance
 from mfrank.arrays.csr import CSR
 from mfrank.data.ids import Ids
 from mfrank.files.atomic import replacing
-from mfrank.models.bias_columns import with_bias_columns
+from mfrank.models.bias_columns import check_exportable, with_bias_columns
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.sides import given_ids
+from mfrank.store.blend import check_ranks_by_factors
 from mfrank.store.factors import FactorStore
 
 __all__ = ["FaissAnswer", "FaissLists", "from_faiss", "to_faiss"]
@@ -60,11 +61,12 @@ def to_faiss(
     ModuleNotFoundError
         The package faiss is not installed.
     ValueError
-        faiss knows no such ``factory``, or it cannot be trained on so few rows.
+        The store is of a model that does not rank by its factors alone, such as
+        :class:`mfrank.EASE`; or faiss knows no such ``factory``, or cannot train it on so few rows.
     OSError
         Writing fails; an old file is still there.
     """
-    check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
+    check_exportable(store)
     check_choice("side", side, _SIDES)
     check_instance("factory", factory, str, 'a text that faiss.index_factory reads, as "Flat"')
     faiss = _faiss()
@@ -156,7 +158,7 @@ class FaissLists:
     ModuleNotFoundError
         The package faiss is not installed.
     ValueError
-        The index is not one of this model's items.
+        The index is not one of this model's items, or the model does not rank by its factors alone.
 
     Examples
     --------
@@ -173,6 +175,7 @@ class FaissLists:
 
     def __post_init__(self) -> None:
         check_instance("model", self.model, Recommender, "a fitted model")
+        check_ranks_by_factors(self.model.store, "use its own recommend")
         faiss = _faiss()
         index = self.index
         if isinstance(index, str | os.PathLike):

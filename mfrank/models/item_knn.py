@@ -38,8 +38,8 @@ class ItemKNN(NeighborRecommender, Baseline):
         Row i has the cosines of item i with its neighbors. Do not write to it.
     store : FactorStore
         Has the neighbors and the users' rows among its extras. Its factors are those of
-        :class:`mfrank.Popularity`, so ``Recommender.of(store)``, which has no neighbors, ranks by
-        popularity.
+        :class:`mfrank.Popularity`, a stand-in by which nothing is ranked: ``Recommender.of(store)``
+        and exports of factors refuse it.
 
     Notes
     -----

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank._version import __version__
 from mfrank.arrays.checks import check_instance
 from mfrank.files.atomic import replacing
-from mfrank.models.bias_columns import with_bias_columns
+from mfrank.models.bias_columns import check_exportable, with_bias_columns
+from mfrank.store.blend import has_item_weights, ranks_by_factors
+from mfrank.store.extra_rows import unpack_neighbors
 from mfrank.store.factors import FactorStore
 
 __all__ = ["to_onnx"]
@@ -36,7 +39,11 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
     The outputs are ``ids`` (int64 or strings) and ``scores``, each of shape (users, n), best first
     and ties by lower row, and ``all_scores``, of shape (users, n_items). If fewer than n items are
     left by the filter, the rest of the list has score -infinity. Lists are those of
-    :meth:`mfrank.Recommender.recommend`; scores are the same up to rounding.
+    the model's ``recommend``; scores are the same up to rounding.
+
+    Models of weights between items (:class:`mfrank.EASE`, :class:`mfrank.ItemFilter`,
+    :class:`mfrank.ItemKNN`) and blends with them become a sparse product: the file has the users'
+    items and each item's weights, in float64, and no matrix of items by items.
 
     Parameters
     ----------
@@ -54,8 +61,9 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
     ModuleNotFoundError
         The package onnx is not installed.
     ValueError
-        There are no items; ids are neither integers nor strings; or the factors take more than the
-        2 GiB that fit in an ONNX file.
+        There are no items; ids are neither integers nor strings; the model is a walk
+        (:class:`mfrank.SupervisedPageRank`); or its arrays take more than the 2 GiB that fit in an
+        ONNX file.
     OSError
         Writing fails; an old file is still there.
     """
@@ -63,14 +71,15 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
     onnx = _onnx()
     if not store.n_items:
         raise ValueError("store has no items, so there is nothing to rank")
-    users, items = with_bias_columns(store)
-    if users.nbytes + items.nbytes > _MOST_BYTES:
+    scoring = _scoring(onnx, store)
+    size = sum(array.nbytes for array in scoring.arrays.values())
+    if size > _MOST_BYTES:
         raise ValueError(
-            f"the factors take {(users.nbytes + items.nbytes) / 2**30:.1f} GiB, and an ONNX file "
-            "has at most 2; use to_parquet or to_safetensors"
+            f"the model takes {size / 2**30:.1f} GiB, and an ONNX file has at most 2; use "
+            "to_parquet or to_safetensors"
         )
     model = onnx.helper.make_model(
-        _graph(onnx, users, items, _labels(store)),
+        _graph(onnx, scoring, _labels(store)),
         opset_imports=[onnx.helper.make_opsetid("", _OPSET)],
         ir_version=_IR_VERSION,
         producer_name="mfrank",
@@ -82,15 +91,137 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def _graph(onnx: Any, users: NDArray[Any], items: NDArray[Any], labels: NDArray[Any]) -> Any:
+class _Scoring(NamedTuple):
+    """The nodes that make ``all_scores`` of ``users``, and the arrays that they read."""
+
+    nodes: list[Any]
+    arrays: dict[str, NDArray[Any]]
+    dtype: np.dtype[Any]
+
+
+def _scoring(onnx: Any, store: FactorStore) -> _Scoring:
+    if not has_item_weights(store):
+        check_exportable(store)
+        return _by_factors(onnx, store, "all_scores")
+    weights, values = unpack_neighbors(store.extras, store.n_users, store.n_items)
+    if not ranks_by_factors(store):
+        return _by_item_weights(onnx, weights, values, "all_scores")
+    factors = _by_factors(onnx, store, "of_factors")
+    items = _by_item_weights(onnx, weights, values, "of_items")
+    node, double = onnx.helper.make_node, onnx.TensorProto.DOUBLE
+    nodes = [
+        node("Cast", ["of_factors"], ["of_factors_wide"], to=double),
+        node("Add", ["of_factors_wide", "of_items"], ["sums"]),
+        # ItemBlend rounds its sums, so that equal ones are tied.
+        node("Cast", ["sums"], ["all_scores"], to=onnx.TensorProto.FLOAT),
+    ]
+    wide = {name: array.astype(np.float64) for name, array in factors.arrays.items()}
+    return _Scoring(
+        [*factors.nodes, *items.nodes, *nodes], wide | items.arrays, np.dtype(np.float32)
+    )
+
+
+def _by_factors(onnx: Any, store: FactorStore, output: str) -> _Scoring:
+    """Dot products of factors."""
+    users, items = with_bias_columns(store)
+    node = onnx.helper.make_node
+    nodes = [
+        node("Gather", ["user_factors", "users"], ["chosen"], axis=0),
+        node("MatMul", ["chosen", "item_columns"], [output]),
+    ]
+    arrays = {"user_factors": users, "item_columns": np.ascontiguousarray(items.T)}
+    return _Scoring(nodes, arrays, users.dtype)
+
+
+def _by_item_weights(
+    onnx: Any, weights: sp.csr_array, values: sp.csr_array, output: str
+) -> _Scoring:
+    """``values[users] @ weights``, in float64: the weights of each user's items are added up.
+
+    ONNX has no sparse matrices. The items of the users are found by their number in the batch: the
+    j-th entry belongs to the first user by whom more than j entries are counted. Rows of weights
+    are padded with zeros to one length, which is at most a model's ``neighbors``.
+    """
+    columns, padded = _padded(weights)
+    arrays = {
+        "begins": values.indptr[:-1].astype(np.int64),
+        "counts": np.diff(values.indptr).astype(np.int64),
+        "user_items": values.indices.astype(np.int64),
+        "user_values": values.data.astype(np.float64),
+        "weight_columns": columns,
+        "weights": padded,
+        "n_items": np.array([weights.shape[1]], dtype=np.int64),
+        "zero": np.array(0, dtype=np.int64),
+        "one": np.array(1, dtype=np.int64),
+        "last_axis": np.array([1], dtype=np.int64),
+        "flat": np.array([-1], dtype=np.int64),
+    }
+    node, whole = onnx.helper.make_node, onnx.TensorProto.INT64
+    nodes = [
+        node("Gather", ["counts", "users"], ["own_counts"]),
+        node("Gather", ["begins", "users"], ["own_begins"]),
+        node("CumSum", ["own_counts", "zero"], ["ends"]),
+        node("ReduceSum", ["own_counts"], ["n_entries"], keepdims=0),
+        node("Range", ["zero", "n_entries", "one"], ["places"]),
+        # user of each entry: how many users end at or before it
+        node("Unsqueeze", ["places", "last_axis"], ["place_column"]),
+        node("GreaterOrEqual", ["place_column", "ends"], ["is_after"]),
+        node("Cast", ["is_after"], ["is_after_as_int"], to=whole),
+        node("ReduceSum", ["is_after_as_int", "last_axis"], ["of_user"], keepdims=0),
+        node("Sub", ["ends", "own_counts"], ["starts"]),
+        node("Sub", ["own_begins", "starts"], ["shifts"]),
+        node("Gather", ["shifts", "of_user"], ["entry_shifts"]),
+        node("Add", ["places", "entry_shifts"], ["entries"]),
+        node("Gather", ["user_items", "entries"], ["items"]),
+        node("Gather", ["user_values", "entries"], ["entry_values"]),
+        # the weights of these items, times the values
+        node("Gather", ["weight_columns", "items"], ["near"], axis=0),
+        node("Gather", ["weights", "items"], ["near_weights"], axis=0),
+        node("Unsqueeze", ["entry_values", "last_axis"], ["value_column"]),
+        node("Mul", ["near_weights", "value_column"], ["parts"]),
+        node("Unsqueeze", ["of_user", "last_axis"], ["user_column"]),
+        node("Shape", ["near"], ["near_shape"]),
+        node("Expand", ["user_column", "near_shape"], ["near_users"]),
+        node("Reshape", ["near_users", "flat"], ["flat_users"]),
+        node("Reshape", ["near", "flat"], ["flat_near"]),
+        node("Reshape", ["parts", "flat"], ["flat_parts"]),
+        node("Unsqueeze", ["flat_users", "last_axis"], ["pair_users"]),
+        node("Unsqueeze", ["flat_near", "last_axis"], ["pair_items"]),
+        node("Concat", ["pair_users", "pair_items"], ["cells"], axis=1),
+        node("Shape", ["users"], ["n_users"]),
+        node("Concat", ["n_users", "n_items"], ["shape"], axis=0),
+        node(
+            "ConstantOfShape", ["shape"], ["zeros"], value=onnx.numpy_helper.from_array(np.zeros(1))
+        ),
+        node("ScatterND", ["zeros", "cells", "flat_parts"], [output], reduction="add"),
+    ]
+    return _Scoring(nodes, arrays, np.dtype(np.float64))
+
+
+def _padded(rows: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Columns and values of the rows, side by side, padded with column 0 and value 0."""
+    lengths = np.diff(rows.indptr)
+    shape = rows.shape[0], max(1, int(lengths.max(initial=0)))
+    at = np.repeat(np.arange(shape[0]), lengths)
+    place = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
+    columns, values = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    columns[at, place], values[at, place] = rows.indices, rows.data
+    return columns, values
+
+
+def _graph(onnx: Any, scoring: _Scoring, labels: NDArray[Any]) -> Any:
     make, whole, truth = onnx.helper, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
-    real = make.np_dtype_to_tensor_dtype(users.dtype)
+    real = make.np_dtype_to_tensor_dtype(scoring.dtype)
     kind = onnx.TensorProto.STRING if labels.dtype == object else whole
-    node, tensor, n_items = make.make_node, onnx.numpy_helper.from_array, len(items)
+    node, tensor, n_items = make.make_node, onnx.numpy_helper.from_array, len(labels)
+    arrays = {
+        **scoring.arrays,
+        "item_ids": labels,
+        "lowest": np.array(-np.inf, scoring.dtype),
+    }
     return make.make_graph(
         [
-            node("Gather", ["user_factors", "users"], ["chosen"], axis=0),
-            node("MatMul", ["chosen", "item_columns"], ["all_scores"]),
+            *scoring.nodes,
             node("Where", ["filtered", "lowest", "all_scores"], ["allowed"]),
             node("TopK", ["allowed", "n"], ["scores", "rows"], axis=-1, largest=1, sorted=1),
             node("Gather", ["item_ids", "rows"], ["ids"], axis=0),
@@ -106,12 +237,7 @@ def _graph(onnx: Any, users: NDArray[Any], items: NDArray[Any], labels: NDArray[
             make.make_tensor_value_info("scores", real, ["users", "n"]),
             make.make_tensor_value_info("all_scores", real, ["users", n_items]),
         ],
-        [
-            tensor(users, "user_factors"),
-            tensor(np.ascontiguousarray(items.T), "item_columns"),
-            tensor(labels, "item_ids"),
-            tensor(np.array(-np.inf, users.dtype), "lowest"),
-        ],
+        [tensor(array, name) for name, array in arrays.items()],
     )
 
 

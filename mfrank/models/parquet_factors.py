@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_instance
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.files.atomic import replacing
 from mfrank.files.manifest import check_keys, dump_json, parse_json
+from mfrank.models.bias_columns import check_exportable
 from mfrank.store.factors import FORMAT, FactorStore
 
 __all__ = ["from_parquet", "to_parquet"]
@@ -51,11 +51,12 @@ def to_parquet(store: FactorStore, folder: StrPath) -> Path:
     ModuleNotFoundError
         pyarrow is not installed.
     ValueError
-        Ids are neither integers nor strings.
+        Ids are neither integers nor strings, or the store is of a model that does not rank by its
+        factors alone, such as :class:`mfrank.EASE`.
     OSError
         Writing fails; a file that was to be replaced is still there.
     """
-    check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
+    check_exportable(store)
     pyarrow, store, target = _pyarrow(), store.on_host(), Path(folder)
     columns = {side: _columns(pyarrow, store, side) for side in _SIDES}
     header = {

@@ -24,7 +24,7 @@ from mfrank.retrieval.similar import Similar
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
 from mfrank.retrieval.top_k import score
 from mfrank.steering.steering import Steering
-from mfrank.store.blend import refuse_item_weights
+from mfrank.store.blend import check_ranks_by_factors
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Recommender"]
@@ -61,13 +61,12 @@ class Recommender(Similar):
         Raises
         ------
         ValueError
-            The store is a blend with weights between items, by which :class:`mfrank.ItemBlend`
-            ranks.
+            The store is of a model that does not rank by its factors alone, such as
+            :class:`mfrank.EASE` or an :class:`mfrank.ItemBlend`.
         TypeError
             The argument is not a store.
         """
         check_instance("store", store, FactorStore, "a FactorStore, such as model.store")
-        refuse_item_weights(store)
         model = Recommender()
         model._adopt(store)
         return model
@@ -305,6 +304,15 @@ class Recommender(Similar):
         for each in found if missing is not None else ():
             scores[beside(each < 0, scores)] = np.nan
         return scores
+
+    def _adopt(self, store: FactorStore) -> None:
+        if type(self).recommend is Recommender.recommend:
+            check_ranks_by_factors(
+                store,
+                "rank by the model itself: the fitted one, mfrank.load(folder), or "
+                "mfrank.ItemBlend.of(store) for a blend",
+            )
+        super()._adopt(store)
 
     def _folded_users(self, userid: Raw, user_items: Matrix, by_row: bool) -> Folded:
         """Factors and biases of users, solved from their rows."""

@@ -13,7 +13,7 @@ from mfrank.arrays.checks import check_at_least_zero, check_instance
 from mfrank.store import extra_rows
 from mfrank.store.factors import FactorStore
 
-__all__ = ["blend", "refuse_item_weights"]
+__all__ = ["blend", "check_ranks_by_factors", "has_item_weights", "ranks_by_factors"]
 
 _WITH_ITEMS = "ItemBlend"
 """The class that ranks by a blend with weights between items."""
@@ -65,7 +65,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     for name, one in (("store", store), ("other", other)):
         check_instance(name, one, FactorStore, "a FactorStore, such as model.store")
         _refuse_walks(name, one)
-    if not any(_ranks_by_factors(one) for one in (store, other)):
+    if not any(ranks_by_factors(one) for one in (store, other)):
         raise ValueError(
             "store and other are both of weights between items; blend one of them with a model "
             "with factors, such as ALS, first"
@@ -77,7 +77,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
             )
     parts = (store.on_host(), 1.0), (other.on_host(), float(weight))
     rows = [each for part, times in parts for each in _item_rows(part, times)]
-    first, *more = [(part, times) for part, times in parts if _ranks_by_factors(part)]
+    first, *more = [(part, times) for part, times in parts if ranks_by_factors(part)]
     made, scale = first
     if scale != 1:
         made = replace(made, **_times(made, scale, made))
@@ -98,16 +98,25 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     )
 
 
-def refuse_item_weights(store: FactorStore) -> None:
-    """Raise ValueError if the store is a blend of which the factors are only a part."""
-    if store.fitter["name"] == _WITH_ITEMS:
-        raise ValueError(
-            "store is a blend with weights between items, which would be left out of its scores; "
-            "rank by mfrank.ItemBlend.of(store)"
-        )
+def check_ranks_by_factors(store: FactorStore, remedy: str) -> None:
+    """Raise ValueError if the factors are only a part of what the model ranks by, or none of it.
+
+    ``remedy`` ends the message.
+    """
+    if not extra_rows.has_rows(store.extras):
+        return
+    name = store.fitter["name"]
+    what = "weights between items" if has_item_weights(store) else "a walk on items"
+    only = f"{what} beside its factors" if name == _WITH_ITEMS else f"{what}, not by its factors"
+    raise ValueError(f"store is of {name}, which ranks by {only}; {remedy}")
 
 
-def _ranks_by_factors(store: FactorStore) -> bool:
+def has_item_weights(store: FactorStore) -> bool:
+    """Whether the store has weights between items (:func:`extra_rows.pack_neighbors`)."""
+    return "neighbors_indptr" in store.extras
+
+
+def ranks_by_factors(store: FactorStore) -> bool:
     """Whether the model's scores are made of the factors, which are not just a stand-in."""
     return store.fitter["name"] == _WITH_ITEMS or not extra_rows.has_rows(store.extras)
 
@@ -146,7 +155,7 @@ def _times(store: FactorStore, weight: float, like: FactorStore) -> dict[str, An
 
 def _refuse_walks(name: str, store: FactorStore) -> None:
     """Raise ValueError if the scores are neither products of factors nor weights between items."""
-    if extra_rows.has_rows(store.extras) and "neighbors_indptr" not in store.extras:
+    if extra_rows.has_rows(store.extras) and not has_item_weights(store):
         raise ValueError(
             f"{name} is of {store.fitter['name']}, whose scores are no products of factors; blend "
             "models with factors, such as ALS and Descent, or add its prior with mfrank.with_prior"

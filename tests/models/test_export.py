@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from stores import same, store, stores
 
 import mfrank
 from mfrank.cli.main import main
 from mfrank.data.ids import Ids
+from mfrank.models.bias_columns import with_bias_columns
 
 DATA = mfrank.synthetic(60, 40, 500, random_state=0)
 
@@ -246,3 +248,174 @@ def test_the_command_line_exports(
     runtime.InferenceSession("m.onnx")
     assert main(["export", "--model", "model", "--to", "parquet", "m.onnx"]) == 2
     assert main(["export", "--model", "model", "--to", "onnx", "none/m.onnx"]) == 2
+
+
+# --- whatever goes out ranks as the model does, or is refused
+
+
+def _fits() -> dict[str, mfrank.Recommender]:
+    als = fitted()
+    item_models = {
+        "EASE": mfrank.EASE(5.0).fit(DATA),
+        "ItemFilter": mfrank.ItemFilter(neighbors=7).fit(DATA),
+        "ItemKNN": mfrank.ItemKNN().fit(mfrank.bm25_weight(DATA)),
+    }
+    ease, kNN = item_models["EASE"].store, item_models["ItemKNN"].store
+    return {
+        "ALS": als,
+        "ALS with biases": mfrank.ALS(factors=4, biases=True, random_state=0).fit(DATA),
+        "Descent": mfrank.Descent(factors=4, iterations=2, random_state=0).fit(DATA),
+        "Popularity": mfrank.Popularity().fit(DATA),
+        **item_models,
+        "blend": mfrank.Recommender.of(mfrank.blend(als.store, als.store, 0.5)),
+        "blend with items": mfrank.ItemBlend.of(
+            mfrank.blend(mfrank.blend(als.store, ease, 0.3), kNN, 0.1)
+        ),
+        "walk": mfrank.SupervisedPageRank(random_state=0).fit(DATA_WITH_TIMES),
+    }
+
+
+DATA_WITH_TIMES = mfrank.Interactions.from_arrays(
+    DATA.entry_users,
+    DATA.user_items.indices,
+    timestamps=np.random.default_rng(0).permutation(DATA.nnz) * 1000,
+    shape=DATA.user_items.shape,
+)
+FITS = _fits()
+USERS = np.arange(60)
+
+
+def by_onnx(model: mfrank.Recommender, folder: Path) -> Any:
+    pytest.importorskip("onnx", reason="the package onnx is optional")
+    runtime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is optional")
+    session = runtime.InferenceSession(mfrank.to_onnx(model.store, folder / "m.onnx"))
+    given = {"users": USERS, "n": np.array([8]), "filtered": np.zeros((1, 40), bool)}
+    return session.run(["ids"], given)[0]
+
+
+def by_faiss(model: mfrank.Recommender, folder: Path) -> Any:
+    pytest.importorskip("faiss", reason="the package faiss is optional")
+    users, items = (mfrank.to_faiss(model.store, folder / side, side) for side in ("user", "item"))
+    return lists_of(mfrank.Recommender.of(mfrank.from_faiss(users, items)))
+
+
+def by_faiss_lists(model: mfrank.Recommender, folder: Path) -> Any:
+    faiss = pytest.importorskip("faiss", reason="the package faiss is optional")
+    vectors = with_bias_columns(model.store)[1]
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(np.ascontiguousarray(vectors, dtype=np.float32))
+    found = mfrank.FaissLists(model, index).recommend(USERS, 8, False)
+    return found.ids
+
+
+def by_parquet(model: mfrank.Recommender, folder: Path) -> Any:
+    pytest.importorskip("pyarrow", reason="the package pyarrow is optional")
+    return lists_of(
+        mfrank.Recommender.of(mfrank.from_parquet(mfrank.to_parquet(model.store, folder)))
+    )
+
+
+def by_safetensors(model: mfrank.Recommender, folder: Path) -> Any:
+    pytest.importorskip("safetensors", reason="the package safetensors is optional")
+    path = mfrank.to_safetensors(model.store, folder / "m.safetensors")
+    store = mfrank.from_safetensors(path)
+    return lists_of(mfrank.load(store.save(folder / "model")))
+
+
+def by_implicit(model: mfrank.Recommender, folder: Path) -> Any:
+    path = mfrank.to_implicit(model.store, folder / "m.npz")
+    return lists_of(mfrank.Recommender.of(mfrank.from_implicit(path)))
+
+
+def by_bare_store(model: mfrank.Recommender, folder: Path) -> Any:
+    return lists_of(mfrank.Recommender.of(model.store))
+
+
+def by_load_as_recommender(model: mfrank.Recommender, folder: Path) -> Any:
+    return lists_of(mfrank.Recommender.load(model.save(folder / "model")))
+
+
+def by_load(model: mfrank.Recommender, folder: Path) -> Any:
+    return lists_of(mfrank.load(model.save(folder / "model")))
+
+
+def by_blend_with_nothing(model: mfrank.Recommender, folder: Path) -> Any:
+    nothing = replace(
+        FITS["ALS"].store, user_factors=np.zeros((60, 1), "f"), item_factors=np.zeros((40, 1), "f")
+    )
+    both = mfrank.blend(nothing, model.store, 1.0)
+    if both.fitter["name"] == "ItemBlend":
+        return lists_of(mfrank.ItemBlend.of(both))
+    return lists_of(mfrank.Recommender.of(both))
+
+
+WAYS_OUT = [
+    *(by_onnx, by_faiss, by_faiss_lists, by_parquet, by_safetensors, by_implicit),
+    *(by_bare_store, by_load_as_recommender, by_load, by_blend_with_nothing),
+]
+RANK_BY_MORE = ["EASE", "ItemFilter", "ItemKNN", "blend with items", "walk"]
+HOLD_ALL = {
+    name: [by_safetensors, by_load, *([] if name == "walk" else [by_onnx, by_blend_with_nothing])]
+    for name in RANK_BY_MORE
+}
+
+
+def lists_of(model: mfrank.Recommender) -> Any:
+    return model.recommend(USERS, N=8, filter_already_liked_items=False, by_row=True).ids
+
+
+@pytest.mark.parametrize("way_out", WAYS_OUT, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("name", FITS)
+def test_every_way_out_gives_the_lists_of_the_model_or_an_error(
+    name: str, way_out: Any, tmp_path: Path
+) -> None:
+    model = FITS[name]
+    if name in RANK_BY_MORE and way_out not in HOLD_ALL[name]:
+        with pytest.raises(ValueError, match=r"ranks by|no products of factors|both of weights"):
+            way_out(model, tmp_path)
+        return
+    found = way_out(model, tmp_path)
+    scores = np.array(
+        [model.score(np.full(40, user), np.arange(40), by_row=True) for user in USERS]
+    )
+    expected = np.take_along_axis(scores, lists_of(model), 1)
+    # As good an item in each place: equal scores may be in another order after rounding.
+    np.testing.assert_allclose(
+        np.take_along_axis(scores, found, 1), expected, rtol=1e-5, atol=1e-6 * np.abs(scores).max()
+    )
+    assert all(len(set(row)) == 8 for row in found.tolist())
+
+
+@pytest.mark.parametrize("name", RANK_BY_MORE)
+def test_a_bare_store_is_not_evaluated_by_a_part_of_the_model(name: str) -> None:
+    with pytest.raises(ValueError, match="ranks by"):
+        mfrank.evaluate(FITS[name].store, DATA, train=DATA.take(np.arange(DATA.nnz) % 2 == 0))
+
+
+@pytest.mark.parametrize("to", ["faiss", "parquet", "onnx", "safetensors"])
+def test_the_command_line_refuses_what_would_rank_otherwise(
+    to: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    FITS["walk"].save(tmp_path / "model")
+    code = main(["export", "--model", str(tmp_path / "model"), "--to", to, str(tmp_path / "out")])
+    assert code == (0 if to == "safetensors" else 2)
+    if code:
+        assert "recommend" in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+
+def test_onnx_adds_up_weights_of_users_with_few_items_and_with_none(
+    tmp_path: Path, runtime: Any
+) -> None:
+    likes = np.zeros((5, 6))
+    likes[0, 1] = likes[2, :4] = likes[3, 2:] = 1
+    model = mfrank.EASE(1.0).fit(sp.csr_array(likes))
+    session = runtime.InferenceSession(mfrank.to_onnx(model.store, tmp_path / "m.onnx"))
+    for users in ([], [1], [4, 2, 1, 0, 0, 3], [2]):
+        given = {
+            "users": np.array(users, dtype=np.int64),
+            "n": np.array([6]),
+            "filtered": np.zeros((1, 6), bool),
+        }
+        (scores,) = session.run(["all_scores"], given)
+        np.testing.assert_allclose(scores, likes[users] @ model.similarity.toarray(), atol=1e-12)

@@ -488,16 +488,13 @@ def test_graphs_of_several_queries_are_laid_over_each_other() -> None:
     assert model.recommend([0, 1], N=3)[0].tolist() == [[2, 1, -1]] * 2
 
 
-def test_a_bare_store_ranks_by_the_prior() -> None:
-    data, model = random_log(), fitted()
-    order = np.argsort(-model.item_prior, kind="stable")
-    ids, scores = Recommender.of(model.store).recommend(
-        0, N=N_ITEMS, filter_already_liked_items=False
-    )
-    assert ids.tolist() == order.tolist()
-    np.testing.assert_allclose(scores[:-1], np.log(model.item_prior[order[:-1]]))
-    assert model.item_prior[N_ITEMS - 1] == 0
-    mfrank.evaluate(model.store, data, filter_already_liked_items=False)
+def test_a_bare_store_is_refused_but_its_prior_is_read() -> None:
+    """It would rank by the prior, and not by the walk."""
+    model = fitted()
+    with pytest.raises(ValueError, match="ranks by a walk"):
+        Recommender.of(model.store)
+    with pytest.raises(ValueError, match="ranks by a walk"):
+        mfrank.evaluate(model.store, random_log(), filter_already_liked_items=False)
 
 
 def test_prior_is_blended_with_factors() -> None:

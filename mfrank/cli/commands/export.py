@@ -3,7 +3,8 @@
 faiss: items.faiss and users.faiss in the folder PATH, by inner product. onnx: one file that scores,
 filters and ranks. parquet: users.parquet and items.parquet in the folder PATH, with ids and
 factors. safetensors: one file with all arrays. Rows are in the order of the model's ids, which the
-last three contain.
+last three contain. A model that does not rank by its factors, such as EASE or a blend with it, goes
+to onnx or safetensors.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mfrank.cli.folders import check_writable, read_model
+from mfrank.models.bias_columns import check_exportable
 from mfrank.models.exchange import to_safetensors
 from mfrank.models.faiss_index import to_faiss
 from mfrank.models.onnx_graph import to_onnx
@@ -62,6 +64,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _indexes(store: FactorStore, folder: Path, factory: str) -> None:
+    check_exportable(store)
     folder.mkdir(parents=True, exist_ok=True)
     to_faiss(store, folder / "items.faiss", "item", factory)
     to_faiss(store, folder / "users.faiss", "user")

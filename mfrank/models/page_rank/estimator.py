@@ -89,8 +89,8 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         Probabilities of the walk of a user without items.
     store : FactorStore
         Has the prior and, among its extras, the weights and the walk. Its factors are one column
-        of zeros and ``item_biases`` the log of the prior, so ``Recommender.of(store)``, which has
-        no walk, ranks by the prior. ``history`` has the loss after each step.
+        of zeros and ``item_biases`` the log of the prior, a stand-in by which nothing is ranked:
+        ``Recommender.of(store)`` refuses it. ``history`` has the loss after each step.
 
     Examples
     --------
