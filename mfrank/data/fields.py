@@ -78,7 +78,13 @@ def spelled_like(labels: NDArray[Any], ids: Ids | None) -> NDArray[Any]:
         read = [whole_number(label) if isinstance(label, str) else label for label in labels]
         whole = all(isinstance(label, int) for label in read)
         return np.array(read, dtype=np.int64) if whole else objects(read)
-    return as_text(labels) if ids.are_text else labels
+    if ids.are_text:
+        return as_text(labels)
+    # Ids of both kinds: of 1 and "1", the one that is known.
+    given = labels.tolist()
+    others = [whole_number(label) if isinstance(label, str) else str(label) for label in given]
+    swap = (ids.rows(given, missing=-1) < 0) & (ids.rows(others, missing=-1) >= 0)
+    return objects(b if use else a for a, b, use in zip(given, others, swap, strict=True))
 
 
 def whole_number(field: str) -> int | str:

@@ -25,7 +25,8 @@ _SHOWN = 5  # ids named in an error
 class Ids(MadeOfFields):
     """The ids of n rows; immutable. Create with :meth:`numbered`, :meth:`of`, :meth:`factorize`.
 
-    :mod:`mfrank.data.labels` defines which ids are valid.
+    :mod:`mfrank.data.labels` defines which ids are valid, and which spellings are the same id: the
+    rule is one for all, so that whole numbers that happen to be 0..n-1 are ids like any others.
 
     Attributes
     ----------
@@ -134,6 +135,13 @@ class Ids(MadeOfFields):
         """Whether all ids are strings."""
         return not self.are_numbers and all(isinstance(label, str) for label in self.labels)
 
+    @property
+    def unsavable_row(self) -> int | None:
+        """The first row whose id is neither an integer nor a string, so that it is in no file."""
+        if self.are_numbers:
+            return None
+        return next((at for at, x in enumerate(self.labels) if type(x) not in (str, int)), None)
+
     def rows(self, raw: RawIds, *, missing: int | None = None) -> NDArray[np.int64]:
         """Row numbers of raw ids, int64, shape (n,).
 
@@ -221,7 +229,8 @@ class Ids(MadeOfFields):
         -------
         dict
             ``labels``, int64 of shape (size,); or, for strings, ``utf8``, their concatenated bytes
-            as uint8, and ``offsets``, int64 of shape (size + 1,).
+            as uint8, and ``offsets``, int64 of shape (size + 1,). If some of them are integers,
+            these are written by their digits and marked in ``whole``, bool of shape (size,).
 
         Raises
         ------
@@ -231,16 +240,18 @@ class Ids(MadeOfFields):
         labels = self.labels
         if labels.dtype == np.int64:
             return {"labels": labels}
-        for row, label in enumerate(labels):
-            if not isinstance(label, str):
-                raise ValueError(
-                    f"only whole numbers or strings can be saved as ids, got {label!r} in row "
-                    f"{row}; use str or int ids"
-                )
-        encoded = [label.encode("utf-8", "surrogatepass") for label in labels]
+        if (row := self.unsavable_row) is not None:
+            raise ValueError(
+                f"only whole numbers or strings can be saved as ids, got {labels[row]!r} in row "
+                f"{row}; use str or int ids"
+            )
+        encoded = [str(label).encode("utf-8", "surrogatepass") for label in labels]
         offsets = np.zeros(self.size + 1, dtype=np.int64)
         np.cumsum([len(part) for part in encoded], out=offsets[1:])
-        return {"utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8), "offsets": offsets}
+        text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+        arrays: dict[str, NDArray[Any]] = {"utf8": text, "offsets": offsets}
+        whole = np.fromiter((type(label) is int for label in labels), bool, self.size)
+        return arrays | {"whole": whole} if whole.any() else arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Ids:
@@ -251,7 +262,10 @@ class Ids(MadeOfFields):
         if offsets[0] != 0 or offsets[-1] != len(content) or offsets != sorted(offsets):
             raise ValueError("offsets of stored ids do not fit their bytes: the file is damaged")
         parts = (content[start:stop] for start, stop in itertools.pairwise(offsets))
-        return cls.of(objects(part.decode("utf-8", "surrogatepass") for part in parts))
+        labels = objects(part.decode("utf-8", "surrogatepass") for part in parts)
+        for row in np.flatnonzero(arrays.get("whole", ())).tolist():
+            labels[row] = int(labels[row])
+        return cls.of(labels)
 
     @lazy
     def _minus_one_is_padding(self) -> bool:
@@ -271,6 +285,11 @@ class Ids(MadeOfFields):
     def _find(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         """Rows of canonical ids, -1 for unknown ones."""
         numeric = labels.dtype == np.int64
+        if not numeric and self.are_numbers:  # no table of objects for what is not there
+            whole = np.fromiter((type(label) is int for label in labels), bool, len(labels))
+            rows = np.full(len(labels), -1)
+            rows[whole] = self._find(labels[whole].astype(np.int64))
+            return rows
         if numeric and self.table is None:
             return np.where((labels >= 0) & (labels < self.size), labels, -1)
         if numeric and self.labels.dtype == np.int64:

@@ -1,15 +1,30 @@
-"""Valid ids: integers, strings and other hashables.
+"""Valid ids: integers, strings and other hashables; one rule for every place where ids are given.
 
-Integers of any width become int64. So do floats with integer values, because pandas turns a column
-of integers with missing values into floats. Strings and other hashables are stored unchanged in an
-object array, which may mix types: 1 and "1" are two ids. Missing values (None, NaN, NA, NaT) and
-booleans are not ids. Text files have their own rules (:mod:`mfrank.data.fields`).
+- Whole numbers become int64, whatever they are spelled with: integers of Python or numpy of any
+  width, floats such as 1.0 (pandas turns a column of integers with missing values into floats),
+  ``Decimal(1)``, and zero-dimensional arrays. So 1, 1.0 and ``np.int8(1)`` are the same id, whether
+  or not the ids of a model happen to be 0..n-1.
+- Text stays text: 1 and "1" are two ids. Bytes are read as UTF-8 text, and UUIDs are written as
+  text.
+- Other hashables, such as tuples, stay what they are; a model with such ids cannot be saved.
+- Numbers that are not whole or do not fit int64, missing values (None, NaN, NA, NaT), booleans,
+  dates, and bytes that are not UTF-8 are not ids: they raise, in a query as in data. An id that is
+  valid and that nobody has is unknown, of whatever type it is.
+
+Arrays, lists, ranges, columns of data frames and iterators are read in their order. Sets have no
+order, and mappings are ambiguous: they raise. Text files have their own rules
+(:mod:`mfrank.data.fields`); what data hold as ids, but is likely to mean something else, is told by
+:mod:`mfrank.data.odd_ids`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from datetime import date, timedelta
+from decimal import Decimal
+from numbers import Number, Rational, Real
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,16 +36,21 @@ from mfrank.arrays.interop import to_host
 __all__ = ["RawIds", "canonical", "number", "objects"]
 
 RawIds = ArrayLike | Iterable[Hashable]
-"""Accepted as ids: an array, a column of a data frame, or any iterable of hashables."""
+"""Accepted as ids: an array, a column of a data frame, or any ordered iterable of hashables."""
 
 _EXACT = 2**53  # float64 is exact for integers up to this
+_INTEGERS = {int, *(np.dtype(code).type for code in "bhilqBHILQ")}
+_DATES = date | timedelta | np.datetime64 | np.timedelta64  # datetimes and pandas' are subclasses
 
 
 def canonical(raw: RawIds, first_row: int = 0) -> NDArray[Any]:
     """Check ids and convert them to an int64 or object array; see the module.
 
+    An object array holds int, str and other hashables, and at least one that is not an int.
     Errors count rows from ``first_row``.
     """
+    if type(raw) is list and {*map(type, raw)} == {int}:  # without the checks of single objects
+        return _from_integers(raw)
     labels = _one_dimensional(raw)
     kind = labels.dtype.kind
     if kind == "i":
@@ -42,7 +62,8 @@ def canonical(raw: RawIds, first_row: int = 0) -> NDArray[Any]:
     if kind in "USTO":
         return _from_objects(labels.astype(object, copy=False), first_row)
     raise TypeError(
-        f"ids must be whole numbers, strings or other hashables, got dtype {labels.dtype}"
+        f"ids must be whole numbers or strings, got dtype {labels.dtype}; convert them to text, or "
+        "is this another column?"
     )
 
 
@@ -64,6 +85,10 @@ def _one_dimensional(raw: RawIds) -> NDArray[Any]:
         raise TypeError(
             f"expected a list or array of ids, got a single {shown(raw)}; wrap it in a list"
         )
+    if isinstance(raw, set | frozenset | Mapping):
+        raise TypeError(
+            f"ids must be in an order, got a {type(raw).__name__}; pass a list, such as list(ids)"
+        )
     # A plain list must not reach np.asarray: it would turn [1, "a"] into strings.
     labels = np.asarray(raw) if hasattr(raw, "__array__") else objects(raw)
     if labels.ndim != 1:
@@ -78,7 +103,7 @@ def objects(items: Iterable[Any]) -> NDArray[Any]:
 
 def _from_unsigned(labels: NDArray[Any]) -> NDArray[np.int64]:
     if len(labels) and labels.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"ids must fit int64, got {labels.max()}; use strings for longer numbers")
+        raise ValueError(_too_long(labels.max()))
     return labels.astype(np.int64)
 
 
@@ -86,15 +111,11 @@ def _from_floats(labels: NDArray[Any], first_row: int) -> NDArray[np.int64]:
     missing = np.isnan(labels)  # first, because it made floats of whole numbers
     if missing.any():
         row = int(np.argmax(missing))
-        raise ValueError(_missing(labels[row], first_row + row))
+        raise ValueError(_missing(labels[row], first_row + row, int(missing.sum())))
     bad = ~(np.abs(labels) <= _EXACT) | (labels != np.round(labels))
     if bad.any():
         row = int(np.argmax(bad))
-        raise ValueError(
-            f"ids must be whole numbers or strings, got {labels[row]} in row "
-            f"{first_row + row}; "
-            "use strings for ids that are not whole, or are too large for a float"
-        )
+        raise ValueError(_not_whole(labels[row], first_row + row))
     return labels.astype(np.int64)
 
 
@@ -102,29 +123,71 @@ def _from_objects(labels: NDArray[Any], first_row: int) -> NDArray[Any]:
     types = set(map(type, labels))
     if types == {str}:
         return labels
-    for row, label in enumerate(labels, first_row):
-        if _is_missing(label):
-            raise ValueError(_missing(label, row))
-        if isinstance(label, bool | np.bool_):
-            raise TypeError(f"ids must not be booleans, got {shown(label)} in row {row}")
-    if all(issubclass(t, int | np.integer) for t in types):
-        return _from_integers(labels)
-    if all(issubclass(t, int | np.integer | float | np.floating) for t in types):
-        return _from_floats(labels.astype(np.float64), first_row)
-    if all(issubclass(t, str) for t in types):
-        return objects(map(str, labels))
+    if not types <= _INTEGERS:
+        labels = objects(_plain(label, row, labels) for row, label in enumerate(labels, first_row))
+        types = set(map(type, labels))
+    return _from_integers(labels) if types <= _INTEGERS else labels
+
+
+def _from_integers(labels: Any) -> NDArray[np.int64]:
     try:
-        set(labels)
+        return np.array(labels, dtype=np.int64)
+    except OverflowError as error:
+        raise ValueError(_too_long(next(x for x in labels if not -(2**63) <= x < 2**63))) from error
+
+
+def _plain(label: Any, row: int, labels: NDArray[Any]) -> Hashable:
+    """One label as int, str or another hashable; ``labels`` are all, of which an error tells."""
+    if type(label) is str:
+        return label
+    if getattr(label, "ndim", None) == 0 and not isinstance(label, np.generic):
+        label = label.item()  # a zero-dimensional array of any library
+    try:
+        hash(label)
     except TypeError as error:
         raise TypeError(f"ids must be hashable: {error}") from error
-    return labels
+    if _is_missing(label):
+        raise ValueError(_missing(label, row, sum(map(_is_missing, labels))))
+    if isinstance(label, str):
+        return str.__str__(label)  # an Enum may have another __str__
+    if isinstance(label, bool | np.bool_ | _DATES):
+        kind = "booleans" if isinstance(label, bool | np.bool_) else "dates"
+        raise TypeError(
+            f"ids must not be {kind}, got {shown(label)} in row {row}; convert them to text, or is "
+            "this another column?"
+        )
+    if not isinstance(label, Number):
+        return _as_text(label, row)
+    whole = _whole(label)
+    if whole is None:
+        raise ValueError(_not_whole(label, row))
+    if not -(2**63) <= whole < 2**63:
+        raise ValueError(_too_long(whole))
+    return whole
 
 
-def _from_integers(labels: NDArray[Any]) -> NDArray[np.int64]:
-    try:
-        return labels.astype(np.int64)
-    except OverflowError as error:
-        raise ValueError("ids must fit int64; use strings for longer numbers") from error
+def _whole(label: Any) -> int | None:
+    """A number as an int; None if it is not whole, or a float that may have been another int."""
+    if isinstance(label, Decimal):
+        exact = label.is_finite() and label == label.to_integral_value()
+    elif isinstance(label, Rational):
+        exact = label.denominator == 1
+    else:
+        exact = isinstance(label, Real) and abs(float(label)) <= _EXACT and label % 1 == 0
+    return int(label) if exact else None
+
+
+def _as_text(label: Any, row: int) -> Hashable:
+    """Bytes and UUIDs as text, other labels as they are."""
+    if isinstance(label, bytes):
+        try:
+            return label.decode()
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"ids that are bytes must be text in UTF-8, got {shown(label)} in row {row}; write "
+                "other bytes as text with .hex()"
+            ) from None
+    return str(label) if isinstance(label, UUID) else label
 
 
 def _is_missing(label: Any) -> bool:
@@ -135,7 +198,17 @@ def _is_missing(label: Any) -> bool:
     return not (isinstance(same, bool | np.bool_) and same)
 
 
-def _missing(label: Any, row: int) -> str:
+def _missing(label: Any, row: int, number: int) -> str:
+    rows = f"row {row}" if number == 1 else f"row {row}, the first of {number:,} such rows"
+    return f"ids must not be missing, got {shown(label)} in {rows}; drop them or give them an id"
+
+
+def _not_whole(label: Any, row: int) -> str:
     return (
-        f"ids must not be missing, got {shown(label)} in row {row}; drop that row or give it an id"
+        f"ids must be whole numbers or strings, got {label} in row {row}; use strings for ids that "
+        "are not whole, or are too large for a float"
     )
+
+
+def _too_long(label: Any) -> str:
+    return f"ids must fit int64, got {shown(label)}; use strings for longer numbers"

@@ -11,7 +11,8 @@ from mfrank.data.ids import Ids
 
 __all__ = ["stored_ids"]
 
-_DTYPES = ({"labels": "int64"}, {"utf8": "uint8", "offsets": "int64"})
+_TEXT = {"utf8": "uint8", "offsets": "int64"}
+_DTYPES = ({"labels": "int64"}, _TEXT, _TEXT | {"whole": "bool"})
 
 
 def stored_ids(arrays: Mapping[str, NDArray[Any]], rows: int) -> Ids:
@@ -29,4 +30,6 @@ def stored_ids(arrays: Mapping[str, NDArray[Any]], rows: int) -> Ids:
         raise ValueError(f"ids cannot be stored as {', '.join(sorted(arrays))} with these dtypes")
     if "offsets" in arrays and len(arrays["offsets"]) != rows + 1:
         raise ValueError(f"there are {len(arrays['offsets']) - 1} ids stored for {rows} rows")
+    if "whole" in arrays and len(arrays["whole"]) != rows:
+        raise ValueError(f"whole must have {rows} marks, got {len(arrays['whole'])}")
     return Ids.from_arrays(arrays)

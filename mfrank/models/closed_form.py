@@ -22,7 +22,16 @@ from mfrank.retrieval.answers import Answer, Folded, ListOptions, QueryFactors
 from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import Seen
-from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
+from mfrank.retrieval.sides import (
+    Matrix,
+    Raw,
+    Side,
+    given_id,
+    given_ids,
+    given_rows,
+    is_single,
+    sides,
+)
 from mfrank.retrieval.steered import best_steered, set_levers
 from mfrank.steering.steering import Steering
 from mfrank.store.factors import FactorStore
@@ -67,6 +76,7 @@ class ClosedForm(Recommender):
             The matrix has the wrong shape, the Interactions lack an id, or the objective cannot
             use a value.
         """
+        userid = given_ids(userid, "userid")
         solved = self._folded_users(userid, user_items, by_row).factors
         return solved[0] if is_single(userid) else solved
 
@@ -76,6 +86,7 @@ class ClosedForm(Recommender):
         See :meth:`recalculate_user`. ``item_users`` are Interactions, or a sparse matrix with one
         row per item.
         """
+        itemid = given_ids(itemid, "itemid")
         users, items = sides(self.store, by_row=by_row)
         rows = self._clean(given_rows(item_users, itemid, items, users, "item_users"), "item_users")
         solved = self._folding.items(self._kernel_rows(rows), self._means(items, itemid))
@@ -124,7 +135,8 @@ class ClosedForm(Recommender):
         side, folding = sides(store, by_row=by_row)[1], self._folding_of(store)
         levers = set_levers(steer, store, side, on_unknown)
         missing = None if on_unknown == "error" else -1
-        columns = side.rows(itemids, "itemids", missing=missing)
+        liked = given_ids(itemids, "itemids", ordered=values is not None)
+        columns = side.rows(liked, "itemids", missing=missing)
         own = LikedItems.of(columns, values, len(side.ids), store.dtype)
         refuse_dislikes(self.objective, own.values)
         if values is not None and not self.objective.uses_values:
@@ -173,9 +185,7 @@ class ClosedForm(Recommender):
             the training interactions or their values, or ``user_weights`` are of other factors.
         """
         check_count("N", N, 1)
-        for name, raw in (("userid", userid), ("itemid", itemid)):
-            if not is_single(raw):
-                raise TypeError(f"{name} must be one id, got {shown(raw)}")
+        userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
         users, items = sides(self.store, by_row=by_row)
         item = int(items.rows(itemid, "itemid")[0])
         if user_weights is None:

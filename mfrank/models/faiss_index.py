@@ -16,7 +16,7 @@ from mfrank.data.ids import Ids
 from mfrank.files.atomic import replacing
 from mfrank.models.bias_columns import check_exportable, with_bias_columns
 from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.sides import given_ids
+from mfrank.retrieval.sides import given_ids, sides
 from mfrank.store.blend import check_ranks_by_factors
 from mfrank.store.factors import FactorStore
 
@@ -232,10 +232,12 @@ class FaissLists:
             check_count("fetch", fetch, N)
         store = self.model.store
         userids: Any = given_ids(userid, "userid")
-        rows = store.user_ids.rows(np.atleast_1d(userids))
+        users, answering = sides(store)
+        rows = users.rows(userids, "userid")
         banned = np.empty(0, np.int64)
         if filter_items is not None:
-            banned = np.unique(store.item_ids.rows(np.atleast_1d(filter_items)))
+            ids = given_ids(filter_items, "filter_items", ordered=False)
+            banned = np.unique(answering.rows(ids, "filter_items"))
         found = np.full((len(rows), N), -1, np.int64)
         scores = np.full((len(rows), N), np.nan, np.float32)
         exact = np.zeros(len(rows), bool)

@@ -28,7 +28,7 @@ from mfrank.models.closed_form import ClosedForm
 from mfrank.models.delta import Delta, with_rows
 from mfrank.models.partial_fit import grown, refit
 from mfrank.models.value_checks import tell_unread_values
-from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, sides
+from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_rows, sides
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import columns_of, featured, names_of, weights_of, with_means
 
@@ -168,7 +168,7 @@ class Growing(ClosedForm):
         """Solve users from their rows and store the result; unknown users are added.
 
         Item factors do not change. A row must contain all of a user's interactions, not only the
-        new ones. If the ids are row numbers, new users must continue the numbering.
+        new ones. With ``by_row=True`` new users must continue the numbering.
 
         Parameters
         ----------
@@ -182,7 +182,9 @@ class Growing(ClosedForm):
         Raises
         ------
         ValueError, TypeError
-            As in :meth:`recalculate_user`, or ids repeat or leave a gap. The model is unchanged.
+            As in :meth:`recalculate_user`; or ids repeat, are whole numbers where those of the
+            model are not (or the other way round), or row numbers leave a gap. The model is
+            unchanged.
         """
         users, items = sides(self.store, by_row=by_row)
         return self._partial_fit(users, items, userids, user_items, self._folding.users_and_biases)
@@ -221,6 +223,7 @@ class Growing(ClosedForm):
         matrix: Matrix,
         solve: Callable[[CSR, Factors | None], Solved],
     ) -> Self:
+        raw = given_ids(raw, f"{side.name}ids")
         seen = None if self.seen is None else self.seen.checked
         ids, rows = grown(side, raw)
         argument = f"{side.name}_{other.name}s"

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.distinct import distinct
 from mfrank.backends import Factors
+from mfrank.data.concat import joined_ids
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
-from mfrank.data.labels import objects
+from mfrank.data.labels import canonical
 from mfrank.retrieval.queries import Rows, check_rows
 from mfrank.retrieval.sides import Raw, Side, is_single
 from mfrank.store.factors import FactorStore
@@ -30,17 +31,23 @@ def grown(side: Side, raw: Raw) -> tuple[Ids, Rows]:
     Raises
     ------
     TypeError, ValueError
-        An id occurs twice, or new row numbers leave a gap in the numbering.
+        An id occurs twice, ids are whole numbers in one of the two and not in the other, or new row
+        numbers leave a gap in the numbering.
     """
     argument = f"{side.name}ids"
-    many = [raw] if is_single(raw) else raw
-    if side.ids.table is None or side.by_row:
-        ids, rows = _continued(side, check_rows(many, _MOST_ROWS, argument), argument)  # type: ignore[arg-type]
+    many: Any = [raw] if is_single(raw) else raw
+    if side.by_row:
+        ids, rows = _continued(side, check_rows(many, _MOST_ROWS, argument), argument)
     else:
-        rows = side.find(many, argument, missing=-1)
-        labels = list(dict.fromkeys(objects(many)[rows < 0]))  # type: ignore[arg-type]
-        ids = Ids.of(objects([*side.ids.labels, *labels])) if labels else side.ids
-        rows = ids.rows(many)  # type: ignore[arg-type]
+        rows, ids = side.find(many, argument, missing=-1), side.ids
+        if len(new := canonical(many)[rows < 0]):
+            # In ascending order, numbers that continue 0..n-1 need no table.
+            distinct_new = Ids.factorize(new)[0]
+            try:
+                ids = joined_ids(side.name, [side.ids, distinct_new])
+            except ValueError as error:
+                raise ValueError(f"{argument}: {error}") from None
+            rows = ids.rows(many)
     if len(distinct(rows)) < len(rows):
         raise ValueError(f"{argument} must not repeat")
     return ids, rows

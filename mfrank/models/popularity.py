@@ -15,7 +15,7 @@ from mfrank.data.splits import timestamps_of
 from mfrank.models.baseline import Baseline
 from mfrank.models.option_checks import check_backend
 from mfrank.models.parameters import describe
-from mfrank.retrieval.sides import Matrix, Raw, given_rows, is_single, sides
+from mfrank.retrieval.sides import Matrix, Raw, given_ids, given_rows, is_single, sides
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Popularity", "popularity_store"]
@@ -70,6 +70,7 @@ class Popularity(Baseline):
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
         """The factor of any user, 1: shape (1,) for one user, (len(userid), 1) for many."""
+        userid = given_ids(userid, "userid")
         rows = given_rows(user_items, userid, *sides(self.store, by_row=by_row), "user_items")
         same = np.ones((rows.shape[0], 1))
         return same[0] if is_single(userid) else same

@@ -218,9 +218,4 @@ def answer(lists: Lists, side: Side, raw: Raw) -> Answer:
 def _plain(ids: NDArray[Any], scores: NDArray[Any]) -> list[dict[str, Any]]:
     listed = ~np.isnan(scores)
     pairs = zip(ids[listed].tolist(), scores[listed].tolist(), strict=True)
-    return [{"id": _python(each), "score": score} for each, score in pairs]
-
-
-def _python(label: Any) -> Any:
-    """A label of Python: ids of several types may be numpy's."""
-    return label.item() if isinstance(label, np.generic) else label
+    return [{"id": each, "score": score} for each, score in pairs]

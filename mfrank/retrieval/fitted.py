@@ -156,13 +156,12 @@ class Fitted:
         """
         if users is None and items is None:
             raise ValueError("remove needs users or items: ids, or a list of them")
-        for name, given in (("users", users), ("items", items)):
-            if sp.issparse(given):
-                raise TypeError(f"{name} must be ids, got a sparse matrix")
         held = self._now()
         user_side, item_side = sides(held.store, by_row=by_row)
-        some_users = user_side.rows([] if users is None else given_ids(users, "users"), "users")
-        some_items = item_side.rows([] if items is None else given_ids(items, "items"), "items")
+        some_users, some_items = (
+            side.rows([] if raw is None else given_ids(raw, name, ordered=False), name)
+            for side, raw, name in ((user_side, users, "users"), (item_side, items, "items"))
+        )
         seen = None if held.seen is None else held.seen.checked
         self._hold(*without(held.store, seen, some_users, some_items))
         return self

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.csr_checks import checked_rows
 from mfrank.arrays.interop import sparse_to_host, to_host
-from mfrank.retrieval.sides import is_nested
+from mfrank.data.interactions import Interactions
+from mfrank.retrieval.sides import given_filter, is_nested
 
 __all__ = ["for_all_users", "part_of"]
 
@@ -35,7 +36,10 @@ def for_all_users(values: Any, n_users: int, argument: str) -> Any:
     ValueError
         If a matrix is damaged or there are more or fewer rows than users.
     """
-    given = to_host(sparse_to_host(values), argument)
+    matrix = sparse_to_host(values)
+    if not isinstance(matrix, Interactions):
+        matrix = given_filter(matrix, argument)
+    given = to_host(matrix, argument)
     is_sparse: bool = sp.issparse(given)
     if not is_sparse and not is_nested(given):
         return given

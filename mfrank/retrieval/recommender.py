@@ -34,7 +34,9 @@ class Recommender(Similar):
     """A model over a :class:`mfrank.FactorStore`.
 
     Ids are those of the training data: a DataFrame's own, or row numbers after a fit to a matrix.
-    With ``by_row=True``, ids in arguments and results are always row numbers.
+    One rule says which values are the same id, whatever the ids are (:mod:`mfrank.data.labels`); a
+    set of ids will do for filters, in which order does not matter. With ``by_row=True``, ids in
+    arguments and results are always row numbers: integers of Python or numpy.
 
     A sparse matrix passed with ids (``user_items``, ``filter_items``, ``items`` and so on) has one
     row per id, in the same order, as in implicit: ``recommend(ids, matrix[ids])``. If it has as

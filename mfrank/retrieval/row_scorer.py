@@ -14,7 +14,7 @@ from mfrank.retrieval.known import Known
 from mfrank.retrieval.queries import Queries, Rows
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.scored_lists import best_lists, blocks
-from mfrank.retrieval.sides import Matrix, Raw, Side, sides
+from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, sides
 from mfrank.retrieval.steered import calibrates, scored_steered, set_levers
 from mfrank.steering.steering import Steering
 
@@ -52,6 +52,7 @@ class RowScorer(Recommender):
         ``user_items``. A user's list does not depend on the other users of the call. There are no
         item factors for the diversity of ``steer``: it raises TypeError.
         """
+        userid = given_ids(userid, "userid")
         options = self._options(N, filter_items, items, n_threads, on_unknown)
         held = self._now()
         users, item_side = sides(held.store, by_row=by_row)
@@ -103,6 +104,7 @@ class RowScorer(Recommender):
                 f"{type(self).__name__} has no item factors to recalculate; use "
                 "recalculate_item=False"
             )
+        itemid = given_ids(itemid, "itemid")
         options = self._options(N, filter_items, items, n_threads, on_unknown)
         side = sides(self.store, by_row=by_row)[1]
         known = Known.of(side, itemid, on_unknown)
@@ -134,8 +136,8 @@ class RowScorer(Recommender):
         check_on_unknown(on_unknown)
         users, items = sides(self.store, by_row=by_row)
         missing = None if on_unknown == "error" else -1
-        user_rows = users.rows(userid, "userid", missing=missing)
-        item_rows = items.rows(itemid, "itemid", missing=missing)
+        user_rows = users.rows(given_ids(userid, "userid"), "userid", missing=missing)
+        item_rows = items.rows(given_ids(itemid, "itemid"), "itemid", missing=missing)
         if len(user_rows) != len(item_rows):
             raise ValueError(
                 f"{counted(len(user_rows), 'user')} for {counted(len(item_rows), 'item')}; "

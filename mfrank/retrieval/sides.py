@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MappingView, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.checks import shown
 from mfrank.arrays.distinct import distinct
 from mfrank.arrays.interop import is_on_gpu, is_sparse_on_gpu, sparse_to_host, take, to_host
 from mfrank.arrays.placement import on_host
@@ -27,6 +28,8 @@ __all__ = [
     "Matrix",
     "Raw",
     "Side",
+    "given_filter",
+    "given_id",
     "given_ids",
     "given_lists",
     "given_rows",
@@ -41,12 +44,14 @@ Raw: TypeAlias = Hashable | ArrayLike
 Matrix: TypeAlias = Interactions | sp.sparray | sp.spmatrix
 """Interactions, or a scipy or CuPy sparse matrix."""
 
+_COLLECTIONS = (set, frozenset, Mapping, MappingView, Iterator)
+
 
 def is_single(raw: Raw) -> bool:
     """Whether ``raw`` is one id, not an array of ids."""
-    if isinstance(raw, str | bytes):
+    if isinstance(raw, str | bytes | int | np.generic):
         return True
-    if isinstance(raw, list | tuple):
+    if isinstance(raw, (list, tuple, *_COLLECTIONS)):
         return False
     try:
         return np.ndim(raw) == 0  # type: ignore[arg-type]
@@ -54,11 +59,84 @@ def is_single(raw: Raw) -> bool:
         return False
 
 
-def given_ids(raw: Raw, argument: str) -> Raw:
-    """Convert an array of any library to numpy or CuPy; a single id is copied to the host."""
-    taken = take(raw, argument)
-    ids: Raw = to_host(taken, argument) if is_single(taken) else taken
-    return ids
+def given_ids(raw: Raw, argument: str, *, ordered: bool = True) -> Raw:
+    """The ids of an argument in a form that can be read more than once.
+
+    Arrays of any library become arrays of numpy or CuPy, iterators and views of dicts become lists,
+    and an array of no dimensions becomes its single element, on the host. Without ``ordered`` a set
+    becomes a list, too.
+
+    Raises
+    ------
+    TypeError
+        It is a mapping or a sparse matrix, or a set and ``ordered``.
+    """
+    if isinstance(raw, str | int | list):
+        return raw
+    if isinstance(raw, set | frozenset):
+        if ordered:
+            raise TypeError(
+                f"{argument} must be in an order, because answers are, got a {type(raw).__name__}; "
+                "pass a list, such as list(ids)"
+            )
+        return list(raw)
+    if isinstance(raw, Mapping) or sp.issparse(raw):
+        raise TypeError(
+            f"{argument} must be an id or a list of ids, got a {type(raw).__name__}; of a mapping, "
+            "list(ids) are its keys"
+        )
+    if isinstance(raw, Iterator | MappingView):
+        return list(cast(Iterable[Any], raw))
+    taken: Any = take(raw, argument)
+    if not is_single(taken):
+        return cast(Raw, taken)
+    single = to_host(taken, argument)
+    return cast(Raw, single.item() if isinstance(single, np.ndarray) else single)
+
+
+def given_id(raw: Raw, argument: str) -> Raw:
+    """A single id; raise TypeError if it is anything else."""
+    single = raw if isinstance(raw, set | frozenset) else given_ids(raw, argument)
+    if not is_single(single):
+        raise TypeError(f"{argument} must be one id, got {shown(raw)}")
+    return single
+
+
+def given_filter(values: Any, argument: str) -> Any:
+    """A filter in a form that can be read more than once, sets among its lists included.
+
+    Raises
+    ------
+    TypeError
+        It is a mapping, or a column of lists, whose order may be another than that of the query
+        ids.
+    """
+    if values is None or sp.issparse(values) or is_sparse_on_gpu(values):
+        return values
+    given: Any = given_ids(values, argument, ordered=False)
+    if is_single(given):
+        return [given]
+    if not isinstance(given, list | tuple):
+        if is_on_gpu(given) or isinstance(given, range):
+            return given
+        taken = np.asarray(given)
+        if taken.dtype != object or taken.ndim != 1 or all(map(is_single, taken)):
+            return given
+        if given is not taken:
+            raise TypeError(
+                f"{argument} must be one list of ids, or a list of lists, got a column of lists "
+                f"({type(given).__name__}); pass its .tolist(), in the order of the query ids"
+            )
+        given = taken.tolist()
+    if all(map(is_single, given)):
+        return given
+    for place, row in enumerate(given):
+        if is_single(row):
+            raise TypeError(
+                f"{argument} must be one list of ids, or have a list for each query id; got "
+                f"{shown(row)} among lists, in place {place}"
+            )
+    return [given_ids(row, argument, ordered=False) for row in given]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,9 +172,14 @@ class Side:
     def rows_there(self, raw: Raw, argument: str, *, missing: int | None = None) -> Rows:
         """Like :meth:`rows`, but row numbers on a GPU stay there."""
         many: Any = [raw] if is_single(raw) else raw
-        if self.speaks_rows:
+        if self._reads_rows(many):
             return check_rows_there(many, len(self.ids), argument, missing=missing)
         return self.find(many, argument, missing=missing)
+
+    def _reads_rows(self, many: Any) -> bool:
+        """Whether these are row numbers as they are: a copy to the host would take long."""
+        stay = self.speaks_rows and is_on_gpu(many) and many.dtype.kind in "iu"
+        return self.by_row or stay
 
     def find(self, many: Any, argument: str, *, missing: int | None = None) -> Rows:
         """Row numbers of ids, even if ``by_row``; ``missing`` is the row of unknown ids.
@@ -114,7 +197,7 @@ class Side:
         """The ids as queries; all of them are new to the model if any id is unknown."""
         many = [raw] if is_single(raw) else raw
         rows: Rows
-        if self.by_row or (self.speaks_rows and is_on_gpu(many)):
+        if self._reads_rows(many):
             rows = check_rows_there(many, 2**31, f"{self.name}id")  # type: ignore[arg-type]
             known = bool((rows < len(self.ids)).all())
         else:
@@ -130,7 +213,7 @@ class Side:
         Row numbers on a GPU stay there, except a 2-D array from which unknown ones are left out;
         ids with labels are copied to the host.
         """
-        values = take(values, argument)
+        values = given_filter(values, argument)
         if values is None:
             return None
         if is_sparse_on_gpu(values):
@@ -150,7 +233,7 @@ class Side:
                 f"one list for all; got {len(values)} lists"
             )
         if is_on_gpu(values):
-            if on_unknown == "error":
+            if on_unknown == "error" and values.dtype.kind in "iu":
                 return gpu_filters.of_table(values, len(self.ids), argument)
             values = on_host(values)
         return [self._of_list(row, argument, on_unknown).tolist() for row in values]

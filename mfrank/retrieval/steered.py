@@ -49,7 +49,7 @@ def set_levers(
     def find(ids: list[Any], name: str, missing: int | None) -> Rows:
         return items.rows(ids, f"steer.{name}", missing=missing) if ids else np.empty(0, np.int64)
 
-    levers = levers_of(steer, store, items.speaks_rows, find, skip=on_unknown == "skip")
+    levers = levers_of(steer, store, items.by_row, find, skip=on_unknown == "skip")
     return levers if levers.chooses or levers.bonus is not None else None
 
 

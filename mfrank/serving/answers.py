@@ -30,7 +30,6 @@ __all__ = [
     "from_items",
     "known_of",
     "listed",
-    "numbered",
     "recommendations",
     "similar",
     "steered",
@@ -60,25 +59,6 @@ def known_of(texts: Sequence[str], known: Ids) -> list[Any]:
     labels = as_given(texts, known)
     known.rows(labels)
     return labels
-
-
-def numbered(labels: Any, known: Ids, on_unknown: str) -> Any:
-    """Ids of a body, or lists of them, as the model takes them.
-
-    If the model's ids are row numbers, a text is unknown: it becomes -1 if unknown ids are skipped.
-
-    Raises
-    ------
-    UnknownIdError
-        There is such a text, and ``on_unknown`` is "error".
-    """
-    if labels is None or known.table is not None:
-        return labels
-    if any(isinstance(label, list) for label in labels):
-        return [numbered(each, known, on_unknown) for each in labels]
-    if on_unknown == "error" and labels:
-        known.rows(labels)
-    return [-1 if isinstance(label, str) else label for label in labels]
 
 
 def dump(answer: Any) -> bytes:

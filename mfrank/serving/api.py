@@ -20,7 +20,6 @@ from mfrank.serving.answers import (
     from_items,
     known_of,
     listed,
-    numbered,
     similar,
     steered,
 )
@@ -156,22 +155,19 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
                 diversity=asked.diversity,
                 popularity_penalty=asked.popularity_penalty,
             )
-            of_items, skip = model.item_ids, asked.on_unknown
             more: dict[str, Any] = {
-                "filter_items": numbered(asked.filter_items, of_items, skip),
-                "items": numbered(asked.items, of_items, skip),
-                "on_unknown": skip,
+                "filter_items": asked.filter_items,
+                "items": asked.items,
+                "on_unknown": asked.on_unknown,
                 "steer": steer,
             }
             if asked.from_items is not None:
-                liked = numbered(asked.from_items, of_items, skip)
-                found = from_items(model, liked, asked.n, weights=asked.weights, **more)
+                found = from_items(model, asked.from_items, asked.n, weights=asked.weights, **more)
                 return {"lists": [{"user": None, "items": found}]}
             users, more["include_seen"] = asked.users or [], asked.include_seen
-            rows = numbered(users, model.user_ids, skip)
             if not users:
                 return {"lists": []}
-            return batch(users, listed(model, rows, asked.n, **more))
+            return batch(users, listed(model, users, asked.n, **more))
 
         return await desk.ask(question)
 

@@ -170,8 +170,10 @@ def test_ids_on_the_gpu_are_checked_by_name(device: EmulatedGPU) -> None:
     model = serving(store(place=device.asarray), "cuda")
     with pytest.raises(ValueError, match=rf"userid must lie in 0\.\.{N_USERS - 1}, got 40"):
         model.similar_users(device.asarray(np.array([3, 40])))
-    with pytest.raises(TypeError, match="itemid must be integer row numbers"):
-        model.similar_items(device.asarray(np.array([3.0])))
+    with pytest.raises(ValueError, match=r"itemid: ids must be whole numbers.*3\.5"):
+        model.similar_items(device.asarray(np.array([3.5])))
+    whole = model.similar_items(device.asarray(np.array([3.0])))
+    np.testing.assert_array_equal(whole.ids.get(), model.similar_items([3]).ids)
 
 
 @pytest.mark.parametrize("model", [mfrank.ALS(factors=2), mfrank.ItemKNN()])

@@ -178,7 +178,7 @@ def test_nobody_likes_nothing() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"itemids": [7]}, "itemids must lie in 0..6, got 7"),
+        ({"itemids": [7]}, "itemids: unknown ids: 7"),
         ({"itemids": ["x"]}, "itemids"),
         (
             {"itemids": [1], "values": [1, 2]},
@@ -187,7 +187,7 @@ def test_nobody_likes_nothing() -> None:
         ({"itemids": [1], "values": [np.nan]}, "values must be finite"),
         ({"itemids": [1], "values": [-1]}, "1 negative value"),
         ({"itemids": [1], "N": 0}, "N must be at least 1"),
-        ({"itemids": [1], "items": [9]}, "items must lie in"),
+        ({"itemids": [1], "items": [9]}, "items: unknown ids: 9"),
     ],
 )
 def test_items_liked_are_checked(arguments: dict[str, Any], message: str) -> None:

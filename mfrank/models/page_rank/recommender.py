@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_count, shown
+from mfrank.arrays.checks import check_count
 from mfrank.backends import choose
 from mfrank.data.interactions import Interactions
 from mfrank.pagerank.item_walk import ItemWalk
@@ -19,7 +19,7 @@ from mfrank.pagerank.stationary import Walker
 from mfrank.retrieval.fitted import NotFittedError
 from mfrank.retrieval.queries import Rows
 from mfrank.retrieval.row_scorer import RowScorer
-from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows, is_single, sides
+from mfrank.retrieval.sides import Matrix, Raw, Side, given_id, given_rows, sides
 from mfrank.store import extra_rows
 from mfrank.store.factors import FactorStore
 
@@ -92,9 +92,7 @@ class WalkRecommender(RowScorer):
             ``userid`` or ``itemid`` is not one id, or is unknown; or as in :meth:`recommend`.
         """
         check_count("N", N, 1)
-        for name, raw in (("userid", userid), ("itemid", itemid)):
-            if not is_single(raw):
-                raise TypeError(f"{name} must be one id, got {shown(raw)}")
+        userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
         both = sides(self.store, by_row=by_row)
         item = int(both[1].rows(itemid, "itemid")[0])
         _, start = self._queries(userid, user_items, user_items is not None, both)

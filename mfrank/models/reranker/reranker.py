@@ -27,7 +27,7 @@ from mfrank.retrieval.answers import Answer
 from mfrank.retrieval.fitted import NotFittedError
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import Seen
-from mfrank.retrieval.sides import Matrix, Raw, is_single
+from mfrank.retrieval.sides import Matrix, Raw, given_ids, is_single
 from mfrank.steering.steering import Steering
 
 __all__ = ["Reranker"]
@@ -227,7 +227,7 @@ class Reranker(Parameters):
                 "steer has no say in the order that trees make; leave it out, or steer the lists "
                 "of the first stage, model"
             )
-        fitted = self._fitted()
+        userid, fitted = given_ids(userid, "userid"), self._fitted()
         check_count("N", N, 1)
         if self.candidates < N:
             raise ValueError(

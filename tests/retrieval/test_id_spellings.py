@@ -1,0 +1,321 @@
+"""One rule for ids: every spelling of an id, in every method, whatever the ids of the model are."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from problems import toy
+
+import mfrank
+from mfrank.data.ids import Ids
+
+TABLES: dict[str, list[list[Any]]] = {
+    "0..n-1": [list(range(9)), list(range(7))],
+    "other numbers": [[7 * row + 3 for row in range(9)], [5 - 2 * row for row in range(7)]],
+    "text": [[f"u{row}" for row in range(9)], [f"i{row}" for row in range(7)]],
+    "mixed": [[*range(4), *"defgh"], [3, 1, "x", "1", 0, "y", "z"]],
+}
+
+
+def fitted(table: str, kind: str = "ALS") -> Any:
+    users, items = TABLES[table]
+    data = mfrank.Interactions.from_sparse(toy(), user_ids=users, item_ids=items)
+    if kind == "ALS":
+        return mfrank.ALS(factors=4, iterations=2, random_state=0).fit(data)
+    return getattr(mfrank, kind)().fit(data)
+
+
+class Whole(enum.IntEnum):
+    ZERO, ONE, TWO, THREE, FIVE = 0, 1, 2, 3, 5
+
+
+class Text(enum.StrEnum):
+    USER, ITEM = "u1", "i1"
+
+
+class OldText(str, enum.Enum):  # noqa: UP042 - str() of it is another text
+    USER, ITEM = "u1", "i1"
+
+
+def spellings(label: int | str) -> list[Any]:
+    """The same id in other types."""
+    if isinstance(label, str):
+        same = [np.str_(label), label.encode(), np.bytes_(label), np.array(label)]
+        return same + [kind(label) for kind in (Text, OldText) if label in {*Text}]
+    same = [float(label), np.int8(label), np.float32(label), Decimal(label), Fraction(label)]
+    same += [np.array(label), np.array(float(label)), np.longlong(label)]
+    return same + ([Whole(label)] if label in {*Whole} else [])
+
+
+UNKNOWN = [10**6, -(10**6), 1e6, "nobody", "0 ", "", UUID(int=5), np.str_("01"), b"nobody"]
+INVALID = [
+    (True, TypeError),
+    (np.True_, TypeError),
+    (np.array(True), TypeError),
+    (None, ValueError),
+    (float("nan"), ValueError),
+    (np.float32("nan"), ValueError),
+    (1.5, ValueError),
+    (Decimal("1.5"), ValueError),
+    (Decimal("nan"), ValueError),
+    (2**63, ValueError),
+    (2.0**60, ValueError),
+    (float("inf"), ValueError),
+    (b"\xff", ValueError),
+    (datetime.date(2024, 1, 31), TypeError),
+    (np.datetime64("2024-01-31"), TypeError),
+    (np.timedelta64(1, "s"), TypeError),
+]
+
+Ask = Callable[[Any, Any, Any], Any]
+"""What a method answers for an id among others: the model, the id, and options."""
+
+
+def asks(side: str, known: Any) -> dict[str, Ask]:
+    """By name, the methods that take ids of a side; ``known`` is an id of the other."""
+    if side == "user":
+        return {
+            "recommend": lambda model, u, o: model.recommend(u, N=4, **o),
+            "recommend several": lambda model, u, o: model.recommend([u, u], N=4, **o),
+            "similar_users": lambda model, u, o: model.similar_users(u, N=4, **o),
+            "filter_users": lambda model, u, o: model.recommend_users(known, filter_users=[u], **o),
+            "users": lambda model, u, o: model.recommend_users(known, users=[u], **o),
+            "score": lambda model, u, o: model.score([u], [known], **o),
+        }
+    return {
+        "similar_items": lambda model, i, o: model.similar_items(i, N=4, **o),
+        "recommend_users": lambda model, i, o: model.recommend_users(i, N=4, **o),
+        "filter_items": lambda model, i, o: model.recommend(known, filter_items=[i], **o),
+        "a filter each": lambda model, i, o: model.recommend([known], filter_items=[[i]], **o),
+        "items": lambda model, i, o: model.recommend(known, items=[i], **o),
+        "score": lambda model, i, o: model.score([known], [i], **o),
+        "from items": lambda model, i, o: model.recommend_from_items([i], N=4, **o),
+    }
+
+
+KINDS = {
+    "ALS": set[str](),
+    "ItemKNN": {"similar_users", "recommend_users", "filter_users", "users"},
+}
+CASES = [
+    (table, kind, side, name)
+    for table in TABLES
+    for kind, lacks in KINDS.items()
+    for side in ("user", "item")
+    for name in asks(side, None)
+    if name not in lacks and not (kind != "ALS" and name == "from items")
+]
+every_method = pytest.mark.parametrize(("table", "kind", "side", "name"), CASES)
+
+
+def same(got: Any, expected: Any) -> None:
+    parts = zip(got, expected, strict=True) if isinstance(got, tuple) else [(got, expected)]
+    for one, other in parts:
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+def asked(table: str, kind: str, side: str, name: str) -> tuple[Any, Ask, list[Any]]:
+    users, items = TABLES[table]
+    other = items[1] if side == "user" else users[1]
+    return fitted(table, kind), asks(side, other)[name], users if side == "user" else items
+
+
+@every_method
+def test_every_spelling_of_an_id_is_that_id(table: str, kind: str, side: str, name: str) -> None:
+    model, ask, ids = asked(table, kind, side, name)
+    for label in ids[1:3]:
+        expected = ask(model, label, {})
+        for spelling in spellings(label):
+            same(ask(model, spelling, {}), expected)
+            same(ask(model, spelling, {"on_unknown": "skip"}), expected)
+
+
+@every_method
+def test_ids_that_nobody_has_are_unknown_of_any_type(
+    table: str, kind: str, side: str, name: str
+) -> None:
+    model, ask, _ = asked(table, kind, side, name)
+    skipped = [ask(model, label, {"on_unknown": "skip"}) for label in UNKNOWN]
+    for label, answer in zip(UNKNOWN, skipped, strict=True):
+        same(answer, skipped[0])
+        with pytest.raises(mfrank.UnknownIdError):
+            ask(model, label, {})
+
+
+@every_method
+def test_what_is_no_id_is_refused_alike(table: str, kind: str, side: str, name: str) -> None:
+    model, ask, _ = asked(table, kind, side, name)
+    for label, error in INVALID:
+        for options in ({}, {"on_unknown": "skip"}):
+            with pytest.raises(error) as caught:
+                ask(model, label, options)
+            assert not isinstance(caught.value, mfrank.UnknownIdError), label
+
+
+def containers(ids: list[Any]) -> Iterator[Any]:
+    """The same ids in everything that has an order."""
+    yield tuple(ids)
+    yield np.array(ids, dtype=object)
+    yield (label for label in ids)
+    yield iter(ids)
+    yield map(np.asarray, ids)
+    yield dict.fromkeys(ids).keys()
+    yield dict(enumerate(ids)).values()
+    yield deque(ids)
+    if len({type(label) for label in ids}) == 1:
+        yield np.array(ids)
+        yield np.ma.array(ids)
+    if all(isinstance(label, int) for label in ids):
+        yield np.array(ids, dtype=np.float64)
+        yield range(ids[0], ids[-1] + (1 if ids[1] > ids[0] else -1), ids[1] - ids[0])
+        yield memoryview(np.array(ids))
+    pandas = pytest.importorskip("pandas")
+    yield pandas.Series(ids, index=[5, 6, 7])
+    yield pandas.Index(ids)
+    yield pandas.Categorical(ids)
+    yield pandas.Series(ids).astype("category")
+    if all(isinstance(label, int) for label in ids):
+        yield pandas.Series(ids, dtype="Int64")
+    if len({type(label) for label in ids}) > 1:
+        return
+    pyarrow = pytest.importorskip("pyarrow")
+    yield pyarrow.array(ids)
+    yield pyarrow.chunked_array([ids])
+    yield pyarrow.array(ids).dictionary_encode()
+    yield pytest.importorskip("polars").Series(ids)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_ids_may_come_in_anything_that_has_an_order(table: str) -> None:
+    model = fitted(table)
+    users, items = (ids[1:4] for ids in TABLES[table])
+    plain = model.recommend(users, N=4), model.score(users, items)
+    for given in containers(users):
+        same(model.recommend(given, N=4), plain[0])
+    for given in containers(users):
+        same(model.score(given, items), plain[1])
+    filters = [
+        lambda ids: model.recommend(users, N=4, filter_items=ids),
+        lambda ids: model.recommend(users, N=4, items=ids),
+        lambda ids: model.recommend_from_items(ids, N=4),
+        lambda ids: model.similar_items(items, N=4, filter_items=ids),
+        lambda ids: fitted(table).remove(items=ids).recommend(users[0]),
+    ]
+    for ask in filters:
+        expected = ask(items)
+        for given in (*containers(items), set(items), frozenset(items)):
+            same(ask(given), expected)
+    each = model.recommend(users, N=4, filter_items=[items, [], items[:1]])
+    same(model.recommend(users, N=4, filter_items=[{*items}, (), (i for i in items[:1])]), each)
+    lists = np.empty(3, dtype=object)
+    lists[:] = [items, [], items[:1]]
+    same(model.recommend(users, N=4, filter_items=lists), each)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_ids_without_an_order_need_a_list(table: str) -> None:
+    """Where answers are in the order of the ids; and what a mapping holds is not clear."""
+    model, (users, items) = fitted(table), TABLES[table]
+    for given in ({*users}, frozenset(users), Counter(users), toy()):
+        for ask in (
+            lambda ids: model.recommend(ids),
+            lambda ids: model.similar_users(ids),
+            lambda ids: model.score(ids, items),
+            lambda ids: model.recalculate_user(ids, toy()),
+            lambda ids: model.partial_fit_users(ids, toy()),
+        ):
+            with pytest.raises(TypeError, match=r"userids?\b.*list"):
+                ask(given)
+    with pytest.raises(TypeError, match=r"filter_items.*list"):
+        model.recommend(users[0], filter_items=dict.fromkeys(items))
+    with pytest.raises(TypeError, match=r"itemids.*list"):
+        model.recommend_from_items({*items}, values=range(7))
+    with pytest.raises(TypeError, match="list"):
+        Ids.of({*users})
+    with pytest.raises(TypeError, match="list"):
+        mfrank.Interactions.from_arrays({*users[:7]}, items)
+
+
+def test_a_column_of_lists_is_no_list_of_lists() -> None:
+    """Its rows may be in another order than the ids: sorted by a group, for instance."""
+    pandas = pytest.importorskip("pandas")
+    column = pandas.Series([[1], [2, 3]], index=[4, 0])
+    model = fitted("0..n-1")
+    with pytest.raises(TypeError, match=r"filter_items.*tolist"):
+        model.recommend([0, 4], filter_items=column)
+    model.recommend([4, 0], filter_items=column.tolist())
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_explanations_boosts_and_growth_follow_the_same_rule(table: str) -> None:
+    model, (users, items) = fitted(table), TABLES[table]
+    why = model.explain(users[1], None, items[2])
+    boosted = model.recommend(users[1], steer=mfrank.Steering(boosts={items[2]: 2.0}))
+    for user in spellings(users[1]):
+        assert model.explain(user, None, items[2]).score == why.score
+    for item in spellings(items[2]):
+        assert model.explain(users[1], None, item).score == why.score
+        if not isinstance(item, np.ndarray):
+            steer = mfrank.Steering(boosts={item: 2.0})
+            same(model.recommend(users[1], steer=steer), boosted)
+    for label in UNKNOWN:
+        with pytest.raises(mfrank.UnknownIdError):
+            model.explain(label, None, items[2])
+        with pytest.raises(mfrank.UnknownIdError):
+            model.recommend(users[1], steer=mfrank.Steering(boosts={label: 2.0}))
+    for label, error in INVALID:
+        with pytest.raises(error):
+            model.explain(users[1], None, label)
+        with pytest.raises(error):
+            model.partial_fit_users(label, toy()[:1])
+
+
+@pytest.mark.parametrize("table", ["0..n-1", "other numbers"])
+def test_any_number_may_join_a_model_of_numbers(table: str) -> None:
+    model = fitted(table).partial_fit_users([500, 200.0], toy()[:2])
+    assert model.user_ids.labels.tolist() == [*TABLES[table][0], 200, 500]
+    rows = model.user_ids.rows([500, TABLES[table][0][0]])
+    np.testing.assert_allclose(*model.user_factors[rows], atol=1e-6)
+    with pytest.raises(ValueError, match=r"userids.*'bob'"):
+        model.partial_fit_users(["bob"], toy()[:1])
+
+
+def test_numbers_that_continue_those_of_a_matrix_need_no_table() -> None:
+    model = fitted("0..n-1").partial_fit_users([10, 9], toy()[:2])
+    assert model.user_ids.table is None
+    assert len(model.user_ids) == 11
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_row_numbers_are_whole_numbers_of_a_type_of_whole_numbers(table: str) -> None:
+    model = fitted(table)
+    expected = model.recommend([1, 2], by_row=True)
+    for rows in ((1, 2), range(1, 3), np.array([1, 2], np.uint8), iter([1, 2])):
+        same(model.recommend(rows, by_row=True), expected)
+    for rows in ([1.0, 2.0], ["1"], [True], [None]):
+        with pytest.raises(TypeError, match="userid must be integer row numbers"):
+            model.recommend(rows, by_row=True)
+    with pytest.raises(mfrank.UnknownIdError):
+        model.recommend(9, by_row=True)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_ids_have_the_ids_that_they_find(table: str) -> None:
+    ids = Ids.of(TABLES[table][0])
+    for label in TABLES[table][0]:
+        assert all(spelling in ids for spelling in spellings(label))
+    assert not any(label in ids for label in UNKNOWN)
+    assert not any(label in ids for label, _ in INVALID)
+    assert Ids.from_arrays(ids.to_arrays()) == ids
+    again = Ids.from_arrays(ids.to_arrays()).labels.tolist()
+    assert list(map(type, again)) == list(map(type, TABLES[table][0]))
