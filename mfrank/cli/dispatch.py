@@ -10,6 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NoReturn
 
@@ -54,6 +55,7 @@ def run(arguments: list[str]) -> int:
     say = Wording(args.parser)
     with _messages_on_stderr(say):
         try:
+            _import(getattr(args, "imported", []))
             args.run(args)
             sys.stdout.flush()
         except BrokenPipeError:
@@ -81,7 +83,7 @@ def _parser() -> _Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"mfrank {__version__}")
-    _add_debug(parser)
+    _add_common(parser)
     named = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, command in commands().items():
         about = (command.__doc__ or "").strip()
@@ -94,7 +96,7 @@ def _parser() -> _Parser:
             allow_abbrev=False,
         )
         command.add_options(own)
-        _add_debug(own)
+        _add_common(own)
         own.set_defaults(run=command.run, parser=own)
     return parser
 
@@ -107,10 +109,30 @@ def _complete(parser: argparse.ArgumentParser) -> None:
         argcomplete.autocomplete(parser)
 
 
-def _add_debug(parser: argparse.ArgumentParser) -> None:
+def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks of errors"
     )
+    parser.add_argument(
+        "--import",
+        dest="imported",
+        action="append",
+        default=argparse.SUPPRESS,
+        metavar="MODULE",
+        help="first import a module with classes of your own that a saved model uses, such as a "
+        "loss, from the Python path or this folder; may be repeated",
+    )
+
+
+def _import(modules: list[str]) -> None:
+    """Import modules that the caller names; the current folder is looked through last."""
+    if modules and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    for name in modules:
+        try:
+            import_module(name)
+        except Exception as error:
+            raise ValueError(f"--import {name}: {type(error).__name__}: {error}") from error
 
 
 def _report(error: Exception, say: Say, *, debug: bool) -> int:

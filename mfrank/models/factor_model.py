@@ -22,6 +22,7 @@ from mfrank.models.stopping import Stopping
 from mfrank.retrieval.fitted import Held, Promised
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
+from mfrank.store.own_classes import IMPORTED, OwnClasses
 from mfrank.store.step import Record, Step
 
 __all__ = ["Callback", "FactorModel", "Watch", "check_callback", "refuse_no_likes"]
@@ -181,7 +182,7 @@ class FactorModel(Parameters, Recommender):
         )
 
     @classmethod
-    def _from_store(cls, store: FactorStore) -> Self:
+    def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
         if store.fitter["name"] != cls.__name__:
             raise ValueError(
                 f"the store was fitted by {store.fitter['name']}, not {cls.__name__}; "
@@ -193,7 +194,7 @@ class FactorModel(Parameters, Recommender):
             if "backend" in here:  # a model read from implicit has none
                 here["backend"] = runnable(here["backend"])
             known = {cls.__name__: cls, **option_classes()}
-            model: Self = restore({**store.fitter, "options": here}, known, OPTION_KINDS)
+            model: Self = restore({**store.fitter, "options": here}, known, OPTION_KINDS, own)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"the options saved with the model cannot be restored: {error}"

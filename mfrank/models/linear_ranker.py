@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +26,7 @@ from mfrank.models.parameters import Parameters, describe, restore
 from mfrank.models.progress import follow
 from mfrank.models.shown import Fit
 from mfrank.retrieval.fitted import NotFittedError
+from mfrank.store.own_classes import IMPORTED, OwnClasses
 
 __all__ = ["LinearRanker"]
 
@@ -213,28 +214,48 @@ class LinearRanker(Parameters):
         Raises
         ------
         ValueError
-            A weight is not finite, or the folder contains anything but a saved ranker.
+            A weight is not finite, the loss could not be loaded again, or the folder contains
+            anything but a saved ranker.
         """
+        try:
+            self._restored(self.store, IMPORTED)
+        except ValueError as error:
+            raise ValueError(
+                f"the ranker cannot be saved, because it could not be loaded: {error}"
+            ) from error
         return self.store.save(folder)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], *, verify: bool = False) -> Self:
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        verify: bool = False,
+        classes: Iterable[type] = (),
+        trust: bool = False,
+    ) -> Self:
         """Load a ranker saved by :meth:`save`; ``verify`` checks the checksum of every file.
+
+        ``classes`` and ``trust`` are those of :func:`mfrank.load`.
 
         Raises
         ------
         FileNotFoundError, ValueError
-            The folder does not exist, contains something else, or is damaged.
+            The folder does not exist, contains something else, or is damaged; or the loss is a
+            class that may not be imported.
         """
-        store = LinearStore.load(folder, verify=verify)
+        own = OwnClasses.of(classes, trust, folder)
         try:
-            ranker: Self = restore(
-                store.fitter, {cls.__name__: cls, **option_classes()}, OPTION_KINDS
-            )
-        except (KeyError, TypeError, ValueError) as error:
+            return cls._restored(LinearStore.load(folder, verify=verify), own)
+        except (KeyError, TypeError) as error:
             raise ValueError(
                 f"the options saved in {folder} cannot be restored: {error}"
             ) from error
+
+    @classmethod
+    def _restored(cls, store: LinearStore, own: OwnClasses) -> Self:
+        known = {cls.__name__: cls, **option_classes()}
+        ranker: Self = restore(store.fitter, known, OPTION_KINDS, own)
         ranker._store = store
         return ranker
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mfrank.files.archive import Place
 from mfrank.models.als import ALS
 from mfrank.models.descent import Descent
@@ -13,8 +15,9 @@ from mfrank.models.popularity import Popularity
 from mfrank.retrieval.item_blend import ItemBlend
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
+from mfrank.store.own_classes import OwnClasses
 
-__all__ = ["load"]
+__all__ = ["load", "loaded"]
 
 _MODELS: dict[str, type[Recommender]] = {
     model.__name__: model
@@ -25,12 +28,44 @@ _MODELS: dict[str, type[Recommender]] = {
 }
 
 
-def load(folder: Place, *, mmap: bool = False, verify: bool = False) -> Recommender:
+def load(
+    folder: Place,
+    *,
+    mmap: bool = False,
+    verify: bool = False,
+    classes: Iterable[type] = (),
+    trust: bool = False,
+) -> Recommender:
     """Load any saved model as the class that saved it; see :meth:`mfrank.FactorStore.load`.
 
     A store of any other fitter is loaded as a plain :class:`mfrank.Recommender`. Where the class is
     known, its own ``load``, such as ``mfrank.ALS.load``, tells type checkers what comes back.
+
+    Parameters
+    ----------
+    folder : path or file object
+    mmap, verify : bool, default False
+        As in :meth:`mfrank.FactorStore.load`.
+    classes : iterable of type, default ()
+        Your own classes that the model uses, such as a loss. Not needed for those in modules that
+        this process has imported.
+    trust : bool, default False
+        Import the modules that the folder names, which runs their code: only for folders of people
+        you trust. Modules that lie in the folder itself are never imported.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such folder.
+    ValueError
+        It has no model or a damaged one; or the model uses a class that is neither imported nor
+        given, or whose module or constructor raises an error, which is the cause.
     """
-    store = FactorStore.load(folder, mmap=mmap, verify=verify)
+    return loaded(folder, OwnClasses.of(classes, trust, folder), mmap=mmap, verify=verify)
+
+
+def loaded(place: Place, own: OwnClasses, *, mmap: bool, verify: bool) -> Recommender:
+    """As :func:`load`."""
+    store = FactorStore.load(place, mmap=mmap, verify=verify)
     model = _MODELS.get(store.fitter["name"], Recommender)
-    return model._from_place(folder, store)
+    return model._from_place(place, store, own)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
-from importlib import import_module
 from reprlib import recursive_repr
 from typing import Any, Self
 
 import numpy as np
 
 from mfrank.models.shown import Fit, as_html, as_line
+from mfrank.store.own_classes import IMPORTED, OwnClasses
 
 __all__ = ["Parameters", "describe", "restore"]
 
@@ -99,7 +99,10 @@ def describe(options: Any) -> dict[str, Any]:
 
 
 def restore(
-    description: Mapping[str, Any], known: Mapping[str, type[Any]], kinds: tuple[type, ...] = ()
+    description: Mapping[str, Any],
+    known: Mapping[str, type[Any]],
+    kinds: tuple[type, ...] = (),
+    own: OwnClasses = IMPORTED,
 ) -> Any:
     """Build the object that :func:`describe` described.
 
@@ -109,17 +112,20 @@ def restore(
     known : mapping of str to type
         Classes that may be given by name alone.
     kinds : tuple of types
-        A class given by its import path is imported and must be a dataclass derived from one of
-        these. By default no import path is accepted.
+        A class given by its import path must be a dataclass derived from one of these. By default
+        no import path is accepted.
+    own : OwnClasses
+        Which classes may be given by their import path; default those that are imported already.
 
     Raises
     ------
     ValueError
-        A class is unknown or cannot be imported, or does not have one of the options.
+        A class is unknown, not allowed or cannot be imported, does not have one of the options, or
+        raises anything when it is made.
     """
     name, values = description["name"], dict(description["options"])
     if ":" in name:
-        kind = _imported(name, kinds)
+        kind = own.find(name, kinds)
     elif name in known:
         kind = known[name]
     else:
@@ -132,23 +138,13 @@ def restore(
         )
     for key, value in values.items():
         if isinstance(value, Mapping) and set(value) == {"name", "options"}:
-            values[key] = restore(value, known, kinds)
-    return kind(**values)
-
-
-def _imported(path: str, kinds: tuple[type, ...]) -> type[Any]:
-    module, _, name = path.partition(":")
+            values[key] = restore(value, known, kinds, own)
     try:
-        found = getattr(import_module(module), name)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"class {path!r} cannot be imported ({error}): define it at the top of a module that "
-            "Python can import, or load the factors alone with mfrank.FactorStore.load"
-        ) from error
-    if not (isinstance(found, type) and issubclass(found, kinds) and is_dataclass(found)):
-        wanted = ", ".join(kind.__name__ for kind in kinds)
-        raise ValueError(f"{path!r} must be a dataclass derived from {wanted}; got {found}")
-    return found
+        return kind(**values)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the caller's own class may raise whatever it likes
+        raise ValueError(f"{name}: {type(error).__name__}: {error}") from error
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self, overload
@@ -20,6 +20,7 @@ from mfrank.retrieval.removal import without
 from mfrank.retrieval.seen import Seen, pack, unpack
 from mfrank.retrieval.sides import Raw, given_ids, sides
 from mfrank.store.factors import FactorStore
+from mfrank.store.own_classes import IMPORTED, OwnClasses
 
 __all__ = ["Fitted", "Held", "NotFittedError", "Promised"]
 
@@ -201,27 +202,36 @@ class Fitted:
         return store.save(folder)
 
     @classmethod
-    def load(cls, folder: Place, *, mmap: bool = False, verify: bool = False) -> Self:
-        """Load a saved model; see :meth:`mfrank.FactorStore.load`.
+    def load(
+        cls,
+        folder: Place,
+        *,
+        mmap: bool = False,
+        verify: bool = False,
+        classes: Iterable[type] = (),
+        trust: bool = False,
+    ) -> Self:
+        """Load a saved model; see :func:`mfrank.load`.
 
         Raises
         ------
         ValueError
-            The folder has no model, a damaged one, or one of another class (``mfrank.load`` loads
-            any model).
+            The folder has no model, a damaged one, one of another class (``mfrank.load`` loads any
+            model), or one that uses a class of the caller's that may not be imported.
         """
-        return cls._from_place(folder, FactorStore.load(folder, mmap=mmap, verify=verify))
+        own = OwnClasses.of(classes, trust, folder)
+        return cls._from_place(folder, FactorStore.load(folder, mmap=mmap, verify=verify), own)
 
     @classmethod
-    def _from_place(cls, place: Place, store: FactorStore) -> Self:
+    def _from_place(cls, place: Place, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
         """Like :meth:`_from_store`, but errors name the folder or file."""
         try:
-            return cls._from_store(store)
+            return cls._from_store(store, own)
         except ValueError as error:
             raise ValueError(f"{name_of(place)}: {error}") from error
 
     @classmethod
-    def _from_store(cls, store: FactorStore) -> Self:
+    def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
         model = cls()
         model._adopt(store)
         return model

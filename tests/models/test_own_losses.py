@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from loss_lists import derivative, whole_lists
 from own_hinge import OwnHinge
 
 import mfrank
+from mfrank.cli.main import main
 from mfrank.losses import Loss, Sizes
 
 DATA = mfrank.synthetic(60, 40, 900, random_state=0)
@@ -52,27 +54,115 @@ def test_it_is_fitted_saved_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.user_factors, model.user_factors)
 
 
-def test_another_process_finds_it_by_its_path(tmp_path: Path) -> None:
+LOADS = {
+    "imported before": "import own_hinge; model = mfrank.load(folder)",
+    "given": "from own_hinge import OwnHinge; model = mfrank.load(folder, classes=[OwnHinge])",
+    "trusted": "model = mfrank.load(folder, trust=True)",
+    "by its own class": "model = mfrank.Descent.load(folder, trust=True)",
+}
+
+
+@pytest.mark.parametrize("way", LOADS)
+def test_another_process_finds_it(way: str, tmp_path: Path) -> None:
     made(OwnHinge(margin=0.25)).save(tmp_path / "model")
-    told = run(f"import mfrank; print(mfrank.load({str(tmp_path / 'model')!r}).loss)")
+    told = run(
+        f"import mfrank; folder = {str(tmp_path / 'model')!r}; {LOADS[way]}; print(model.loss)"
+    )
     assert told.stdout == "OwnHinge(margin=0.25)\n", told.stderr
 
 
-def rewritten(folder: Path, path: str) -> Path:
+def rewritten(folder: Path, path: str, margin: str = "1.0") -> Path:
     made(OwnHinge()).save(folder)
     manifest = folder / "manifest.json"
     text = manifest.read_text()
     assert "own_hinge:OwnHinge" in text
-    manifest.write_text(text.replace("own_hinge:OwnHinge", path))
-    json.loads(manifest.read_text())
+    text = text.replace("own_hinge:OwnHinge", path).replace('"margin": 1.0', f'"margin": {margin}')
+    manifest.write_text(text)
+    json.loads(text)
     return folder
+
+
+def ways_in(folder: Path) -> dict[str, Any]:
+    """Every call that makes a model of a folder."""
+    return {
+        "load": lambda: mfrank.load(folder),
+        "Descent.load": lambda: mfrank.Descent.load(folder),
+        "mapped": lambda: mfrank.load(folder, mmap=True),
+        "recommend": lambda: main(["recommend", "--model", str(folder), "--user", "1"]),
+        "update": lambda: main(["update", str(folder / "none.csv"), "--model", str(folder)]),
+        "serve": lambda: main(["serve", str(folder)]),
+        "explore": lambda: main(["explore", str(folder)]),
+    }
+
+
+@pytest.mark.parametrize("way", ways_in(Path()))
+def test_no_module_is_imported_because_a_folder_names_it(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither one on the path nor one that comes with the folder."""
+    folder = rewritten(tmp_path / "model", "planted:Loss")
+    (folder.parent / "planted.py").write_text("raise SystemExit('this code has run')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    if way in ("load", "Descent.load", "mapped"):
+        with pytest.raises(ValueError, match=r"planted.*not imported.*classes=.*trust=True"):
+            ways_in(folder)[way]()
+    else:
+        assert ways_in(folder)[way]() == 2
+        assert "--import planted" in capsys.readouterr().err
+    assert "planted" not in sys.modules
+
+
+def test_trust_does_not_import_from_the_folder_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = rewritten(tmp_path / "model", "planted:Loss")
+    (folder / "planted.py").write_text("raise RuntimeError('this code has run')")
+    monkeypatch.syspath_prepend(str(folder))
+    with pytest.raises(ValueError, match="lies in the model's own folder"):
+        mfrank.load(folder, trust=True)
+
+
+@pytest.mark.parametrize(
+    "raised", ["SystemExit(1)", "RuntimeError('no')", "OSError()", "ValueError"]
+)
+def test_whatever_an_import_raises_is_the_cause_of_one_error(
+    raised: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = rewritten(tmp_path / "model", "planted:Loss")
+    (tmp_path / "planted.py").write_text(f"raise {raised}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match=r"planted:Loss.* cannot be imported") as told:
+        mfrank.load(folder, trust=True)
+    causes, error = [], told.value.__cause__
+    while error is not None:
+        causes.append(type(error).__name__)
+        error = error.__cause__
+    assert raised.partition("(")[0] in causes
+
+
+@dataclass(frozen=True)
+class Fussy(OwnHinge):
+    """A loss whose constructor raises whatever its margin says."""
+
+    def __post_init__(self) -> None:
+        if self.margin == 2:
+            raise ZeroDivisionError("of its own")
+        if self.margin == 3:
+            raise SystemExit(3)
+
+
+@pytest.mark.parametrize("margin", ["2", "3"])
+def test_whatever_a_constructor_raises_is_one_error(margin: str, tmp_path: Path) -> None:
+    folder = rewritten(tmp_path / "model", f"{__name__}:Fussy", margin)
+    with pytest.raises(ValueError, match=r"Fussy: (ZeroDivisionError|SystemExit)"):
+        mfrank.load(folder)
 
 
 @pytest.mark.parametrize(
     ("path", "told"),
     [
         ("no_such_module:OwnHinge", "cannot be imported"),
-        ("own_hinge:Nothing", "cannot be imported"),
+        ("own_hinge:Nothing", "is not in own_hinge"),
         (":OwnHinge", "cannot be imported"),
         ("os:system", "must be a dataclass derived from Loss"),
         ("pathlib:Path", "must be a dataclass derived from Loss"),
@@ -84,8 +174,55 @@ def test_what_cannot_be_found_is_told_and_the_factors_are_there(
 ) -> None:
     folder = rewritten(tmp_path / "model", path)
     with pytest.raises(ValueError, match=told):
-        mfrank.load(folder)
+        mfrank.load(folder, trust=True)
     assert mfrank.FactorStore.load(folder).factors == 6
+
+
+def test_a_class_that_has_moved_is_given(tmp_path: Path) -> None:
+    folder = rewritten(tmp_path / "model", "old_module:OwnHinge")
+    loaded = mfrank.load(folder, classes=OwnHinge)
+    assert isinstance(loaded, mfrank.Descent)
+    assert loaded.loss == OwnHinge()
+    with pytest.raises(TypeError, match="classes must be a list of classes"):
+        mfrank.load(folder, classes=[OwnHinge()])
+    with pytest.raises(TypeError, match="trust must be"):
+        mfrank.load(folder, trust="yes")
+
+
+def test_a_class_of_a_script_is_refused_by_save_with_the_remedy(tmp_path: Path) -> None:
+    """Another process has another ``__main__``."""
+    told = run(
+        f"""
+import mfrank, own_hinge
+from dataclasses import dataclass
+@dataclass(frozen=True)
+class Mine(own_hinge.OwnHinge):
+    pass
+model = mfrank.Descent(Mine(), 2, 1).fit(mfrank.synthetic(20, 20, 100, random_state=0))
+for made in (model, mfrank.LinearRanker(Mine(), iterations=1).fit(
+    mfrank.Judged([[0.0], [1.0]], [0, 1], [0, 0])
+)):
+    try:
+        made.save({str(tmp_path / "model")!r})
+    except ValueError as error:
+        print("define Mine in a module" in str(error))
+"""
+    )
+    assert told.stdout == "True\nTrue\n", told.stderr
+    assert not (tmp_path / "model").exists()
+
+
+def test_the_command_line_imports_what_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = rewritten(tmp_path / "model", "from_here:OwnHinge")
+    (tmp_path / "from_here.py").write_text("from own_hinge import OwnHinge\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    asked = ["recommend", "--model", str(folder), "--user", "1"]
+    assert main([*asked, "--import", "from_here"]) == 0
+    assert main([*asked, "--import", "nowhere"]) == 2
+    assert "--import nowhere: ModuleNotFoundError" in capsys.readouterr().err
 
 
 def test_a_class_without_its_decorator_is_told_before_the_fit() -> None:

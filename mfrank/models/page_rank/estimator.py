@@ -28,6 +28,7 @@ from mfrank.pagerank.prior import with_prior
 from mfrank.pagerank.problem import Accuracy
 from mfrank.retrieval.seen import pack
 from mfrank.store.factors import FactorStore
+from mfrank.store.own_classes import IMPORTED, OwnClasses
 
 __all__ = ["SupervisedPageRank"]
 
@@ -289,7 +290,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         return pack(with_prior(store, 1.0), task.seen)
 
     @classmethod
-    def _from_store(cls, store: FactorStore) -> Self:
+    def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
         name, options = store.fitter["name"], dict(store.fitter["options"])
         if name != cls.__name__:
             raise ValueError(

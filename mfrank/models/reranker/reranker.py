@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import Seen
 from mfrank.retrieval.sides import Matrix, Raw, given_ids, is_single
 from mfrank.steering.steering import Steering
+from mfrank.store.own_classes import OwnClasses
 
 __all__ = ["Reranker"]
 
@@ -284,9 +286,15 @@ class Reranker(Parameters):
 
     @classmethod
     def load(
-        cls, folder: str | os.PathLike[str], *, mmap: bool = False, verify: bool = False
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        mmap: bool = False,
+        verify: bool = False,
+        classes: Iterable[type] = (),
+        trust: bool = False,
     ) -> Self:
-        """Load a Reranker saved by :meth:`save`; see :meth:`mfrank.FactorStore.load`.
+        """Load a Reranker saved by :meth:`save`; parameters as in :func:`mfrank.load`.
 
         Load only folders that you trust: CatBoost reads the trees, and malformed bytes can crash
         the process, or worse. Their checksum is always verified, but that does not protect
@@ -299,7 +307,9 @@ class Reranker(Parameters):
         ModuleNotFoundError
             The package catboost is not installed.
         """
-        model, options, second = saving.load(Path(folder), mmap=mmap, verify=verify)
+        model, options, second = saving.load(
+            Path(folder), OwnClasses.of(classes, trust, folder), mmap=mmap, verify=verify
+        )
         try:
             loaded = cls(model, **options)
             grown = trees.from_bytes(second.cbm, [*FEATURES, *second.given.names])

@@ -20,15 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank import load as load_model
 from mfrank.files import marks
 from mfrank.files.folder import metadata_of, read, write
 from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import MANIFEST, Contents, Format, check_keys
 from mfrank.files.regular import is_folder
+from mfrank.models.loading import loaded
 from mfrank.models.reranker.given_features import GivenFeatures
 from mfrank.models.reranker.held_out import Found
 from mfrank.retrieval.recommender import Recommender
+from mfrank.store.own_classes import OwnClasses
 
 __all__ = ["FORMAT", "SecondStage", "load", "save"]
 
@@ -77,7 +78,7 @@ def save(
 
 
 def load(
-    folder: Path, *, mmap: bool, verify: bool
+    folder: Path, own: OwnClasses, *, mmap: bool, verify: bool
 ) -> tuple[Recommender, dict[str, Any], SecondStage]:
     """Return first stage, options and second stage; errors as in :meth:`mfrank.FactorStore.load`.
 
@@ -91,7 +92,7 @@ def load(
         )
         first = _first(contents.metadata, folder)
         try:
-            model = load_model(folder / first, mmap=mmap, verify=verify)
+            model = loaded(folder / first, own, mmap=mmap, verify=verify)
         except (FileNotFoundError, ValueError) as error:
             if _named(folder) != first:
                 continue  # a concurrent save replaced the first stage

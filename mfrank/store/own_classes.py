@@ -1,0 +1,122 @@
+"""The caller's own classes that a saved model names, such as a loss: found without running code.
+
+A folder names a class by its import path, and importing a module runs it. So by default nothing is
+imported: the class must be in a module that this process has imported, or be given. With ``trust``,
+its module is imported, but never from the folder that names it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, is_dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+
+from mfrank.arrays.checks import check_instance, shown
+
+__all__ = ["IMPORTED", "OwnClasses"]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnClasses:
+    """Which classes a saved model may use, beside mfrank's.
+
+    Attributes
+    ----------
+    classes : tuple of type
+        Found by their import path or, if they have moved, by their name.
+    trust : bool
+        Whether modules may be imported.
+    folder : Path or None
+        Where nothing is imported from.
+    """
+
+    classes: tuple[type, ...] = ()
+    trust: bool = False
+    folder: Path | None = None
+
+    @classmethod
+    def of(cls, classes: Iterable[type], trust: bool, place: Any) -> Self:
+        """Check the arguments ``classes`` and ``trust`` of ``load``; ``place`` is its first."""
+        check_instance("trust", trust, bool, "True or False")
+        several = [classes] if isinstance(classes, type) else classes
+        listed = tuple(several) if isinstance(several, Iterable) else (several,)
+        for one in listed:
+            if not isinstance(one, type):
+                raise TypeError(f"classes must be a list of classes, got {shown(one)}")
+        folder = None if hasattr(place, "read") else Path(place).absolute()
+        return cls(listed, trust, folder)
+
+    def find(self, path: str, kinds: tuple[type, ...]) -> type[Any]:
+        """The class of the import path ``module:Name``, a dataclass derived from one of ``kinds``.
+
+        Raises
+        ------
+        ValueError
+            It is not among those allowed, cannot be imported, or is something else.
+        """
+        module, _, name = path.partition(":")
+        found = next((one for one in self.classes if _path(one) == path), None) or next(
+            (one for one in self.classes if one.__qualname__ == name), None
+        )
+        if found is None and module == "__main__":
+            raise ValueError(
+                f"class {path!r} is defined in a script or notebook, where no other process can "
+                f"find it: define {name} in a module of its own and import it from there, or pass "
+                f"classes=[{name}] to load"
+            )
+        if found is None:
+            if self.trust:
+                self._import(path, module)
+            # Not by getattr, which may run a module's own __getattr__.
+            found = getattr(sys.modules.get(module), "__dict__", {}).get(name)
+        if found is None:
+            raise ValueError(_not_found(path, module, name, imported=module in sys.modules))
+        if not (isinstance(found, type) and issubclass(found, kinds) and is_dataclass(found)):
+            wanted = ", ".join(kind.__name__ for kind in kinds)
+            raise ValueError(
+                f"{path!r} must be a dataclass derived from {wanted}; got {shown(found)}"
+            )
+        return found
+
+    def _import(self, path: str, module: str) -> None:
+        """Import the module, unless it lies in the folder; any failure is a ValueError."""
+        try:
+            top = find_spec(module.partition(".")[0])
+            if self.folder is not None and top is not None:
+                places = [top.origin or "", *(top.submodule_search_locations or [])]
+                if any(Path(each).absolute().is_relative_to(self.folder) for each in places):
+                    raise ValueError("its module lies in the model's own folder")
+            import_module(module)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever a module raises, even SystemExit
+            raise ValueError(
+                f"class {path!r} cannot be imported ({type(error).__name__}: {error}): define it "
+                "at the top of a module that Python can import, or load the factors alone with "
+                "mfrank.FactorStore.load"
+            ) from error
+
+
+IMPORTED = OwnClasses()
+"""Only classes that are imported already."""
+
+
+def _path(one: type) -> str:
+    return f"{one.__module__}:{one.__qualname__}"
+
+
+def _not_found(path: str, module: str, name: str, *, imported: bool) -> str:
+    if imported:
+        return (
+            f"class {path!r} is not in {module}: define it at the top of a module that Python can "
+            "import, or load the factors alone with mfrank.FactorStore.load"
+        )
+    return (
+        f"the model uses the class {path!r}, whose module is not imported: import it first "
+        f"(mfrank ... --import {module}), pass classes=[{name}], or trust=True if this folder may "
+        "run code"
+    )
