@@ -217,13 +217,14 @@ class LinearRanker(Parameters):
             A weight is not finite, the loss could not be loaded again, or the folder contains
             anything but a saved ranker.
         """
+        store = self.store
         try:
-            self._restored(self.store, IMPORTED)
+            self._restored(store, IMPORTED)
         except ValueError as error:
             raise ValueError(
                 f"the ranker cannot be saved, because it could not be loaded: {error}"
             ) from error
-        return self.store.save(folder)
+        return store.save(folder)
 
     @classmethod
     def load(
@@ -245,9 +246,10 @@ class LinearRanker(Parameters):
             class that may not be imported.
         """
         own = OwnClasses.of(classes, trust, folder)
+        store = LinearStore.load(folder, verify=verify)
         try:
-            return cls._restored(LinearStore.load(folder, verify=verify), own)
-        except (KeyError, TypeError) as error:
+            return cls._restored(store, own)
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"the options saved in {folder} cannot be restored: {error}"
             ) from error
