@@ -19,6 +19,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.interaction_folder import holds_interactions
 from mfrank.data.interactions import Interactions
 from mfrank.data.labels import objects
+from mfrank.data.time_units import TimestampUnit
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.files.manifest import MANIFEST
 
@@ -49,6 +50,12 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         )
     for role in ("value", "timestamp"):
         group.add_argument(f"--no-{role}", action="store_true", help=f"ignore the {role} column")
+    group.add_argument(
+        "--timestamp-unit",
+        choices=get_args(TimestampUnit),
+        help="unit of timestamps that are numbers, which become seconds; s leaves them as they are "
+        "(default: recognized, and told)",
+    )
     group.add_argument(
         "--sep",
         metavar="MARK",
@@ -84,7 +91,12 @@ def read_table(args: argparse.Namespace, path: str) -> Interactions:
         data = Interactions.open(path)
     else:
         data = Interactions.from_file(
-            path, **columns_of(args), sep=args.sep, ids=args.ids, duplicates=args.duplicates
+            path,
+            **columns_of(args),
+            timestamp_unit=args.timestamp_unit,
+            sep=args.sep,
+            ids=args.ids,
+            duplicates=args.duplicates,
         )
     return data if args.at_least is None else data.at_least(args.at_least)
 

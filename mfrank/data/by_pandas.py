@@ -16,9 +16,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.data.columns import epoch_seconds
-from mfrank.data.fields import IdsAs, TimeKind, as_text, parsed
+from mfrank.data.fields import IdsAs, as_text, parsed
 from mfrank.data.layouts import Layout
+from mfrank.data.time_units import Moments, TimeKind
+from mfrank.data.times import moments
 
 __all__ = ["OddError", "portions", "read"]
 
@@ -69,8 +70,11 @@ class _Readable:
         return iter(self._text)
 
 
-def read(lines: _Lines, layout: Layout, ids: IdsAs) -> dict[str, NDArray[Any]] | None:
-    """Role -> values, or None if the standard library must read the file."""
+def read(lines: _Lines, layout: Layout, ids: IdsAs) -> dict[str, Any] | None:
+    """Role -> values, or None if the standard library must read the file.
+
+    Timestamps are :class:`Moments`, whose unit is not settled.
+    """
     import pandas
 
     try:
@@ -95,11 +99,11 @@ def read(lines: _Lines, layout: Layout, ids: IdsAs) -> dict[str, NDArray[Any]] |
 
 def portions(
     lines: _Lines, layout: Layout, ids: IdsAs, n_rows: int, times: TimeKind | None
-) -> Iterator[tuple[dict[str, NDArray[Any]], TimeKind | None]]:
-    """Yield the columns of ``n_rows`` rows at a time, and the kind of their timestamps.
+) -> Iterator[tuple[dict[str, NDArray[Any]], Moments | None]]:
+    """Yield the columns of ``n_rows`` rows at a time, and their timestamps.
 
     What is read from a column depends on its portion alone, except for ``times``, the kind of all
-    timestamps: None leaves them out.
+    timestamps; with None each portion reads them as what its own are.
 
     Raises
     ------
@@ -154,17 +158,15 @@ def _portion(
     times: TimeKind | None,
     spelled: set[str],
     is_plain: bool,
-) -> tuple[dict[str, NDArray[Any]], TimeKind | None]:
+) -> tuple[dict[str, NDArray[Any]], Moments | None]:
     found: dict[str, NDArray[Any]] = {}
-    kind: TimeKind | None = None
+    when: Moments | None = None
     for role, at in layout.fields.items():
         column = frame.iloc[:, at]
         if role == "value":
             found[role] = _values(column)
         elif role == "timestamp":
-            kind, moments = _times(column, times)
-            if times is not None:
-                found[role] = moments
+            when = _times(column, times)
         elif role in spelled:
             found[role] = parsed(role, column.tolist(), ids)
         elif _is_text(column):
@@ -174,18 +176,17 @@ def _portion(
             found[role] = numbers if ids == "auto" else as_text(numbers)
         else:
             raise _AsSpelledError(role)
-    return found, kind
+    return found, when
 
 
-def _times(column: Any, kind: TimeKind | None) -> tuple[TimeKind, NDArray[np.int64]]:
-    """The kind of the portion's timestamps, and the timestamps as those of a column of ``kind``."""
-    own: TimeKind = "whole" if column.dtype.kind in "iu" else "date"
-    own = "number" if column.dtype.kind == "f" else own
-    if kind == "number" and own == "whole":
-        column, own = column.astype(np.float64), kind
-    if kind not in (None, own):
+def _times(column: Any, kind: TimeKind | None) -> Moments:
+    """The timestamps of a portion, as those of a column of ``kind``."""
+    if kind == "number" and column.dtype.kind in "iu":
+        column = column.astype(np.float64)
+    when = _timestamps(column)
+    if kind not in (None, when.kind):
         raise OddError("timestamps of another kind")
-    return own, _timestamps(column)
+    return when
 
 
 def _frame(readable: Any, layout: Layout, **how: Any) -> Any:
@@ -234,14 +235,14 @@ def _values(column: Any) -> NDArray[np.float64]:
     return np.asarray(column, dtype=np.float64)
 
 
-def _timestamps(column: Any) -> NDArray[np.int64]:
+def _timestamps(column: Any) -> Moments:
     kind = column.dtype.kind
     if kind == "b":
         raise OddError("timestamps that are not times")
-    return epoch_seconds(np.asarray(column) if kind in "iuf" else np.asarray(column, dtype=object))
+    return moments(np.asarray(column) if kind in "iuf" else np.asarray(column, dtype=object))
 
 
-_READ: dict[str, Callable[[Any], NDArray[Any]]] = {"value": _values, "timestamp": _timestamps}
+_READ: dict[str, Callable[[Any], Any]] = {"value": _values, "timestamp": _timestamps}
 
 
 def _as_spelled(

@@ -1,15 +1,10 @@
-"""Roles of columns (user, item, value, timestamp), and conversion of timestamps to int64."""
+"""Roles of columns: user, item, value, timestamp."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from datetime import UTC, date, datetime
-from datetime import time as clock
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import Literal
 
 from mfrank.arrays.checks import shown
 
@@ -18,7 +13,6 @@ __all__ = [
     "BadRow",
     "Chosen",
     "assign",
-    "epoch_seconds",
     "guess",
     "ignored_roles",
     "in_column",
@@ -42,7 +36,8 @@ _NAMES: Mapping[str, str] = {
 _REMEDIES: Mapping[str, str] = {
     "user": "give it an id, or drop the row",
     "item": "give it an id, or drop the row",
-    "value": "write a number, or ignore the column with value=False",
+    "value": "write a number, name a column of times with timestamp=, or ignore the column with "
+    "value=False",
     "timestamp": "write dates as 2024-12-31, or ignore the column with timestamp=False",
 }
 
@@ -132,40 +127,6 @@ def ignored_roles(chosen: Chosen) -> set[str]:
     return ignored
 
 
-def epoch_seconds(timestamps: ArrayLike) -> NDArray[np.int64]:
-    """Convert timestamps to int64: integers unchanged, dates to seconds since 1970 (UTC).
-
-    Integers may have any unit. Fractions are rounded down. Dates are numpy or Python dates or
-    datetimes, or ISO 8601 text; without a time zone they are taken as UTC.
-
-    Raises
-    ------
-    BadRow
-        If a timestamp is missing, infinite, beyond int64 or not a date.
-    TypeError
-        If they are neither numbers nor dates, such as booleans.
-    """
-    times = np.asarray(timestamps)
-    if times.ndim != 1:
-        raise ValueError(f"timestamps must be in one dimension, got shape {times.shape}")
-    kind = times.dtype.kind
-    if kind == "i":
-        return times.astype(np.int64)
-    if kind == "u":
-        _refuse(times > np.iinfo(np.int64).max, times)
-        return times.astype(np.int64)
-    if kind == "f":
-        _refuse(~(np.abs(times) < 2.0**63), times)
-        return np.asarray(np.floor(times), dtype=np.int64)
-    if kind == "M":
-        _refuse(np.isnat(times), times)
-        return times.astype("datetime64[s]").astype(np.int64)
-    if kind in "UTO":
-        seconds = (_seconds(time, row) for row, time in enumerate(times.tolist()))
-        return np.fromiter(seconds, dtype=np.int64, count=len(times))
-    raise TypeError(f"timestamps must be whole numbers or dates, got dtype {times.dtype}")
-
-
 def _spellings(column: Hashable) -> set[str]:
     if not isinstance(column, str):
         return set()
@@ -175,27 +136,3 @@ def _spellings(column: Hashable) -> set[str]:
 
 def _listing(columns: Sequence[Hashable]) -> str:
     return "columns: " + ", ".join(map(repr, columns))
-
-
-def _refuse(bad: NDArray[np.bool_], times: NDArray[Any]) -> None:
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise BadRow(f"timestamps must be finite and fit int64, got {times[row]}", row)
-
-
-def _seconds(time: Any, row: int) -> int:
-    if isinstance(time, int):
-        if not -(2**63) <= time < 2**63:
-            raise BadRow(f"timestamps must fit int64, got {time}", row)
-        return time
-    try:
-        moment = datetime.fromisoformat(time) if isinstance(time, str) else time
-        if type(moment) is date:
-            moment = datetime.combine(moment, clock.min)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return int(moment.timestamp() // 1)
-    except (AttributeError, OverflowError, TypeError, ValueError) as error:
-        raise BadRow(
-            f"timestamps must be whole numbers or dates, got {shown(time)}", row
-        ) from error

@@ -33,6 +33,7 @@ def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
         np.concatenate(columns),
         np.concatenate([one.user_items.data for one in each]),
         _joined_times([one.timestamps for one in each]),
+        unit="s",
         shape=(len(user_ids), len(item_ids)),
         duplicates=duplicates,
         user_ids=user_ids,

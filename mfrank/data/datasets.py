@@ -80,7 +80,7 @@ def movielens(path: str | Path, *, min_rating: float | None = None) -> Interacti
     if not len(ratings):
         raise ValueError(f"{path} has no ratings" + f" >= {min_rating}" * (min_rating is not None))
     user, item, rating, timestamp = (ratings[name] for name in _RATING.names or ())
-    return Interactions.from_arrays(user, item, rating, timestamp)
+    return Interactions.from_arrays(user, item, rating, timestamp, timestamp_unit="s")
 
 
 def from_npz(path: str | Path) -> Interactions:

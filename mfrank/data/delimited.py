@@ -12,13 +12,17 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import IO, Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.counted import counted
 from mfrank.data import by_pandas, fields
 from mfrank.data.columns import BadRow, Chosen, in_column
-from mfrank.data.fields import IdsAs, TimeKind
+from mfrank.data.fields import IdsAs
+from mfrank.data.labels import objects
 from mfrank.data.layouts import DOUBLE_COLON, Layout, layout_of, rows
+from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
+from mfrank.data.times import is_time, moments, settle, time_kind
 
 __all__ = ["portions", "read"]
 
@@ -29,13 +33,20 @@ def read(
     usual: str | None,
     chosen: Chosen,
     ids: IdsAs,
+    unit: TimestampUnit | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Role -> values of the text that ``lines`` opens; see :mod:`mfrank.data.table_files`."""
     with lines() as text:
         layout = layout_of(text, separator, usual, chosen)
     pandas_reads = layout.separator != DOUBLE_COLON and find_spec("pandas")
     columns = by_pandas.read(lines, layout, ids) if pandas_reads else None
-    return _read(lines, layout, ids) if columns is None else columns
+    is_chosen = chosen.get("timestamp") is not None
+    if columns is not None:
+        try:
+            return settle(columns, unit, is_chosen=is_chosen)
+        except BadRow:
+            pass  # read again, for the number of the line
+    return _read(lines, layout, ids, unit, is_chosen=is_chosen)
 
 
 def portions(
@@ -47,11 +58,12 @@ def portions(
     *,
     n_rows: int,
     times: TimeKind | None,
-) -> Iterator[tuple[dict[str, NDArray[Any]], TimeKind | None]]:
+) -> Iterator[tuple[dict[str, NDArray[Any]], Moments | None]]:
     """Yield what :func:`read` returns, of ``n_rows`` rows at a time; the errors are the same.
 
-    ``times`` is the kind of all timestamps of the file; with None they are left out and checked no
-    further. The second value is the kind of the portion's own.
+    The second value are the portion's timestamps, whose unit is not settled. ``times`` is the kind
+    of all of them in the file; with None, they are of the portion's own kind, and dates may be left
+    out.
     """
     with lines() as text:
         layout = layout_of(text, separator, usual, chosen)
@@ -69,17 +81,31 @@ def portions(
     yield from _portions(lines, layout, ids, n_rows, times, done)
 
 
-def _read(lines: Callable[[], IO[str]], layout: Layout, ids: IdsAs) -> dict[str, NDArray[Any]]:
+def _read(
+    lines: Callable[[], IO[str]],
+    layout: Layout,
+    ids: IdsAs,
+    unit: TimestampUnit | None,
+    *,
+    is_chosen: bool,
+) -> dict[str, NDArray[Any]]:
     """Read with the csv module; the ValueError for a bad line names its number."""
     with lines() as text:
         (rows,) = _batches(text, layout, None)
-    found: dict[str, NDArray[Any]] = {}
+    found: dict[str, Any] = {}
     for role, column in rows.columns.items():
         try:
-            found[role] = fields.parsed(role, column, ids)
+            found[role] = (
+                moments(objects(column))
+                if role == "timestamp"
+                else fields.parsed(role, column, ids)
+            )
         except BadRow as error:
             raise ValueError(rows.told(error, role, layout)) from error
-    return found
+    try:
+        return settle(found, unit, is_chosen=is_chosen)
+    except BadRow as error:
+        raise ValueError(rows.told(error, "timestamp", layout)) from error
 
 
 def _portions(
@@ -89,7 +115,7 @@ def _portions(
     n_rows: int,
     times: TimeKind | None,
     done: int,
-) -> Iterator[tuple[dict[str, NDArray[Any]], TimeKind | None]]:
+) -> Iterator[tuple[dict[str, NDArray[Any]], Moments | None]]:
     """Read with the csv module, all portions but the first ``done``.
 
     An error in a field is raised only at the end of the file, because an error in the form of a
@@ -99,25 +125,36 @@ def _portions(
     with lines() as text:
         for rows in itertools.islice(_batches(text, layout, n_rows), done, None):
             found: dict[str, NDArray[Any]] = {}
-            kind = None
+            when = None
             for role, column in rows.columns.items():
-                if role == "timestamp":
-                    kind = fields.time_kind(column)
                 try:
                     if role != "timestamp":
                         found[role] = fields.parsed(role, column, ids)
-                    elif times is not None:
-                        found[role] = fields.times(column, times)
+                    else:
+                        when = _moments(column, times)
                 except BadRow as error:
                     # A field that is no time at all is reported rather than a number among dates.
-                    odd = role != "timestamp" or not fields.is_time(column[error.row].strip())
+                    odd = role != "timestamp" or not is_time(column[error.row].strip())
                     if role not in bad or (odd and not bad[role][0]):
                         bad[role] = odd, rows.told(error, role, layout)
             if not bad:
-                yield found, kind
+                yield found, when
     for role in layout.fields:
         if role in bad:
             raise ValueError(bad[role][1])
+
+
+def _moments(column: list[str], times: TimeKind | None) -> Moments:
+    """The timestamps of a portion; dates are read only if ``times`` is the kind of all."""
+    stripped = [field.strip() for field in column]
+    if times is None and (own := time_kind(stripped)) == "date":
+        return Moments(np.empty(0, np.int64), own)
+    try:
+        return moments(objects(stripped), times)
+    except BadRow:
+        if times is not None:
+            raise
+        return Moments(np.empty(0, np.int64), own)  # the error is that of the whole column
 
 
 class _Rows(NamedTuple):

@@ -1,4 +1,4 @@
-"""Conversion of the fields of a text file by the role of their column: ids, values, timestamps.
+"""Conversion of the fields of a text file by the role of their column: ids and values.
 
 A text file does not say whether an id is a number or text, so a column of ids is read as integers
 only if this loses nothing: every field is spelled as Python prints an int64. A single field that
@@ -16,20 +16,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.data.columns import BadRow, epoch_seconds
+from mfrank.data.columns import BadRow
 from mfrank.data.ids import Ids
 from mfrank.data.labels import objects
-from mfrank.data.layouts import NUMBER
 
 __all__ = [
     "IdsAs",
-    "TimeKind",
     "as_text",
-    "is_time",
     "parsed",
     "spelled_like",
-    "time_kind",
-    "times",
     "values",
     "whole_number",
 ]
@@ -37,11 +32,7 @@ __all__ = [
 IdsAs = Literal["auto", "text"]
 """Type of columns of ids: int64 if every field is spelled as one, or always text."""
 
-TimeKind = Literal["whole", "number", "date"]
-"""What a column of timestamps holds: whole numbers, numbers, or dates."""
-
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_WHOLE = re.compile(r"[+-]?[0-9]+")
 _TRUTHS = {"true": 1.0, "false": 0.0}  # as pandas writes and reads a column of booleans
 
 
@@ -50,17 +41,15 @@ def parsed(role: str, fields: Sequence[str], ids: IdsAs) -> NDArray[Any]:
 
     Returns
     -------
-    int64 or object (of text) for ids, float64 for values, int64 for timestamps
+    int64 or object (of text) for ids, float64 for values
 
     Raises
     ------
     BadRow
-        If a value is not a finite number, or a timestamp is not a time.
+        If a value is not a finite number.
     """
     if role == "value":
         return values(fields)
-    if role == "timestamp":
-        return times(fields, time_kind(fields))
     numbers = _whole_numbers(fields) if ids == "auto" else None
     return objects(fields) if numbers is None else numbers
 
@@ -111,43 +100,6 @@ def values(fields: Sequence[str]) -> NDArray[np.float64]:
         row = int(np.argmin(finite))
         raise BadRow(f"values must be finite numbers, got {fields[row]!r}", row)
     return numbers
-
-
-def time_kind(fields: Sequence[str]) -> TimeKind:
-    """What the fields are all spelled as; dates if they are not numbers."""
-    stripped = [field.strip() for field in fields]
-    if all(map(_WHOLE.fullmatch, stripped)):
-        return "whole"
-    return "number" if all(map(NUMBER.fullmatch, stripped)) else "date"
-
-
-def times(fields: Sequence[str], kind: TimeKind) -> NDArray[np.int64]:
-    """The fields of a column of this kind as timestamps; raise BadRow if one is none."""
-    stripped = [field.strip() for field in fields]
-    if kind == "whole":
-        return epoch_seconds(objects(map(int, stripped)))
-    if kind == "number":
-        return epoch_seconds(np.array(list(map(float, stripped))))
-    try:
-        return epoch_seconds(objects(stripped))
-    except BadRow as first:
-        # Among dates a number is wrong too; but report a field that is neither, if there is one.
-        odd = (row for row, field in enumerate(stripped) if not is_time(field))
-        row = next(odd, first.row)
-        raise BadRow(
-            f"timestamps must be all whole numbers or all dates, got {fields[row]!r}", row
-        ) from None
-
-
-def is_time(field: str) -> bool:
-    """Whether a field is a number or a date."""
-    if NUMBER.fullmatch(field):
-        return True
-    try:
-        epoch_seconds(objects([field]))
-    except BadRow:
-        return False
-    return True
 
 
 def _number(field: str) -> float:

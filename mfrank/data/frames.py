@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.data.columns import BadRow, Chosen, assign, epoch_seconds, in_column
+from mfrank.data.columns import BadRow, Chosen, assign, in_column
+from mfrank.data.time_units import TimestampUnit
+from mfrank.data.times import moments, settle
 from mfrank.data.values import as_numbers
 
-__all__ = ["columns_reader", "frame_columns", "is_frame"]
+__all__ = ["columns_reader", "frame_columns", "is_frame", "unsettled_columns"]
 
-_READ: Mapping[str, Callable[[Any], NDArray[Any]]] = {
-    "value": as_numbers,
-    "timestamp": epoch_seconds,
-}
+_READ: Mapping[str, Callable[[Any], Any]] = {"value": as_numbers, "timestamp": moments}
 
 
 def is_frame(data: Any) -> bool:
@@ -30,13 +29,15 @@ def is_frame(data: Any) -> bool:
     return _is_of("pandas", data) or hasattr(type(data), "__arrow_c_stream__")
 
 
-def frame_columns(frame: Any, chosen: Chosen, first_row: int = 0) -> dict[str, NDArray[Any]]:
+def frame_columns(
+    frame: Any, chosen: Chosen, unit: TimestampUnit | None = None
+) -> dict[str, NDArray[Any]]:
     """Role -> values, from a table; roles as in :func:`mfrank.data.columns.assign`.
 
     Categories are read as their values, dates of any time zone as UTC. Values are converted by
     :func:`mfrank.data.values.as_numbers`, timestamps by
-    :func:`mfrank.data.columns.epoch_seconds`. A missing id or value stays one: NaN, None or NA.
-    Errors count rows from ``first_row``.
+    :func:`mfrank.data.times.epoch_seconds`, in this unit. A missing id or value stays one: NaN,
+    None or NA.
 
     Raises
     ------
@@ -49,8 +50,25 @@ def frame_columns(frame: Any, chosen: Chosen, first_row: int = 0) -> dict[str, N
         If the table is neither of pandas nor of polars, and pyarrow is not installed.
     """
     names, values_of = columns_reader(frame)
-    found: dict[str, NDArray[Any]] = {}
-    for role, name in assign(names, chosen).items():
+    roles = assign(names, chosen)
+    found = unsettled_columns(values_of, roles)
+    try:
+        return settle(found, unit, is_chosen=chosen.get("timestamp") is not None)
+    except BadRow as error:
+        what = f"{error.what} in row {error.row}"
+        raise ValueError(in_column(what, "timestamp", roles["timestamp"])) from error
+
+
+def unsettled_columns(
+    values_of: Callable[[Any], NDArray[Any]], roles: Mapping[str, Hashable], first_row: int = 0
+) -> dict[str, Any]:
+    """Role -> values; timestamps are :class:`mfrank.data.times.Moments`.
+
+    ``values_of`` reads a column by its name. Errors count rows from ``first_row``, and are those of
+    :func:`frame_columns`.
+    """
+    found: dict[str, Any] = {}
+    for role, name in roles.items():
         try:
             found[role] = _READ[role](values_of(name)) if role in _READ else values_of(name)
         except BadRow as error:
@@ -92,8 +110,8 @@ def columns_reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[
 
 
 def _of_pandas(column: Any) -> NDArray[Any]:
-    if column.dtype.kind == "M":  # numpy has no time zones
-        return np.asarray(column, dtype="datetime64[ns]")
+    if getattr(column.dtype, "tz", None) is not None:  # numpy has no time zones
+        return np.asarray(column.dt.tz_convert(None))
     return np.asarray(column)
 
 

@@ -24,8 +24,8 @@ from mfrank.arrays.counted import sized
 from mfrank.arrays.progress import Advance, progress_bar
 from mfrank.data import cells, interaction_folder
 from mfrank.data.cells import Duplicates
-from mfrank.data.columns import Chosen
-from mfrank.data.fields import IdsAs, TimeKind, as_text
+from mfrank.data.columns import BadRow, Chosen, in_column
+from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.folder_writer import ENTRIES_AT_ONCE, FolderWriter, even_bounds
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical
@@ -33,7 +33,16 @@ from mfrank.data.numbering import Numbering
 from mfrank.data.on_disk import Spill
 from mfrank.data.table_files import Portion, read_portions
 from mfrank.data.table_kinds import is_stream
+from mfrank.data.time_units import (
+    FractionsError,
+    TimeKind,
+    TimestampUnit,
+    Unit,
+    in_seconds,
+    tell_of_fractions,
+)
 from mfrank.data.unknown_ids import UnknownIdError
+from mfrank.data.values import tell_of_times
 from mfrank.files.atomic import resuming_beside
 from mfrank.files.journal import Journal
 from mfrank.files.room import wanting_room
@@ -55,6 +64,7 @@ class _Source:
     chosen: Chosen
     ids: IdsAs
     sep: str | None
+    unit: TimestampUnit | None
 
     def portions(self, path: Path, times: TimeKind | None) -> Iterator[Portion]:
         yield from read_portions(
@@ -66,7 +76,9 @@ class _Source:
         stats = [(os.path.abspath(path), path.stat()) for path in self.paths]
         files = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
         chosen = [[role, name] for role, name in sorted(self.chosen.items())]
-        return {"files": files, "chosen": chosen, "ids": self.ids, "sep": self.sep}
+        return {"files": files, "chosen": chosen, "ids": self.ids, "sep": self.sep} | {
+            "unit": self.unit
+        }
 
 
 def check_files(files: Sequence[str | os.PathLike[str]]) -> list[Path]:
@@ -97,6 +109,7 @@ def ingest(
     folder: Path,
     chosen: Chosen,
     *,
+    unit: TimestampUnit | None = None,
     ids: IdsAs = "auto",
     sep: str | None = None,
     duplicates: Duplicates = "sum",
@@ -109,7 +122,7 @@ def ingest(
     files : sequence of path
         At least one, none of them a stream. Either all have timestamps or none.
     folder : Path
-    chosen, ids, sep
+    chosen, ids, sep, unit
         As in :func:`mfrank.data.table_files.read_columns`. If one file has whole numbers as ids and
         another has text, all become text.
     duplicates : {"sum", "max", "last"}
@@ -124,7 +137,7 @@ def ingest(
         If a file cannot be read or the disk is full; the folder is unchanged, too. If there is work
         with which the same call can go on, the message tells where it is.
     """
-    source = _Source(check_files(files), chosen, ids, sep)
+    source = _Source(check_files(files), chosen, ids, sep, unit)
     interaction_folder.check_takes(folder)
     origin = {"layout": _LAYOUT, "at_once": _ENTRIES_AT_ONCE, "duplicates": duplicates}
     origin |= source.told()
@@ -155,7 +168,8 @@ def _kept(error: OSError, place: Path) -> str:
 class _Known:
     """Results of the first pass: the ids, how often each occurs, and the kind of the timestamps.
 
-    ``times`` has the kind of each file that is text; ``timestamps`` is whether there are any.
+    ``times`` has the kind of each file; ``timestamps`` is whether there are any that are kept, and
+    ``unit`` the unit of those that are numbers.
     """
 
     user_ids: Ids
@@ -164,6 +178,7 @@ class _Known:
     of_items: NDArray[np.int64]
     timestamps: bool
     times: Mapping[str, TimeKind]
+    unit: Unit
 
     @property
     def n_rows(self) -> int:
@@ -195,7 +210,31 @@ def _numbered(source: _Source, journal: Journal, place: Path, show_progress: boo
                 last=number == len(source.paths),
             )
     (user_ids, of_users), (item_ids, of_items) = seen.users.numbered(), seen.items.numbered()
-    return _Known(user_ids, item_ids, of_users, of_items, bool(seen.timed[True]), seen.times)
+    timestamps, unit = _unit_of(source, seen)
+    tell_of_times(*seen.values)
+    return _Known(user_ids, item_ids, of_users, of_items, timestamps, seen.times, unit)
+
+
+def _unit_of(source: _Source, seen: Numbering) -> tuple[bool, Unit]:
+    """Whether timestamps are kept, and the unit of those that are numbers."""
+    if source.unit is not None or not seen.timed[True]:
+        return bool(seen.timed[True]), source.unit or "as is"
+    try:
+        unit = seen.magnitudes.unit()
+    except FractionsError as error:
+        if source.chosen.get("timestamp") is None:
+            tell_of_fractions(error)
+            return False, "as is"
+        raise ValueError(in_column(error.what, "timestamp", source.chosen["timestamp"])) from error
+    except BadRow as error:
+        raise ValueError(error.what) from error
+    if unit == "as is" and seen.magnitudes.counts and "date" in seen.times.values():
+        raise ValueError(
+            f"timestamps are dates in some files and numbers such as {seen.magnitudes.lowest} in "
+            "others; name the unit of numbers with timestamp_unit="
+        )
+    seen.magnitudes.tell()
+    return True, unit
 
 
 def _arrays(
@@ -273,5 +312,16 @@ def _entries(path: Path, portion: Portion, known: _Known) -> NDArray[Any]:
             raise ValueError(f"{path} was changed while it was read: {error}") from None
     entries["value"] = columns.get("value", np.float64(1))
     if known.timestamps:
-        entries["time"] = columns["timestamp"]
+        entries["time"] = _times(path, portion, known)
     return entries
+
+
+def _times(path: Path, portion: Portion, known: _Known) -> NDArray[np.int64]:
+    when = portion.moments
+    assert when is not None  # all files have timestamps
+    if when.kind == "date":
+        return when.numbers
+    try:
+        return in_seconds(when.numbers, known.unit)
+    except BadRow as error:
+        raise ValueError(f"{path}: {error.what} in row {portion.first_row + error.row}") from None

@@ -20,6 +20,7 @@ from mfrank.data.fields import IdsAs
 from mfrank.data.frames import is_frame
 from mfrank.data.ingest import ingest
 from mfrank.data.sources import Sourced
+from mfrank.data.time_units import TimestampUnit, check_unit
 
 __all__ = ["Interactions"]
 
@@ -52,7 +53,8 @@ class Interactions(Sourced):
     user_ids, item_ids : Ids
         Raw ids of rows and columns.
     timestamps : int64, shape (nnz,), or None
-        Aligned with ``user_items.data``; in the unit given, dates in seconds since 1970 (UTC).
+        Aligned with ``user_items.data``. Seconds since 1970 (UTC), if they were dates or numbers of
+        a unit that was given or recognized; other numbers, such as days, as they were.
     """
 
     @classmethod
@@ -115,6 +117,7 @@ class Interactions(Sourced):
         item: str | None = None,
         value: str | Literal[False] | None = None,
         timestamp: str | Literal[False] | None = None,
+        timestamp_unit: TimestampUnit | None = None,
         sep: str | None = None,
         ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
@@ -137,7 +140,7 @@ class Interactions(Sourced):
             either all have timestamps or none.
         folder : path
             Its contents are replaced when everything has been read.
-        user, item, value, timestamp, sep, ids, duplicates
+        user, item, value, timestamp, timestamp_unit, sep, ids, duplicates
             As in :meth:`from_file`. If one file has whole numbers as ids and another has text, all
             become text.
         show_progress : bool, default False
@@ -155,11 +158,13 @@ class Interactions(Sourced):
         if isinstance(files, str | os.PathLike):
             raise TypeError(f"files must be a list of files, got one: [{str(files)!r}]")
         check_choice("duplicates", duplicates, get_args(Duplicates))
+        check_unit(timestamp_unit)
         path = Path(folder)
         ingest(
             files,
             path,
             chosen,
+            unit=timestamp_unit,
             ids=ids,
             sep=sep,
             duplicates=duplicates,

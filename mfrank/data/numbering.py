@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.data.fields import TimeKind, as_text
+from mfrank.data.fields import as_text
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.table_files import Portion
+from mfrank.data.time_units import Magnitudes, TimeKind
 
 __all__ = ["Labels", "Numbering"]
 
@@ -31,6 +33,10 @@ class Numbering:
     users, items : Labels
     times : dict of str to TimeKind
         The kind of the timestamps of each text file, by its name.
+    magnitudes : Magnitudes
+        Of all timestamps that are numbers.
+    values : list of two floats
+        The lowest and the highest value.
     timed : list of str
         The first file that has no timestamps, and the first that has; empty if there is none yet.
     """
@@ -38,12 +44,16 @@ class Numbering:
     def __init__(self) -> None:
         self.users, self.items = Labels(), Labels()
         self.times: dict[str, TimeKind] = {}
+        self.magnitudes = Magnitudes()
+        self.values = [math.inf, -math.inf]
         self.timed = ["", ""]
 
     @property
     def facts(self) -> dict[str, Any]:
         """Everything that is not in the arrays, as JSON."""
-        return {"times": self.times, "timed": self.timed}
+        magnitudes = self.magnitudes.to_dict()
+        facts = {"times": self.times, "timed": self.timed, "magnitudes": magnitudes}
+        return facts | ({"values": self.values} if self.values[0] <= self.values[1] else {})
 
     @classmethod
     def load(cls, file: Path, facts: Mapping[str, Any]) -> Self:
@@ -55,6 +65,8 @@ class Numbering:
                 labels = Labels.of({part: arrays[name] for part, name in own.items()})
                 setattr(made, side, labels)
         made.times, made.timed = dict(facts["times"]), list(facts["timed"])
+        made.magnitudes = Magnitudes(**facts["magnitudes"])
+        made.values = list(facts.get("values", made.values))
         return made
 
     def save(self, file: Path) -> None:
@@ -81,15 +93,19 @@ class Numbering:
                 f"{with_times} has timestamps and {without} has none; read all without them: "
                 "timestamp=False"
             )
-        if portion.times is not None:
-            before = self.times.get(str(path), portion.times)
-            self.times[str(path)] = max(before, portion.times, key=_WIDER)
+        if (when := portion.moments) is not None:
+            before = self.times.get(str(path), when.kind)
+            self.times[str(path)] = max(before, when.kind, key=_WIDER)
+            self.magnitudes.add(when, portion.first_row)
         for labels, role in ((self.users, "user"), (self.items, "item")):
             try:
                 labels.add(canonical(portion.columns[role], portion.first_row))
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{path}: {error}") from None
         _check_values(path, portion)
+        if len(values := portion.columns.get("value", np.empty(0))):
+            low, high = self.values
+            self.values = [min(low, float(values.min())), max(high, float(values.max()))]
 
 
 class Labels:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from mfrank.data.columns import Chosen, assign
+from mfrank.data.columns import BadRow, Chosen, assign, in_column
 from mfrank.data.fields import IdsAs, as_text
-from mfrank.data.frames import frame_columns
+from mfrank.data.frames import columns_reader, unsettled_columns
 from mfrank.data.labels import canonical
+from mfrank.data.time_units import TimestampUnit
+from mfrank.data.times import settle
 
 __all__ = ["batches_of", "modules", "number_of_rows", "read", "write"]
 
@@ -40,20 +42,30 @@ def number_of_rows(path: str | os.PathLike[str]) -> int:
     return int(modules().parquet.read_metadata(path).num_rows)
 
 
-def read(file: Path, chosen: Chosen, ids: IdsAs) -> dict[str, NDArray[Any]]:
+def read(
+    file: Path, chosen: Chosen, ids: IdsAs, unit: TimestampUnit | None = None
+) -> dict[str, NDArray[Any]]:
     """Read the columns of a file; see :func:`mfrank.data.table_files.read_columns`."""
     parquet = modules().parquet
     roles = assign(parquet.read_schema(file).names, chosen)
     frame = parquet.read_table(file, columns=list(roles.values())).to_pandas()
     if not len(frame):
         raise ValueError(f"{file}: the file has columns and no rows")
-    return _columns_of(file, frame, roles, ids, 0)
+    found = _columns_of(file, frame, roles, ids, 0)
+    try:
+        return settle(found, unit, is_chosen=chosen.get("timestamp") is not None)
+    except BadRow as error:
+        what = in_column(f"{error.what} in row {error.row}", "timestamp", roles["timestamp"])
+        raise ValueError(f"{file}: {what}") from error
 
 
 def batches_of(
     file: Path, chosen: Chosen, ids: IdsAs, n_rows: int
-) -> Iterator[tuple[dict[str, NDArray[Any]], int]]:
-    """Yield the columns of up to ``n_rows`` rows at a time, and the number of rows before."""
+) -> Iterator[tuple[dict[str, Any], int]]:
+    """Yield the columns of up to ``n_rows`` rows at a time, and the number of rows before.
+
+    Timestamps are :class:`mfrank.data.times.Moments`.
+    """
     pyarrow, first_row = modules(), 0
     # A row group is not read as a whole: each column has a buffer.
     with pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened:
@@ -74,10 +86,10 @@ def write(file: Path, columns: Mapping[str, NDArray[Any]]) -> None:
 
 
 def _columns_of(
-    file: Path, frame: Any, roles: Chosen, ids: IdsAs, first_row: int
-) -> dict[str, NDArray[Any]]:
+    file: Path, frame: Any, roles: Mapping[str, Hashable], ids: IdsAs, first_row: int
+) -> dict[str, Any]:
     try:
-        columns = frame_columns(frame, roles, first_row)
+        columns = unsettled_columns(columns_reader(frame)[1], roles, first_row)
         if ids == "text":
             columns |= {
                 role: as_text(canonical(columns[role], first_row)) for role in ("user", "item")

@@ -16,6 +16,7 @@ from mfrank.data.frames import frame_columns
 from mfrank.data.ids import RawIds
 from mfrank.data.selectable import Selectable
 from mfrank.data.table_kinds import is_text
+from mfrank.data.time_units import TimestampUnit, check_unit
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.data.validation import IdsLike
 
@@ -34,6 +35,7 @@ class Sourced(Selectable):
         values: ArrayLike | None = None,
         timestamps: ArrayLike | None = None,
         *,
+        timestamp_unit: TimestampUnit | None = None,
         shape: tuple[int, int] | None = None,
         duplicates: Duplicates = "sum",
         user_ids: IdsLike | None = None,
@@ -52,7 +54,11 @@ class Sourced(Selectable):
         values : array-like of numbers, optional
             1 by default, so that a pair given three times sums to 3.
         timestamps : array-like, optional
-            Integers, datetimes or ISO 8601 text (:func:`mfrank.data.columns.epoch_seconds`).
+            Numbers, dates or ISO 8601 text; dates become seconds since 1970 (UTC).
+        timestamp_unit : {"s", "ms", "us", "ns"} or None, default None
+            Unit of timestamps that are numbers; they become seconds. "s" leaves them as they are.
+            None recognizes milli-, micro- and nanoseconds since 1970 and dates like 20240131, and
+            logs it; other numbers, such as days or the order of events, stay as they are.
         shape : (n_users, n_items), optional
         duplicates : {"sum", "max", "last"}, default "sum"
         user_ids, item_ids : Ids or ids in row order, optional
@@ -61,8 +67,8 @@ class Sourced(Selectable):
         Raises
         ------
         ValueError, TypeError
-            If lengths differ, ids are unknown or missing, rows lie outside of ``shape``, or
-            values are not finite; the message names the row.
+            If lengths differ, ids are unknown or missing, rows lie outside of ``shape``, values
+            are not finite, or timestamps are not of one unit; the message names the row.
         """
         return cls(
             *validation.from_arrays(
@@ -70,6 +76,7 @@ class Sourced(Selectable):
                 items,
                 values,
                 timestamps,
+                unit=timestamp_unit,
                 shape=shape,
                 duplicates=duplicates,
                 user_ids=user_ids,
@@ -114,6 +121,7 @@ class Sourced(Selectable):
         item: Hashable | None = None,
         value: Hashable | Literal[False] | None = None,
         timestamp: Hashable | Literal[False] | None = None,
+        timestamp_unit: TimestampUnit | None = None,
         duplicates: Duplicates = "sum",
         user_ids: IdsLike | None = None,
         item_ids: IdsLike | None = None,
@@ -127,7 +135,7 @@ class Sourced(Selectable):
         user, item, value, timestamp : column name, optional
             By default columns are recognized by name (:func:`mfrank.data.columns.guess`). Value
             and timestamp may be absent, and are ignored if False.
-        duplicates, user_ids, item_ids
+        timestamp_unit, duplicates, user_ids, item_ids
             As in :meth:`from_arrays`.
 
         Raises
@@ -135,8 +143,10 @@ class Sourced(Selectable):
         ValueError, TypeError
             As in :meth:`from_arrays`, or a column is not recognized.
         """
+        check_unit(timestamp_unit)
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        return cls._from_columns(frame_columns(frame, chosen), duplicates, user_ids, item_ids)
+        columns = frame_columns(frame, chosen, timestamp_unit)
+        return cls._from_columns(columns, duplicates, user_ids, item_ids)
 
     from_pandas = from_frame  # its name when it read no other tables
 
@@ -149,6 +159,7 @@ class Sourced(Selectable):
         item: str | None = None,
         value: str | Literal[False] | None = None,
         timestamp: str | Literal[False] | None = None,
+        timestamp_unit: TimestampUnit | None = None,
         sep: str | None = None,
         ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
@@ -158,8 +169,9 @@ class Sourced(Selectable):
         """Build interactions from a file of text or parquet, recognized by its suffix.
 
         Text is .csv, .tsv, .txt, .dat or .data, also with .gz; ``-`` is text on the standard input.
-        Columns are named, recognized or ignored as in :meth:`from_frame`; for files without a
-        header and for errors see :func:`mfrank.data.table_files.read_columns`.
+        Columns are named, recognized or ignored as in :meth:`from_frame`, timestamps read as in
+        :meth:`from_arrays`; for files without a header and for errors see
+        :func:`mfrank.data.table_files.read_columns`.
 
         Parameters
         ----------
@@ -173,7 +185,8 @@ class Sourced(Selectable):
             ``user_ids`` or ``item_ids``, if given.
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
-        columns = table_files.read_columns(path, chosen, ids, sep)
+        check_unit(timestamp_unit)
+        columns = table_files.read_columns(path, chosen, ids, sep, timestamp_unit)
         user_ids, item_ids = (
             validation.known("users", user_ids),
             validation.known("items", item_ids),
@@ -201,6 +214,7 @@ class Sourced(Selectable):
             columns["item"],
             columns.get("value"),
             columns.get("timestamp"),
+            timestamp_unit="s",  # as they are: their unit is settled
             duplicates=duplicates,
             user_ids=user_ids,
             item_ids=item_ids,

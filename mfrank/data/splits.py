@@ -36,6 +36,7 @@ from mfrank.data.divided import divided
 from mfrank.data.interactions import Interactions
 from mfrank.data.order_statistic import kth_largest, number_below
 from mfrank.data.row_portions import rank_in_rows, round_at_random
+from mfrank.data.time_units import check_moment
 
 __all__ = [
     "Split",
@@ -238,8 +239,8 @@ def by_time(
     Raises
     ------
     ValueError
-        If there are no timestamps, a fraction is not in (0, 1), ``valid`` begins after ``test``, or
-        no entry is left to train on.
+        If there are no timestamps, a fraction is not in (0, 1), an int is in another unit than the
+        timestamps, ``valid`` begins after ``test``, or no entry is left to train on.
     TypeError
         If ``test`` or ``valid`` is not a number.
     """
@@ -324,6 +325,7 @@ def cutoff(
     Of those ``before`` a time, if it is given; the fraction is one of all entries.
     """
     if is_count(amount):
+        check_moment(name, int(amount), timestamps)
         return int(amount)
     n = len(timestamps)
     wanted = max(1, round(n * share(name, amount, "a timestamp (int) or ")))

@@ -78,6 +78,7 @@ def synthetic(
         users,
         items,
         timestamps=timestamps,
+        timestamp_unit="s",
         shape=(n_users, n_items),
         user_ids=[f"user-{user:05d}" for user in range(n_users)] if names else None,
         item_ids=_item_names(line.genres) if names else None,

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from mfrank.arrays.checks import shown
 from mfrank.data import delimited, parquet_files
 from mfrank.data.columns import Chosen
-from mfrank.data.fields import IdsAs, TimeKind
+from mfrank.data.fields import IdsAs
 from mfrank.data.layouts import check_separator
 from mfrank.data.table_kinds import USUAL, is_stream, kind_of, open_text
+from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
 
 __all__ = ["Portion", "parquet_rows", "read_columns", "read_portions"]
 
@@ -35,6 +36,7 @@ def read_columns(
     chosen: Chosen,
     ids: IdsAs = "auto",
     sep: str | None = None,
+    unit: TimestampUnit | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Read the user, item, value and timestamp columns of a file.
 
@@ -56,12 +58,14 @@ def read_columns(
         parquet file are converted.
     sep : str or None, default None
         Separator of the fields of text: one character, or ``::``. None detects it.
+    unit : {"s", "ms", "us", "ns"} or None, default None
+        Unit of timestamps that are numbers, as in :func:`mfrank.data.times.epoch_seconds`.
 
     Returns
     -------
     dict
         Role -> values, shape (n_rows,), n_rows > 0. In a text file ids are int64 or text, values
-        float64 and timestamps int64 (:func:`mfrank.data.columns.epoch_seconds`). Spaces after a
+        float64; timestamps are int64 (:func:`mfrank.data.times.epoch_seconds`). Spaces after a
         separator are ignored, as are empty fields beyond those of the first row; fields may be
         quoted. Columns of a parquet file keep their dtypes.
 
@@ -85,7 +89,7 @@ def read_columns(
     else:
         kind, streamed = _kind_of_file(file), b""
     if kind == ".parquet":
-        return parquet_files.read(file, chosen, ids)
+        return parquet_files.read(file, chosen, ids, unit)
 
     def lines() -> IO[str]:
         if kind == _STREAM:  # decoded here, so that errors name the file
@@ -93,7 +97,7 @@ def read_columns(
         return open_text(file, "r", compressed=file.suffix.lower() == ".gz")
 
     try:
-        return delimited.read(lines, sep, USUAL.get(kind), chosen, ids)
+        return delimited.read(lines, sep, USUAL.get(kind), chosen, ids, unit)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
@@ -104,16 +108,16 @@ class Portion(NamedTuple):
     Attributes
     ----------
     columns : dict
-        As :func:`read_columns` returns them.
+        As :func:`read_columns` returns them, without the timestamps.
     first_row : int
         Number of the rows before.
-    times : {"whole", "number", "date"} or None
-        What the timestamps of a text file are spelled as.
+    moments : Moments or None
+        The timestamps, whose unit is not settled.
     """
 
     columns: dict[str, NDArray[Any]]
     first_row: int
-    times: TimeKind | None = None
+    moments: Moments | None
 
     @property
     def n_rows(self) -> int:
@@ -123,7 +127,7 @@ class Portion(NamedTuple):
     @property
     def is_timed(self) -> bool:
         """Whether the file has timestamps."""
-        return self.times is not None or "timestamp" in self.columns
+        return self.moments is not None
 
 
 def read_portions(
@@ -139,8 +143,8 @@ def read_portions(
 
     Ids of one portion may be int64 and those of another text;
     :func:`as_text <mfrank.data.fields.as_text>` turns them into those that the whole file has. How
-    timestamps of a text file are read depends on all of them: None for ``times`` leaves them out,
-    and each portion tells the kind of its own.
+    timestamps of a text file are read depends on all of them, which ``times`` tells; with None,
+    each portion has them by its own kind, and may have none of dates.
 
     Parameters
     ----------
@@ -159,7 +163,7 @@ def read_portions(
     kind = _kind_of_file(file)
     if kind == ".parquet":
         for columns, first_row in parquet_files.batches_of(file, chosen, ids, n_rows):
-            yield Portion(columns, first_row)
+            yield Portion(columns, first_row, columns.pop("timestamp", None))
         return
 
     def lines() -> IO[str]:
@@ -168,8 +172,8 @@ def read_portions(
     first_row = 0
     found = delimited.portions(lines, sep, USUAL[kind], chosen, ids, n_rows=n_rows, times=times)
     try:
-        for columns, own in found:
-            yield Portion(columns, first_row, own)
+        for columns, when in found:
+            yield Portion(columns, first_row, when)
             first_row += len(columns["user"])
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error

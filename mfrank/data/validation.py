@@ -12,10 +12,11 @@ from mfrank.arrays.checks import check_choice
 from mfrank.arrays.interop import sparse_to_host, to_host
 from mfrank.data import cells
 from mfrank.data.cells import Duplicates
-from mfrank.data.columns import epoch_seconds
 from mfrank.data.ids import Ids, RawIds
+from mfrank.data.time_units import TimestampUnit, check_unit
+from mfrank.data.times import epoch_seconds
 from mfrank.data.unknown_ids import UnknownIdError
-from mfrank.data.values import as_numbers
+from mfrank.data.values import as_numbers, tell_of_times
 
 __all__ = ["IdsLike", "Parts", "from_arrays", "from_sparse", "known"]
 
@@ -32,6 +33,7 @@ def from_arrays(
     values: ArrayLike | None,
     timestamps: ArrayLike | None,
     *,
+    unit: TimestampUnit | None,
     shape: tuple[int, int] | None,
     duplicates: Duplicates,
     user_ids: IdsLike | None,
@@ -39,6 +41,7 @@ def from_arrays(
 ) -> Parts:
     """Build the parts of interactions from one array per column."""
     _check_duplicates(duplicates)
+    check_unit(unit)
     users, items = to_host(users, "users"), to_host(items, "items")
     values, timestamps = to_host(values, "values"), to_host(timestamps, "timestamps")
     _refuse_unequal(users, items=items, values=values, timestamps=timestamps)
@@ -54,9 +57,11 @@ def from_arrays(
         item_rows = _row_numbers("items", items, shape[1])
     cells.check_shape(shape)
     numbers = np.ones(len(user_rows), np.float32) if values is None else as_numbers(values)
-    times = None if timestamps is None else epoch_seconds(timestamps)
+    times = None if timestamps is None else epoch_seconds(timestamps, unit)
     _refuse_unequal(user_rows, items=item_rows, values=numbers, timestamps=times)
     _refuse_infinite(numbers, user_rows, item_rows, known_users, known_items)
+    if values is not None and len(numbers):
+        tell_of_times(numbers.min(), numbers.max())
     user_items, times = cells.from_triples(
         user_rows, item_rows, numbers, times, shape=shape, duplicates=duplicates
     )
@@ -72,6 +77,8 @@ def from_sparse(
     if not sp.issparse(matrix):
         raise TypeError(f"expected a scipy sparse matrix, got {type(matrix).__name__}")
     user_items = cells.from_sparse(matrix, duplicates=duplicates)
+    if user_items.nnz:
+        tell_of_times(user_items.data.min(), user_items.data.max())
     n_users, n_items = user_items.shape
     known_users = _of_rows("user", user_ids, n_users)
     return _finite(user_items, known_users, _of_rows("item", item_ids, n_items), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import shown
 from mfrank.data.columns import BadRow
+from mfrank.data.time_units import look_like_times
 
-__all__ = ["as_numbers"]
+__all__ = ["as_numbers", "tell_of_times"]
+
+_log = logging.getLogger("mfrank")
 
 
 def as_numbers(values: ArrayLike) -> NDArray[Any]:
@@ -19,7 +23,7 @@ def as_numbers(values: ArrayLike) -> NDArray[Any]:
     Raises
     ------
     BadRow
-        If one of them is not a number.
+        If one of them is not a number, such as a date.
     TypeError
         If they are complex.
     ValueError
@@ -30,6 +34,8 @@ def as_numbers(values: ArrayLike) -> NDArray[Any]:
         raise ValueError(f"values must be in one dimension, got shape {numbers.shape}")
     if numbers.dtype.kind == "c":
         raise TypeError("values must be real numbers, got complex ones")
+    if numbers.dtype.kind in "mM":
+        raise BadRow("values must be numbers, got times, which are passed as timestamps,", 0)
     if numbers.dtype in (np.float32, np.float64):
         return numbers
     try:
@@ -47,3 +53,13 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError, OverflowError):
         return False
     return True
+
+
+def tell_of_times(lowest: float, highest: float) -> None:
+    """Log a warning if values from one to another look like times."""
+    if look_like_times(lowest, highest):
+        _log.warning(
+            "values from %.0f to %.0f look like times, and are taken as ratings or counts; name "
+            "their column with timestamp=, or ignore it with value=False",
+            *(lowest, highest),
+        )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.checks import check_above_zero, check_at_least_zero, is_number, shown
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import timestamps_of
+from mfrank.data.time_units import check_moment, tell_of_duration
 
 __all__ = ["bm25_weight", "log_weight", "recency_weight", "tfidf_weight"]
 
@@ -166,7 +167,8 @@ def recency_weight(
     interactions : Interactions or DataFrame
         With timestamps.
     half_life : float
-        > 0, in the unit of the timestamps: seconds, if they were dates.
+        > 0, in the unit of the timestamps: seconds, if they were dates. One that hardly fits them,
+        such as 30 for days, is logged as a warning.
     now : float, optional
         Time at which an interaction keeps its value, not before the latest; by default the latest.
 
@@ -195,7 +197,10 @@ def recency_weight(
     check_above_zero(half_life=half_life)
     data = Interactions.of(interactions)
     times = timestamps_of(data, "recency_weight", "Interactions.weighted with weights of your own")
+    tell_of_duration("half_life", half_life, times)
     latest = int(times.max(initial=np.iinfo(np.int64).min))
+    if now is not None and is_number(now) and len(times):
+        check_moment("now", int(now), times)
     if now is None:
         now = latest
     elif not is_number(now) or (len(times) and now < latest):

@@ -12,6 +12,7 @@ from mfrank.arrays.checks import check_above_zero
 from mfrank.backends import Factors
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import timestamps_of
+from mfrank.data.time_units import tell_of_duration
 from mfrank.models.baseline import Baseline
 from mfrank.models.option_checks import check_backend
 from mfrank.models.parameters import describe
@@ -64,6 +65,7 @@ class Popularity(Baseline):
         if self.window is None:
             return popularity_store(data, describe(self))
         times = timestamps_of(data, "Popularity with a window", "window=None")
+        tell_of_duration("window", self.window, times)
         late = times >= int(times.max()) - self.window
         likes = data.user_items.indices[late & (data.user_items.data > 0)]
         return _store(data, likes, describe(self))

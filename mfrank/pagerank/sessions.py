@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.csr import CSR
-from mfrank.data.columns import epoch_seconds
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.interactions import Interactions
+from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_duration
+from mfrank.data.times import epoch_seconds
 from mfrank.pagerank import checks as check
 from mfrank.pagerank.graphs import Graphs
 
@@ -77,14 +78,16 @@ class Sessions:
         *,
         gap: float | None = 1800,
         page_ids: Ids | None = None,
+        timestamp_unit: TimestampUnit | None = None,
     ) -> Sessions:
         """Make sessions from a log with one row per page visit, in any order.
 
         Parameters
         ----------
         visitors, pages : ids, shape (n,)
-        timestamps : whole numbers or dates, shape (n,)
-            A visitor's rows with equal timestamps keep their order.
+        timestamps : numbers or dates, shape (n,)
+            As in :meth:`mfrank.Interactions.from_arrays`. A visitor's rows with equal timestamps
+            keep their order.
         queries : ids, shape (n,), optional
             Query of each visit: the last one that its visitor typed. Default: all sessions start
             from the same query.
@@ -93,6 +96,8 @@ class Sessions:
             the default is the paper's 30 minutes). None sets no limit.
         page_ids : Ids, optional
             Ids of the pages, if they already have rows.
+        timestamp_unit : {"s", "ms", "us", "ns"} or None, default None
+            As in :meth:`mfrank.Interactions.from_arrays`.
 
         Raises
         ------
@@ -105,7 +110,8 @@ class Sessions:
         page_ids, page = (
             Ids.factorize(pages) if page_ids is None else (page_ids, page_ids.rows(pages))
         )
-        times = epoch_seconds(timestamps)
+        check_unit(timestamp_unit)
+        times = epoch_seconds(timestamps, timestamp_unit)
         if queries is None:
             query_ids, query = Ids.numbered(1), np.zeros(len(page), np.int64)
         else:
@@ -122,6 +128,7 @@ class Sessions:
         visitor, page, times, query = visitor[order], page[order], times[order], query[order]
         new = (np.diff(visitor) != 0) | (np.diff(query) != 0)
         if gap is not None:
+            tell_of_duration("gap", gap, times)
             new |= np.diff(times) > gap
         begins = np.concatenate([[0], np.flatnonzero(new) + 1, [len(page)]])
         return cls(page, begins, query[begins[:-1]], page_ids, query_ids)
@@ -161,6 +168,7 @@ class Sessions:
             of_item,
             gap=gap,
             page_ids=Ids.numbered(data.n_items),
+            timestamp_unit="s",
         )
         return cls(rows.pages, rows.begins, rows.queries, data.item_ids, rows.query_ids)
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from mfrank.data.columns import ROLES, assign, epoch_seconds
-
-quick = settings(max_examples=40, deadline=None)
-SECOND = 1_396_861_869  # 2014-04-07 09:11:09 UTC
+from mfrank.data.columns import ROLES, assign
 
 
 @pytest.mark.parametrize(
@@ -68,65 +61,6 @@ def test_chosen_columns_leave_the_others_to_be_guessed():
 def test_what_cannot_be_told_is_refused(columns, chosen, message):
     with pytest.raises(ValueError, match=message):
         assign(columns, chosen)
-
-
-@quick
-@given(st.lists(st.integers(0, 2**32), min_size=1))
-def test_dates_are_seconds_since_1970_in_every_form(seconds):
-    dates = [datetime.fromtimestamp(second, UTC) for second in seconds]
-    forms = [
-        np.array(seconds, dtype=np.uint64),
-        np.array(seconds) + 0.75,
-        np.array(seconds, dtype="datetime64[s]"),
-        np.array(seconds, dtype="datetime64[s]").astype("datetime64[ns]"),
-        dates,
-        [date.replace(tzinfo=None) for date in dates],
-        [date.isoformat() for date in dates],
-        np.array(seconds, dtype=object),
-    ]
-    for form in forms:
-        assert epoch_seconds(form).dtype == np.int64
-        assert epoch_seconds(form).tolist() == seconds
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["2014-04-07T09:11:09.277Z", "2014-04-07 11:11:09+02:00", "2014-04-07 09:11:09"],
-)
-def test_time_zones_are_heeded_and_default_to_utc(text):
-    assert epoch_seconds([text]).tolist() == [SECOND]
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        [0.0, np.nan],
-        [1.0, np.inf],
-        np.array(["2020-01-01", "NaT"], "datetime64[s]"),
-        ["2020-01-01", "soon"],
-        ["2020-01-01", None],
-        np.array([1, None]),
-    ],
-)
-def test_missing_timestamps_are_named(bad):
-    with pytest.raises(ValueError, match="in row 1"):
-        epoch_seconds(bad)
-
-
-@pytest.mark.parametrize("bad", [[1j], [True]])
-def test_what_is_no_time_is_refused(bad):
-    with pytest.raises(TypeError, match="whole numbers or dates"):
-        epoch_seconds(bad)
-
-
-def test_time_zones_of_pandas_are_heeded():
-    pandas = pytest.importorskip("pandas", reason="the extra pandas is not installed")
-    from mfrank.data.interactions import Interactions
-
-    zoned = pandas.to_datetime(["2014-04-07 11:11:09"]).tz_localize("Etc/GMT-2")
-    for dates in (zoned, zoned.tz_convert(None), zoned.strftime("%Y-%m-%dT%H:%M:%S%z")):
-        frame = pandas.DataFrame({"user": [1], "item": [2], "date": dates})
-        assert Interactions.of(frame).timestamps.tolist() == [SECOND]
 
 
 @pytest.mark.parametrize("frame", [None, 5, np.zeros((3, 2)), [[1, 2]], {"user": [1], "item": [2]}])

@@ -13,9 +13,10 @@ from test_interaction_folder import same
 
 import mfrank
 from mfrank.data import delimited, ingest, numbering
-from mfrank.data.fields import TimeKind, as_text
+from mfrank.data.fields import as_text
 from mfrank.data.table_files import read_columns, read_portions
 from mfrank.data.table_writer import write_table
+from mfrank.data.time_units import TimeKind
 
 KINDS: list[TimeKind] = ["whole", "number", "date"]
 IDS = [
@@ -50,8 +51,8 @@ def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 def by_portions(path: Path, n_rows: int, ids: Any = "auto") -> dict[str, Any]:
     """The columns of :func:`read_columns`, from portions."""
-    kinds = [portion.times for portion in read_portions(path, {}, ids, n_rows=n_rows)]
-    times = max((kind for kind in kinds if kind), key=KINDS.index, default=None)
+    moments = [portion.moments for portion in read_portions(path, {}, ids, n_rows=n_rows)]
+    times = max((each.kind for each in moments if each), key=KINDS.index, default=None)
     portions = list(read_portions(path, {}, ids, n_rows=n_rows, times=times))
     first_rows = np.cumsum([0, *(portion.n_rows for portion in portions)])
     assert [portion.first_row for portion in portions] == first_rows[:-1].tolist()
@@ -62,6 +63,9 @@ def by_portions(path: Path, n_rows: int, ids: Any = "auto") -> dict[str, Any]:
         if {part.dtype.kind for part in parts} == {"i", "O"}:
             parts = [as_text(part) for part in parts]
         found[role] = np.concatenate(parts)
+    if times is not None:
+        moments = [portion.moments for portion in portions]
+        found["timestamp"] = np.concatenate([each.numbers for each in moments if each])
     return found
 
 
@@ -75,7 +79,7 @@ def outcome(read: Any) -> Any:
 
 
 def check(path: Path, n_rows: int, ids: Any = "auto") -> None:
-    wanted = outcome(lambda: read_columns(path, {}, ids))
+    wanted = outcome(lambda: read_columns(path, {}, ids, unit="s"))
     assert outcome(lambda: by_portions(path, n_rows, ids)) == wanted
 
 

@@ -135,7 +135,13 @@ timed = st.lists(
 def at_times(rows, duplicates="last"):
     users, items, values, times = np.array(rows, dtype=float).reshape(-1, 4).T
     return Interactions.from_arrays(
-        users.astype(int), items.astype(int), values, times, shape=(5, 4), duplicates=duplicates
+        users.astype(int),
+        items.astype(int),
+        values,
+        times,
+        timestamp_unit="s",
+        shape=(5, 4),
+        duplicates=duplicates,
     )
 
 

@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> None:
         args.files,
         args.folder,
         **columns_of(args),
+        timestamp_unit=args.timestamp_unit,
         sep=args.sep,
         ids=args.ids,
         duplicates=args.duplicates,

@@ -1,0 +1,338 @@
+"""The unit of timestamps that are numbers, recognized by how large they all are.
+
+1569888000000 is a millisecond of 2019, 1569888000 a second, 20191001 a day, and 5 is none of them:
+it stays what it is. A column shows its unit only as a whole; files that are read in portions add up
+the :class:`Magnitudes` of all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.checks import check_choice
+from mfrank.data.columns import BadRow
+
+__all__ = [
+    "FIRST_SECOND",
+    "LAST_SECOND",
+    "FractionsError",
+    "Magnitudes",
+    "Moments",
+    "TimeKind",
+    "TimestampUnit",
+    "Unit",
+    "check_moment",
+    "check_unit",
+    "in_seconds",
+    "look_like_times",
+    "tell_of_duration",
+    "tell_of_fractions",
+    "unit_of",
+]
+
+TimestampUnit = Literal["s", "ms", "us", "ns"]
+"""Unit of timestamps that are numbers."""
+
+Unit = Literal["s", "ms", "us", "ns", "digits", "as is"]
+"""What numbers were found to be: "digits" for dates like 20240131, "as is" for all else."""
+
+TimeKind = Literal["whole", "number", "date"]
+"""What a column of timestamps holds: whole numbers, numbers, or dates."""
+
+_PER_SECOND: Mapping[str, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_UNITS: Mapping[str, str] = {
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+}
+
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""Seconds of the years 1 to 9999, which every library and ISO 8601 can write."""
+_1990, _1992, _2100 = 631_152_000, 694_224_000, 4_102_444_800
+_SPANS: Mapping[str, tuple[int, int]] = {
+    # .NET counts 100 ns since the year 1, which would be nanoseconds of the year 1990 or 1991.
+    unit: ((_1992 if unit == "ns" else _1990) * per, _2100 * per)
+    for unit, per in _PER_SECOND.items()
+}
+"""Numbers that are of this unit: those of the years in which interactions were logged."""
+
+_DIGITS = (8, 12, 14)
+"""Digits of dates that are written as numbers: 20240131, 202401311559, 20240131155930."""
+_LEAST_DIGITS = 19_000_101
+_BRIEF, _WEEK = 1000, 7 * 86_400
+"""Seconds that are more likely days or hours, where timestamps span more than a week."""
+_ALIKE = 10
+"""Half-lives that many times as long as all timestamps span leave all weights nearly the same."""
+
+
+_log = logging.getLogger("mfrank")
+
+
+class Moments(NamedTuple):
+    """A column of timestamps whose unit is not settled yet.
+
+    Attributes
+    ----------
+    numbers : int64, shape (n,)
+        Seconds since 1970, if they were dates. Fractions are rounded down.
+    kind : {"whole", "number", "date"}
+    fraction : (row, number) or None
+        The first number with a fraction.
+    """
+
+    numbers: NDArray[np.int64]
+    kind: TimeKind
+    fraction: tuple[int, float] | None = None
+
+
+class FractionsError(BadRow):
+    """Numbers with fractions that are no moments in time, such as hours; the first of them."""
+
+    def __init__(self, number: float, row: int) -> None:
+        super().__init__(f"timestamps must be whole numbers or dates, got {number}", row)
+        self.number = number
+
+
+def check_unit(unit: Any) -> None:
+    """Raise ValueError unless it is a unit of timestamps, or None."""
+    if unit is not None:
+        check_choice("timestamp_unit", unit, get_args(TimestampUnit))
+
+
+def in_seconds(numbers: NDArray[np.int64], unit: Unit) -> NDArray[np.int64]:
+    """Numbers of a unit as seconds; raise BadRow for one that its calendar does not have."""
+    if unit == "digits":
+        seconds, valid = _of_digits(numbers)
+        if not valid.all():
+            row = int(np.argmin(valid))
+            raise BadRow(
+                f"timestamps must be dates like 20240131, as most of them are, got {numbers[row]}",
+                row,
+            )
+        return seconds
+    return numbers if unit in ("s", "as is") else numbers // _PER_SECOND[unit]
+
+
+@dataclass
+class Magnitudes:
+    """How large numbers are that may be times: enough to recognize their unit.
+
+    Attributes
+    ----------
+    counts : dict
+        Number of timestamps by what they may be: the units, "digits", "small" for what is a second
+        of some other year, and "beyond".
+    first : dict
+        The first of each sort: its value and row.
+    fraction : list or None
+        The first number with a fraction, and its row.
+    lowest, highest : int
+    """
+
+    counts: dict[str, int] = field(default_factory=dict)
+    first: dict[str, list[int]] = field(default_factory=dict)
+    fraction: list[float] | None = None
+    lowest: int = 2**63 - 1
+    highest: int = -(2**63)
+
+    @classmethod
+    def of(cls, found: Moments) -> Self:
+        """Magnitudes of a column; dates have none."""
+        made = cls()
+        made.add(found)
+        return made
+
+    def add(self, found: Moments, first_row: int = 0) -> None:
+        """Take in a column, or a portion of one whose first row has this number."""
+        numbers = found.numbers
+        if found.kind == "date" or not len(numbers):
+            return
+        low, high = int(numbers.min()), int(numbers.max())
+        self.lowest, self.highest = min(self.lowest, low), max(self.highest, high)
+        if found.fraction is not None and self.fraction is None:
+            self.fraction = [found.fraction[1], first_row + found.fraction[0]]
+        sort = _sort_of(low)
+        are_one = sort in _SPANS or (sort == "small" and high < _LEAST_DIGITS)
+        if sort == _sort_of(high) and are_one:  # as nearly always
+            self._count(sort, len(numbers), int(numbers[0]), first_row)
+            return
+        for sort, where in _sorts(numbers).items():
+            if n := int(np.count_nonzero(where)):
+                row = int(np.argmax(where))
+                self._count(sort, n, int(numbers[row]), first_row + row)
+
+    def _count(self, sort: str, n: int, value: int, row: int) -> None:
+        self.counts[sort] = self.counts.get(sort, 0) + n
+        self.first.setdefault(sort, [value, row])
+
+    def unit(self) -> Unit:
+        """The unit of all numbers.
+
+        Raises
+        ------
+        FractionsError, BadRow
+            As :func:`seconds_of`.
+        """
+        n, counts = sum(self.counts.values()), self.counts
+        if 2 * counts.get("digits", 0) > n:
+            return "digits"
+        units: list[TimestampUnit] = [u for u in get_args(TimestampUnit) if counts.get(u)]
+        if len(units) > 1:
+            odd = min(units, key=lambda unit: counts[unit])
+            usual = max(units, key=lambda unit: (counts[unit], unit != odd))
+            raise self._mixed(odd, f"others are {_UNITS[usual]} since 1970")
+        if units and units != ["s"]:
+            (unit,) = units
+            if 2 * counts[unit] <= n:
+                raise self._mixed(unit, "most are small")
+            if counts.get("beyond"):
+                raise self._mixed("beyond", f"most are {_UNITS[unit]} since 1970")
+            return unit
+        if counts.get("beyond"):
+            raise self._mixed("beyond", "that is no date as seconds since 1970" if units else "")
+        if self.fraction is not None and not units:
+            value, row = self.fraction
+            raise FractionsError(value, int(row))
+        return "s" if units else "as is"
+
+    def _mixed(self, sort: str, why: str) -> BadRow:
+        value, row = self.first[sort]
+        but = f", but {why}" if why else ", which is in no known unit since 1970"
+        return BadRow(
+            f"timestamps must all be in one unit, got {value}{but}; name the unit with "
+            "timestamp_unit='s', 'ms', 'us' or 'ns' ('s' leaves numbers as they are)",
+            row,
+        )
+
+    def tell(self) -> None:
+        """Log which unit was recognized, if numbers are no longer what they were."""
+        if (unit := self.unit()) in ("s", "as is"):
+            return
+        bounds = in_seconds(np.array([self.lowest, self.highest]), unit).tolist()
+        begin, end = (_day(second) for second in bounds)
+        what = "dates like 20240131" if unit == "digits" else f"{_UNITS[unit]} since 1970"
+        _log.warning(
+            "timestamps are taken as %s, from %s to %s, and kept in seconds since 1970; "
+            "timestamp_unit='s' keeps the numbers",
+            *(what, begin, end),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As types that JSON has."""
+        return dict(vars(self))
+
+
+def unit_of(number: float) -> TimestampUnit | None:
+    """The unit since 1970 of which a number is a moment from 1990 to 2100, if there is one."""
+    sort = _sort_of(number)
+    return sort if sort in _SPANS else None  # type: ignore[return-value]
+
+
+def tell_of_duration(name: str, duration: float, times: NDArray[np.int64]) -> None:
+    """Log a warning if a duration is hardly one in the unit of the timestamps.
+
+    It is so long that all interactions count alike, or so short that it was meant in days or hours.
+    """
+    if not len(times):
+        return
+    first, last = int(times.min()), int(times.max())
+    span = last - first
+    if 0 < _ALIKE * span < duration:
+        why = f"while timestamps span {span}, so that all count nearly alike"
+    elif unit_of(last) == "s" and duration < _BRIEF and span > _WEEK:
+        why = f"while timestamps are seconds, from {_day(first)} to {_day(last)}"
+    else:
+        return
+    _log.warning("%s is %g, %s; it is in the unit of the timestamps", name, duration, why)
+
+
+def check_moment(name: str, moment: int, times: NDArray[np.int64]) -> None:
+    """Raise ValueError if a moment and the timestamps are in different units since 1970."""
+    last = int(times.max(initial=0))
+    theirs, own = unit_of(last), unit_of(moment)
+    if theirs and own and theirs != own:
+        raise ValueError(
+            f"{name} must be in the unit of the timestamps, {_UNITS[theirs]} up to {last}, got "
+            f"{moment}, which looks like {_UNITS[own]}"
+        )
+
+
+def look_like_times(lowest: float, highest: float) -> bool:
+    """Whether numbers from one to another look like times: of one unit, or dates like 20240131."""
+    if not (abs(lowest) < 2.0**63 and abs(highest) < 2.0**63):
+        return False
+    ends = np.array([int(lowest), int(highest)])
+    unit = unit_of(lowest)
+    return (unit is not None and unit == unit_of(highest)) or bool(_of_digits(ends)[1].all())
+
+
+def tell_of_fractions(error: FractionsError) -> None:
+    """Log that a column is left out, which was recognized by its name."""
+    _log.warning(
+        "the column that looks like a timestamp is ignored: %s is no moment in time; name the unit "
+        "with timestamp_unit= to read it all the same",
+        error.number,
+    )
+
+
+def _sort_of(number: float) -> str:
+    for unit, (begin, end) in _SPANS.items():
+        if begin <= number <= end:
+            return unit
+    return "small" if FIRST_SECOND <= number <= LAST_SECOND else "beyond"
+
+
+def _sorts(numbers: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
+    """Which of the numbers are of each sort."""
+    left = np.ones(len(numbers), np.bool_)
+    sorts = dict[str, NDArray[np.bool_]]()
+
+    def take(sort: str, where: NDArray[np.bool_]) -> None:
+        sorts[sort] = where & left
+        np.logical_and(left, ~where, out=left)
+
+    for unit, (begin, end) in _SPANS.items():
+        take(unit, (numbers >= begin) & (numbers <= end))
+    take("digits", _of_digits(numbers)[1])
+    take("small", (numbers >= FIRST_SECOND) & (numbers <= LAST_SECOND))
+    take("beyond", left.copy())
+    return sorts
+
+
+def _of_digits(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Seconds of dates like 20240131 or 20240131155930, and which numbers are such dates."""
+    seconds = np.zeros(len(numbers), np.int64)
+    valid = np.zeros(len(numbers), np.bool_)
+    for n_digits in _DIGITS:
+        least = 19_00 * 10 ** (n_digits - 4)
+        where = np.flatnonzero((numbers >= least) & (numbers < 2101 * (least // 1900)))
+        if len(where):
+            seconds[where], valid[where] = _calendar(numbers[where] * 10 ** (14 - n_digits))
+    return seconds, valid
+
+
+def _calendar(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The same for numbers of 14 digits."""
+    days, clock = np.divmod(numbers, 10**6)
+    months, day = np.divmod(days, 100)
+    year, month = np.divmod(months, 100)
+    hours, second = np.divmod(clock, 100)
+    hour, minute = np.divmod(hours, 100)
+    valid = (month >= 1) & (month <= 12) & (day >= 1) & (hour < 24) & (minute < 60) & (second < 60)
+    of_year = (12 * (year - 1970) + np.where(valid, month, 1) - 1).astype("datetime64[M]")
+    at = of_year.astype("datetime64[D]") + (day - 1).astype("timedelta64[D]")
+    valid &= at.astype("datetime64[M]") == of_year  # no 31st of April
+    seconds = at.astype(np.int64) * 86_400 + hour * 3600 + minute * 60 + second
+    return seconds, valid
+
+
+def _day(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).date().isoformat()

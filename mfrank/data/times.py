@@ -1,0 +1,296 @@
+"""Timestamps: numbers and dates of every library as whole seconds, by one rule for all of them.
+
+A column is read in two steps. :func:`moments` makes whole numbers of it: dates become seconds since
+1970, numbers stay in whatever unit they have. :func:`seconds_of` then settles the unit
+(:mod:`mfrank.data.time_units`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mfrank.arrays.checks import shown
+from mfrank.data.columns import BadRow
+from mfrank.data.layouts import NUMBER
+from mfrank.data.time_units import (
+    FIRST_SECOND,
+    LAST_SECOND,
+    FractionsError,
+    Magnitudes,
+    Moments,
+    TimeKind,
+    TimestampUnit,
+    in_seconds,
+    tell_of_fractions,
+)
+
+__all__ = ["epoch_seconds", "is_time", "moments", "seconds_of", "settle", "time_kind"]
+
+_1970 = date(1970, 1, 1).toordinal()
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_ISO = re.compile(
+    r"(\d{4})([-/]?)(\d\d)\2(\d\d)"
+    r"(?:[Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d{1,9})?)?)?"
+    r"(?: ?(?:[Zz]|UTC|GMT|([+-])(\d\d):?(\d\d)?))?)?",
+    re.ASCII,
+)
+
+
+def epoch_seconds(timestamps: ArrayLike, unit: TimestampUnit | None = None) -> NDArray[np.int64]:
+    """Convert timestamps to int64: dates and numbers of a known unit to seconds since 1970 (UTC).
+
+    Dates are numpy, Python or pandas dates, datetimes or periods, of the years 1 to 9999, or text
+    in the forms of ISO 8601: ``2024-01-31``, ``2024/01/31``, ``2024-01-31T15:59:30.5+02:00``, with
+    a blank for the T, and UTC or Z for the zone. Without a time zone they are taken as UTC. Text of
+    digits alone is the number that it spells.
+
+    Numbers are taken as milli-, micro- or nanoseconds since 1970 if most of them are such of the
+    years 1990 to 2100, and as dates if most are spelled like 20240131 or 20240131155930; both are
+    logged as a warning. All others stay what they are: seconds, days or the order of events.
+    Fractions are rounded down.
+
+    Parameters
+    ----------
+    timestamps : array-like of numbers or dates, shape (n,)
+    unit : {"s", "ms", "us", "ns"} or None, default None
+        Unit of numbers; "s" leaves them as they are. None recognizes it.
+
+    Raises
+    ------
+    BadRow
+        A timestamp is missing, infinite, beyond int64 or not a date, numbers are of several units
+        or of none, or have fractions and are too small to be moments.
+    TypeError
+        They are neither numbers nor dates, such as booleans.
+    """
+    return seconds_of(moments(timestamps), unit)
+
+
+def moments(timestamps: ArrayLike, kind: TimeKind | None = None) -> Moments:
+    """Read a column of numbers or dates; text is read as ``kind``, or as what all of it is.
+
+    Raises
+    ------
+    BadRow, TypeError
+        As :func:`epoch_seconds`, except for what depends on the unit.
+    """
+    times = np.asarray(timestamps)
+    if times.ndim != 1:
+        raise ValueError(f"timestamps must be in one dimension, got shape {times.shape}")
+    letter = times.dtype.kind
+    if letter in "iu":
+        if letter == "u":
+            _refuse(times > np.iinfo(np.int64).max, times)
+        return Moments(times.astype(np.int64), "whole")
+    if letter == "f":
+        return _of_floats(times)
+    if letter == "M":
+        return Moments(_of_datetime64(times), "date")
+    if letter not in "UTO":
+        raise TypeError(f"timestamps must be whole numbers or dates, got dtype {times.dtype}")
+    each = [one.strip() if isinstance(one, str) else one for one in times.tolist()]
+    kind = time_kind(each) if kind is None else kind
+    if kind == "whole":
+        return Moments(_each(each, _whole), "whole")
+    if kind == "number":
+        return _of_floats(np.array([float(one) for one in each]))
+    return Moments(_each(each, _second), "date")
+
+
+def time_kind(times: Sequence[Any]) -> TimeKind:
+    """What text or objects all are; dates if they are not numbers."""
+    if all(map(_is_whole, times)):
+        return "whole"
+    return "number" if all(map(_is_number, times)) else "date"
+
+
+def seconds_of(found: Moments, unit: TimestampUnit | None = None) -> NDArray[np.int64]:
+    """The moments in seconds, where numbers have a unit, given or recognized; see the module.
+
+    A unit that is recognized is logged.
+
+    Raises
+    ------
+    FractionsError
+        Numbers have fractions, and are too small to be moments.
+    BadRow
+        Numbers are of several units or of none.
+    """
+    if found.kind == "date" or not len(found.numbers):
+        return found.numbers
+    if unit is None:
+        known = Magnitudes.of(found)
+        converted = in_seconds(found.numbers, known.unit())
+        known.tell()
+        return converted
+    return in_seconds(found.numbers, unit)
+
+
+def settle(
+    columns: dict[str, Any], unit: TimestampUnit | None, *, is_chosen: bool
+) -> dict[str, NDArray[Any]]:
+    """Columns whose timestamps, if any, are :class:`Moments`: with these in seconds.
+
+    A column of fractions that are no moments is left out, unless its name was chosen.
+
+    Raises
+    ------
+    FractionsError, BadRow
+        As :func:`seconds_of`.
+    """
+    if "timestamp" not in columns:
+        return columns
+    try:
+        return columns | {"timestamp": seconds_of(columns["timestamp"], unit)}
+    except FractionsError as error:
+        if is_chosen:
+            raise
+        tell_of_fractions(error)
+        return {role: column for role, column in columns.items() if role != "timestamp"}
+
+
+def _of_floats(times: NDArray[np.floating]) -> Moments:
+    _refuse(~(np.abs(times) < 2.0**63), times)
+    floors = np.floor(times)
+    broken = floors != times
+    row = int(np.argmax(broken)) if broken.any() else None
+    fraction = None if row is None else (row, float(times[row]))
+    return Moments(np.asarray(floors, dtype=np.int64), "number", fraction)
+
+
+def _of_datetime64(times: NDArray[np.datetime64]) -> NDArray[np.int64]:
+    """Seconds of numpy's dates; those beyond the years 1 to 9999 are refused, as of all others."""
+    if np.datetime_data(times.dtype)[0] == "generic":
+        raise TypeError(f"timestamps must be whole numbers or dates, got dtype {times.dtype}")
+    missing = np.isnat(times)
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise BadRow("timestamps must be finite, got a missing one, NaT", row)
+    seconds = times.astype("datetime64[s]")
+    # Coarser than seconds, a year may be beyond int64: compared as what they are, it is not.
+    is_fine = np.datetime_data(times.dtype)[0] in ("ms", "us", "ns", "ps", "fs", "as")
+    compared = seconds if is_fine else times
+    first, last = (
+        np.datetime64(each, "s").astype(compared.dtype) for each in (FIRST_SECOND, LAST_SECOND)
+    )
+    beyond = (compared < first) | (compared > last)
+    if beyond.any():
+        raise _beyond(times, int(np.argmax(beyond)))
+    return seconds.astype(np.int64)
+
+
+def _beyond(times: Sequence[Any] | NDArray[Any], row: int) -> BadRow:
+    return BadRow(f"dates must lie in the years 1 to 9999, got {shown(times[row])}", row)
+
+
+def _refuse(bad: NDArray[np.bool_], times: NDArray[Any]) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise BadRow(f"timestamps must be finite and fit int64, got {times[row]}", row)
+
+
+def _is_whole(time: Any) -> bool:
+    if isinstance(time, str):
+        return _WHOLE.fullmatch(time) is not None
+    if isinstance(time, Decimal):
+        return time.is_finite() and time == int(time)
+    return isinstance(time, int | np.integer) and not isinstance(time, bool)
+
+
+def _is_number(time: Any) -> bool:
+    if isinstance(time, str):
+        return NUMBER.fullmatch(time) is not None
+    if isinstance(time, float | np.floating | Decimal):
+        return bool(time == time and abs(time) != np.inf)
+    return isinstance(time, int | np.integer) and not isinstance(time, bool)
+
+
+def _each(times: Sequence[Any], read: Callable[[Any], int]) -> NDArray[np.int64]:
+    found = np.empty(len(times), np.int64)
+    for row, time in enumerate(times):
+        try:
+            found[row] = read(time)
+        except OverflowError as error:
+            if read is _whole:
+                raise BadRow(f"timestamps must fit int64, got {time}", row) from error
+            raise _beyond(times, row) from error
+        except (AttributeError, TypeError, ValueError) as error:
+            raise _no_date(times, row) from error
+    return found
+
+
+def _no_date(times: Sequence[Any], row: int) -> BadRow:
+    """The error for a row of a column of dates; a field that is neither number nor date is told."""
+    odd = (at for at in range(row, len(times)) if not is_time(times[at]))
+    if any(map(_is_number, times)) and (at := next(odd, None)) is not None:
+        row = at
+    return BadRow(
+        f"timestamps must be all whole numbers or all dates, got {shown(times[row])}", row
+    )
+
+
+def is_time(time: Any) -> bool:
+    """Whether something is a number or a date."""
+    if _is_number(time):
+        return True
+    try:
+        _second(time)
+    except (AttributeError, OverflowError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _whole(time: Any) -> int:
+    return int(time)
+
+
+def _second(time: Any) -> int:
+    """The second of a date of any type; a ValueError or so if it is none."""
+    if isinstance(time, str):
+        second = _second_of_text(time)
+    elif isinstance(time, datetime):
+        second = _second_of_datetime(time)
+    elif isinstance(time, date):
+        second = (time.toordinal() - _1970) * 86_400
+    elif isinstance(time, np.datetime64):
+        return int(_of_datetime64(np.array([time]))[0])
+    else:  # a Period of pandas; its start_time would be another date beyond nanoseconds
+        second = int(time.asfreq("s", how="start").ordinal)
+    if not FIRST_SECOND <= second <= LAST_SECOND:
+        raise OverflowError
+    return second
+
+
+def _second_of_text(text: str) -> int:
+    # The usual forms, as read by what is fastest; it takes many more, some of them by chance.
+    if len(text) in (10, 19) and text[4:5] == text[7:8] == "-" and text[10:11] in ("", "T", " "):
+        return _second_of_datetime(datetime.fromisoformat(text))
+    found = _ISO.fullmatch(text)
+    if found is None or text.isdigit():
+        raise ValueError(text)
+    year, _, *rest, sign, hours, minutes = found.groups("0")
+    month, day, hour, minute, second = map(int, rest)
+    moment = datetime(int(year), month, day, hour, minute, second)
+    if int(hours) > 23 or int(minutes) > 59:
+        raise ValueError(text)
+    east = 3600 * int(hours) + 60 * int(minutes)
+    return _second_of_datetime(moment) - (-east if sign == "-" else east)
+
+
+def _second_of_datetime(moment: datetime) -> int:
+    """By whole numbers: ``timestamp()`` rounds the last microsecond of the year 9999 up."""
+    days = moment.toordinal() - _1970
+    second = days * 86_400 + moment.hour * 3600 + moment.minute * 60 + moment.second
+    offset = moment.utcoffset()
+    if not offset:
+        return second
+    micros = second * 10**6 + moment.microsecond
+    east = offset.days * 86_400 + offset.seconds
+    return (micros - east * 10**6 - offset.microseconds) // 10**6

@@ -1,0 +1,503 @@
+"""A time means one thing, by whatever door it enters, or one kind of error."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import logging
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import mfrank
+from mfrank.cli.main import main
+from mfrank.data import delimited, ingest
+from mfrank.data.times import epoch_seconds
+from mfrank.pagerank import Sessions
+
+pandas = pytest.importorskip("pandas", reason="needs pandas")
+polars = pytest.importorskip("polars", reason="needs polars")
+pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
+
+SECOND = 1_396_861_869  # 2014-04-07 09:11:09 UTC
+FIRST, LAST = -62_135_596_800, 253_402_300_799
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+Interactions = mfrank.Interactions
+few = settings(max_examples=10, deadline=None)
+
+
+def table(times: Any) -> dict[str, Any]:
+    n = len(times)
+    return {"user": list(range(n)), "item": list(range(n)), "timestamp": times}
+
+
+def csv(folder: Path, times: list[Any], quote: str = "") -> Path:
+    path = folder / "a.csv"
+    rows = [f"{row},{row},{quote}{time}{quote}" for row, time in enumerate(times)]
+    path.write_text("\n".join(["user,item,timestamp", *rows]) + "\n")
+    return path
+
+
+def without_pandas(read: Callable[[], Any]) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delimited, "find_spec", lambda _: None)
+        return read()
+
+
+def ingested(path: Path, rows: int = 2, **how: Any) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "_ROWS_AT_ONCE", rows)
+        return Interactions.ingest([path], path.parent / "data", **how)
+
+
+def by_command(path: Path, *flags: str) -> Any:
+    folder = str(path.parent / "by-command")
+    if main(["ingest", str(path), "--folder", folder, *flags]):
+        raise ValueError("refused")
+    return Interactions.open(folder)
+
+
+TEXT_DOORS: dict[str, Callable[[Path, list[Any]], Any]] = {
+    "file, by pandas": lambda at, times: Interactions.from_file(csv(at, times)),
+    "file, by csv": lambda at, times: without_pandas(
+        lambda: Interactions.from_file(csv(at, times))
+    ),
+    "file, in quotes": lambda at, times: Interactions.from_file(csv(at, times, '"')),
+    "ingest, by pandas": lambda at, times: ingested(csv(at, times)),
+    "ingest, by csv": lambda at, times: without_pandas(lambda: ingested(csv(at, times), 1)),
+    "command line": lambda at, times: by_command(csv(at, times)),
+}
+
+
+def parquet(folder: Path, times: Any) -> Path:
+    path = folder / "a.parquet"
+    pandas.DataFrame(table(times)).to_parquet(path)
+    return path
+
+
+OBJECT_DOORS: dict[str, Callable[[Path, list[Any]], Any]] = {
+    "arrays": lambda _, times: Interactions.from_arrays(
+        range(len(times)), range(len(times)), timestamps=times
+    ),
+    "pandas": lambda _, times: Interactions.of(
+        pandas.DataFrame(table(pandas.Series(times, dtype=object)))
+    ),
+    "pandas, inferred": lambda _, times: Interactions.of(pandas.DataFrame(table(times))),
+    "pandas, categories": lambda _, times: Interactions.of(
+        pandas.DataFrame(table(pandas.Categorical(times)))
+    ),
+    "polars": lambda _, times: Interactions.of(polars.DataFrame(table(times))),
+    "arrow": lambda _, times: Interactions.of(pyarrow.table(table(times))),
+    "parquet": lambda at, times: Interactions.from_file(parquet(at, times)),
+    "ingest, parquet": lambda at, times: ingested(parquet(at, times)),
+}
+
+
+def outcome(door: Callable[[Path, list[Any]], Any], at: Path, times: list[Any]) -> Any:
+    """The timestamps in the order given, or that they are refused."""
+    try:
+        data = door(at, times)
+    except ValueError:
+        return "refused"
+    return data.timestamps.tolist()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("times")
+
+
+def iso(second: int) -> dt.datetime:
+    return dt.datetime(1970, 1, 1) + dt.timedelta(seconds=second)
+
+
+FORMS: dict[str, Callable[[dt.datetime], str]] = {
+    "T": lambda t: t.isoformat(),
+    "blank": lambda t: t.isoformat(" "),
+    "Z": lambda t: t.isoformat() + "Z",
+    "blank Z": lambda t: t.isoformat(" ") + " Z",
+    "UTC": lambda t: t.isoformat(" ") + " UTC",
+    "GMT": lambda t: t.isoformat(" ") + "GMT",
+    "zone": lambda t: (t + dt.timedelta(hours=2)).isoformat() + "+02:00",
+    "zone without colon": lambda t: (
+        (t - dt.timedelta(hours=3, minutes=30)).isoformat(" ") + " -0330"
+    ),
+    "zone of hours": lambda t: (t - dt.timedelta(hours=3)).isoformat() + "-03",
+    "fraction": lambda t: t.isoformat() + ".5",
+    "nine digits": lambda t: t.isoformat(" ") + ".999999999Z",
+    "slashes": lambda t: t.strftime("%Y/%m/%d %H:%M:%S").rjust(19, "0"),
+    "basic": lambda t: t.strftime("%Y%m%dT%H%M%S").rjust(15, "0"),
+    "basic zone": lambda t: t.strftime("%Y%m%dT%H%M%SZ").rjust(16, "0"),
+}
+SECONDS = st.one_of(
+    st.integers(0, 4_102_444_800),
+    st.integers(FIRST + 86_400, LAST - 86_400),
+    st.sampled_from([FIRST + 86_400, -9_223_372_037, 9_223_372_037, LAST - 86_400, -1, 0]),
+)
+
+
+@few
+@given(st.lists(SECONDS, min_size=1, max_size=4), st.sampled_from(sorted(FORMS)))
+@pytest.mark.parametrize("door", [*TEXT_DOORS, *OBJECT_DOORS])
+def test_a_date_as_text_is_one_second_by_every_door(place, door, seconds, form):
+    texts = [FORMS[form](iso(second)) for second in seconds]
+    found = outcome((TEXT_DOORS | OBJECT_DOORS)[door], place, texts)
+    assert found == seconds, texts
+
+
+@pytest.mark.parametrize("door", [*TEXT_DOORS, *OBJECT_DOORS])
+@pytest.mark.parametrize(
+    ("texts", "seconds"),
+    [
+        (["2019-10-01", "2019/10/02"], [1_569_888_000, 1_569_974_400]),
+        (["20191001", "20191002"], [1_569_888_000, 1_569_974_400]),
+        (["201910010000", "201910010001"], [1_569_888_000, 1_569_888_060]),
+        (["20191001000000", "20191001000001"], [1_569_888_000, 1_569_888_001]),
+        (["1569888000", "1569974400"], [1_569_888_000, 1_569_974_400]),
+        (["1569888000.75", "1569974400"], [1_569_888_000, 1_569_974_400]),
+        (["1569888000999", "1569974400000"], [1_569_888_000, 1_569_974_400]),
+        (["1569888000999.5", "1569974400000"], [1_569_888_000, 1_569_974_400]),
+        (["1569888000999999", "1569974400000000"], [1_569_888_000, 1_569_974_400]),
+        (["1569888000999999999", "1569974400000000000"], [1_569_888_000, 1_569_974_400]),
+        (["5", "6"], [5, 6]),
+        (["18170", "18171"], [18_170, 18_171]),
+        (["-5", "0"], [-5, 0]),
+        (["31/01/2024"], "refused"),
+        (["01-02-2024"], "refused"),
+        (["2024-02-30"], "refused"),
+        (["2024-W05-3"], "refused"),
+        (["2024-01-31x10:00:00"], "refused"),
+        (["0000-01-01"], "refused"),
+        (["10000-01-01"], "refused"),
+        (["0001-01-01T00:00:00+02:00"], "refused"),
+        (["2024-01-31T10:00:00+25:00"], "refused"),
+        (["2024-01-31", "20240131"], "refused"),
+        (["2024-01-31", "1569888000"], "refused"),
+        (["20240131", "20240132", "20240201"], "refused"),
+        (["1569888000", "1569888000000"], "refused"),
+        (["5", "1569888000000"], "refused"),
+        (["638000000000000000", "638000000000000001"], "refused"),  # ticks of .NET
+        (["133000000000000000"], "refused"),  # of Windows
+        (["13300000000000000"], "refused"),  # of Chrome
+        (["9223372036854775807"], "refused"),
+        (["99999999999999999999"], "refused"),
+        (["soon"], "refused"),
+    ],
+)
+def test_text_means_one_thing_by_every_door(place, door, texts, seconds):
+    assert outcome((TEXT_DOORS | OBJECT_DOORS)[door], place, texts) == seconds
+
+
+@few
+@given(st.lists(SECONDS, min_size=1, max_size=4), st.integers(0, 999_999), st.data())
+@pytest.mark.parametrize("door", OBJECT_DOORS)
+def test_a_date_of_any_type_is_one_second_by_every_door(place, door, seconds, micro, data):
+    aware = [iso(s).replace(microsecond=micro, tzinfo=dt.UTC) for s in seconds]
+    zone = dt.timezone(dt.timedelta(minutes=data.draw(st.integers(-720, 720))))
+    forms = {
+        "naive": [moment.replace(tzinfo=None) for moment in aware],
+        "UTC": aware,
+        "zone": [moment.astimezone(zone) for moment in aware],
+        "numpy": list(np.array(seconds, "datetime64[s]")),
+        "Timestamp": [pandas.Timestamp(moment) for moment in aware],
+    }
+    if door == "polars":  # which makes no column of these
+        del forms["numpy"], forms["Timestamp"]
+    form = data.draw(st.sampled_from(sorted(forms)))
+    assert outcome(OBJECT_DOORS[door], place, forms[form]) == seconds, form
+
+
+FRAMES: dict[str, Callable[[Any], Any]] = {
+    "arrays": lambda times: times,
+    "pandas": lambda times: pandas.DataFrame(table(times)),
+    "pandas, tz": lambda times: pandas.DataFrame(
+        table(pandas.Series(times).dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"))
+    ),
+    "pandas, arrow": lambda times: pandas.DataFrame(
+        table(pandas.Series(pyarrow.array(times), dtype=pandas.ArrowDtype(arrow_type(times))))
+    ),
+    "polars": lambda times: polars.DataFrame(table(times)),
+    "arrow": lambda times: pyarrow.table(table(pyarrow.array(times))),
+    "arrow, tz": lambda times: pyarrow.table(
+        table(pyarrow.array(times, pyarrow.timestamp(arrow_type(times).unit, "Asia/Tokyo")))
+    ),
+}
+
+
+def arrow_type(times: Any) -> Any:
+    return pyarrow.array(times).type
+
+
+@few
+@given(st.lists(SECONDS, min_size=1, max_size=4), st.sampled_from(["s", "ms", "us", "ns"]))
+@pytest.mark.parametrize("door", FRAMES)
+def test_a_date_is_no_other_date_in_any_unit_of_a_column(place, door, seconds, unit):
+    assume(unit != "ns" or max(map(abs, seconds)) < 9_223_372_036)
+    assume(unit != "s" or door != "polars")  # which has no such column
+    times = np.array(seconds, "datetime64[s]").astype(f"datetime64[{unit}]")
+    made = FRAMES[door](times)
+    if door == "arrays":
+        data = Interactions.from_arrays(range(len(times)), range(len(times)), timestamps=made)
+    else:
+        data = Interactions.of(made)
+    assert data.timestamps.tolist() == seconds
+    if door.startswith("pandas"):
+        made.to_parquet(place / "b.parquet")
+        assert Interactions.from_file(place / "b.parquet").timestamps.tolist() == seconds
+        assert ingested(place / "b.parquet").timestamps.tolist() == seconds
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "D", "h", "s"])
+def test_what_numpy_holds_beyond_the_year_9999_is_refused(unit):
+    beyond = np.array([10**9], f"datetime64[{unit}]") + np.array(
+        [10**12 if unit == "s" else 0], f"timedelta64[{unit}]"
+    )
+    with pytest.raises(ValueError, match=r"years 1 to 9999, got .* in row 0"):
+        epoch_seconds(beyond)
+
+
+def test_the_last_microsecond_of_the_year_9999_is_in_it():
+    last = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)
+    for form in (last, last.isoformat(), np.datetime64(last), pandas.Timestamp(last)):
+        assert epoch_seconds([form]).tolist() == [LAST]
+
+
+@pytest.mark.parametrize("freq", ["D", "M", "Y", "h", "s", "W-SUN"])
+def test_periods_begin_when_they_begin(freq):
+    starts = [pandas.Timestamp("2019-10-01"), pandas.Timestamp("1500-03-05 07:08")]
+    column = pandas.Series([pandas.Period(start, freq) for start in starts])
+    wanted = [int(p.start_time.timestamp() // 1) for p in column.tolist()[:1]]
+    assert Interactions.of(pandas.DataFrame(table(column))).timestamps.tolist()[:1] == wanted
+    later = epoch_seconds(column)[1]
+    assert iso(int(later)).year in (1499, 1500)
+
+
+@pytest.mark.parametrize("door", OBJECT_DOORS)
+@pytest.mark.parametrize(
+    "times", [[True, False], [dt.time(3), dt.time(4)], [dt.timedelta(1), dt.timedelta(2)]]
+)
+def test_what_is_no_time_is_refused_by_every_door(place, door, times):
+    with pytest.raises((TypeError, ValueError), match=r"whole numbers or (all )?dates"):
+        OBJECT_DOORS[door](place, times)
+
+
+@pytest.mark.parametrize("door", OBJECT_DOORS)
+@pytest.mark.parametrize("like", [1_569_888_000, "2019-10-01", dt.datetime(2019, 10, 1), 0.5])
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_missing_time_is_refused_by_every_door(place, door, like, missing):
+    if missing is not None and not isinstance(like, float | int) and "rr" not in door:
+        missing = None  # such a column cannot be made
+    try:
+        found = OBJECT_DOORS[door](place, [like, missing])
+    except (TypeError, ValueError, pyarrow.ArrowException):
+        return
+    pytest.fail(f"read as {found.timestamps}")
+
+
+def numbers(unit: str, seconds: list[int]) -> dict[str, Any]:
+    whole = [second * UNITS[unit] for second in seconds]
+    return {
+        "int": whole,
+        "uint64": np.array(whole, np.uint64),
+        "float": np.array(whole, float) + 0.25,
+        "text": list(map(str, whole)),
+        "object": np.array(whole, object),
+        "Decimal": np.array(list(map(Decimal, whole)), object),
+    }
+
+
+@few
+@given(
+    st.lists(st.integers(700_000_000, 4_100_000_000), min_size=1, max_size=5),
+    st.sampled_from([*UNITS]),
+    st.sampled_from(["int", "uint64", "float", "text", "object", "Decimal"]),
+)
+def test_numbers_of_every_unit_are_seconds(seconds, unit, form):
+    times = numbers(unit, seconds)[form]
+    rows = range(len(seconds))
+    near = pytest.approx(seconds, abs=1 if form == "float" else 0)
+    data = Interactions.from_arrays(rows, rows, timestamps=times)
+    assert data.timestamps.tolist() == near
+    assert Interactions.of(pandas.DataFrame(table(times))).timestamps.tolist() == near
+    again = Interactions.from_arrays(rows, rows, timestamps=times, timestamp_unit=unit)
+    assert again.timestamps.tolist() == near
+    kept = Interactions.from_arrays(rows, rows, timestamps=times, timestamp_unit="s")
+    assert kept.timestamps.tolist() == pytest.approx([s * UNITS[unit] for s in seconds], rel=1e-12)
+    sessions = Sessions.from_log([0] * len(rows), rows, times, gap=None)
+    assert sessions.n_sessions == 1
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_what_was_recognized_is_told_once(place, caplog, unit):
+    seconds = [1_569_888_000 + 60 * at for at in range(7)]
+    path = csv(place, [second * UNITS[unit] for second in seconds])
+    doors: list[Callable[..., Any]] = [
+        lambda **how: Interactions.from_file(path, **how),
+        lambda **how: without_pandas(lambda: Interactions.from_file(path, **how)),
+        lambda **how: ingested(path, **how),
+        lambda **how: Interactions.from_frame(pandas.read_csv(path), **how),
+        lambda **how: Interactions.from_arrays(
+            *pandas.read_csv(path).to_numpy().T[:2],
+            timestamps=pandas.read_csv(path)["timestamp"],
+            **how,
+        ),
+    ]
+    for door in doors:
+        for how in ({}, {"timestamp_unit": unit}):
+            caplog.clear()
+            with caplog.at_level(logging.WARNING, "mfrank"):
+                assert door(**how).timestamps.tolist() == seconds
+            told = [record for record in caplog.messages if "timestamp_unit=" in record]
+            assert len(told) == (unit != "s" and not how)
+        with pytest.raises(ValueError, match=r"timestamp_unit must be .*ns.* got 'minutes'"):
+            door(timestamp_unit="minutes")
+
+
+def test_the_command_line_names_its_flag(place, capfd):
+    path = csv(place, [1_569_888_000_123, 1_569_888_060_123])
+    assert by_command(path).timestamps.tolist() == [1_569_888_000, 1_569_888_060]
+    assert "milliseconds since 1970" in capfd.readouterr().err
+    kept = by_command(path, "--timestamp-unit", "s")
+    assert kept.timestamps.tolist() == [1_569_888_000_123, 1_569_888_060_123]
+    path = csv(place, [1_569_888_000_123, 1_569_888_060])
+    with pytest.raises(ValueError, match="refused"):
+        by_command(path)
+    assert "--timestamp-unit" in capfd.readouterr().err
+
+
+def test_all_files_of_an_ingest_are_of_one_unit(place):
+    for name, first in (("1.csv", 1_569_888_000), ("2.csv", 1_569_888_000_000)):
+        (place / name).write_text(f"user,item,time\n1,2,{first}\n3,4,{first + 1}\n")
+    both = [place / "1.csv", place / "2.csv"]
+    with pytest.raises(ValueError, match=r"in one unit, got 1569888000.*timestamp_unit="):
+        Interactions.ingest(both, place / "data")
+    (place / "2.csv").write_text("user,item,time\n1,2,5\n3,4,6\n")
+    (place / "1.csv").write_text("user,item,time\n1,3,2019-10-01\n")
+    with pytest.raises(ValueError, match="dates in some files and numbers such as 5"):
+        Interactions.ingest(both, place / "data")
+    (place / "2.csv").write_text("user,item,time\n1,2,1569888001\n3,4,1569888002\n")
+    data = Interactions.ingest(both, place / "data")
+    assert sorted(data.timestamps.tolist()) == [1_569_888_000, 1_569_888_001, 1_569_888_002]
+
+
+DURATIONS = ["0.35", "1.5", "12"]
+
+
+@pytest.mark.parametrize("door", [*TEXT_DOORS, *OBJECT_DOORS])
+def test_a_column_of_fractions_is_ignored_and_told(place, door, caplog):
+    read = (TEXT_DOORS | OBJECT_DOORS)[door]
+    times = DURATIONS if door in TEXT_DOORS else [*map(float, DURATIONS)]
+    with caplog.at_level(logging.WARNING, "mfrank"):
+        if door == "arrays":
+            with pytest.raises(ValueError, match="timestamps must be whole numbers"):
+                read(place, times)
+            return
+        assert read(place, times).timestamps is None
+    assert sum("0.35 is no moment in time" in message for message in caplog.messages) == 1
+
+
+def test_a_column_of_fractions_that_was_chosen_is_refused(place):
+    path = csv(place, DURATIONS)
+    frame = pandas.read_csv(path)
+    frame.to_parquet(place / "a.parquet")
+    for read in (
+        lambda **how: Interactions.from_file(path, **how),
+        lambda **how: Interactions.from_file(place / "a.parquet", **how),
+        lambda **how: Interactions.from_frame(frame, **how),
+        lambda **how: ingested(path, **how),
+    ):
+        with pytest.raises(ValueError, match=r"got 0.35 .*in column 'timestamp'; .*timestamp=F"):
+            read(timestamp="timestamp")
+        assert read(timestamp="timestamp", timestamp_unit="s").timestamps.tolist() == [0, 1, 12]
+
+
+DATES = [dt.datetime(2019, 10, 1), dt.datetime(2019, 10, 2)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array(DATES, "datetime64[ns]"),
+        np.array(["2019-10-01", "2019-10-02"]),
+        np.array(DATES, object),
+        np.array([1, 2], "timedelta64[s]"),
+    ],
+    ids=["datetime64", "text", "object", "timedelta64"],
+)
+def test_dates_are_no_values(place, values):
+    columns = {"user": [1, 2], "item": [1, 2], "seen": values}
+    frame = pandas.DataFrame(columns)
+    with pytest.raises(ValueError, match="values must be numbers"):
+        Interactions.from_arrays([1, 2], [1, 2], values)
+    tables = [frame, pyarrow.Table.from_pandas(frame), polars.from_pandas(frame)]
+    for made in tables[: 3 if values.dtype.kind != "m" else 1]:
+        with pytest.raises(ValueError, match=r"in column 'seen'; .*timestamp="):
+            Interactions.from_frame(made, value="seen")
+    frame.to_csv(place / "c.csv", index=False)
+    with pytest.raises(ValueError, match=r"in column 'seen'; .*timestamp="):
+        Interactions.from_file(place / "c.csv", value="seen")
+    with pytest.raises(ValueError, match=r"in column 'seen'; .*timestamp="):
+        ingested(place / "c.csv", value="seen")
+
+
+@pytest.mark.parametrize("times", [[1_569_888_000, 1_569_974_400], [20_191_001, 20_191_002]])
+def test_values_that_look_like_times_are_told(place, caplog, times):
+    import scipy.sparse as sp
+
+    (place / "d.csv").write_text(f"1,2,{times[0]}\n1,3,{times[1]}\n")  # value by its place
+    for read in (
+        lambda: Interactions.from_file(place / "d.csv"),
+        lambda: ingested(place / "d.csv"),
+        lambda: Interactions.from_arrays([1, 2], [1, 2], times),
+        lambda: Interactions.of(sp.csr_array([[1_569_888_000, 1_569_974_400]])),
+    ):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "mfrank"):
+            read()
+        assert sum("look like times" in message for message in caplog.messages) == 1
+    caplog.clear()
+    Interactions.from_arrays([1, 2], [1, 2], [5, 1_569_888_000])
+    assert not caplog.messages
+
+
+def at_days(days: list[float]) -> Any:
+    times = [int(1_569_888_000 + 86_400 * day) for day in days]
+    return Interactions.from_arrays(range(len(days)), range(len(days)), timestamps=times)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_odd"),
+    [(30, True), (365, True), (3600, False), (30 * 86_400, False), (30 * 86_400_000, True)],
+)
+@pytest.mark.parametrize("use", ["half_life", "window", "gap"])
+def test_durations_that_hardly_fit_the_timestamps_are_told(caplog, use, seconds, is_odd):
+    data = at_days([0, 1, 2, 200])
+    with caplog.at_level(logging.WARNING, "mfrank"):
+        if use == "half_life":
+            mfrank.recency_weight(data, seconds)
+        elif use == "window":
+            mfrank.Popularity(window=seconds).fit(data)
+        else:
+            Sessions.from_interactions(data, gap=seconds)
+    told = [message for message in caplog.messages if message.startswith(use)]
+    assert len(told) == is_odd
+
+
+def test_a_point_in_time_has_the_unit_of_the_timestamps():
+    data = at_days([0, 1, 2, 3])
+    cut = 1_569_888_000 + 2 * 86_400
+    assert mfrank.by_time(data, test=cut).test.nnz == 2
+    for wrong, by in itertools.product([cut * 1000, cut * 10**6, cut * 10**9], ["test", "valid"]):
+        how = {"test": cut, by: wrong} if by == "valid" else {"test": wrong}
+        with pytest.raises(ValueError, match=rf"{by} must be in the unit of the timestamps"):
+            mfrank.by_time(data, **how)
+        with pytest.raises(ValueError, match=rf"{by} must be in the unit of the timestamps"):
+            mfrank.by_session(data, **how)
+    with pytest.raises(ValueError, match="now must be in the unit of the timestamps"):
+        mfrank.recency_weight(data, 86_400, now=1000 * data.timestamps.max())
