@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mfrank.cli.inputs import as_ids
+from mfrank.data.feature_tables import place_of_ids
 from mfrank.data.ids import Ids
 from mfrank.steering.steering import Steering
 
@@ -86,10 +87,17 @@ def _boosts(texts: list[str], items: Ids) -> dict[Any, float]:
 def _categories(path: str, items: Ids) -> dict[Any, list[str]]:
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file) if row][1:]
+            header, *rows = [row for row in csv.reader(file) if row] or [[""]]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is no CSV in UTF-8: {error}") from None
-    if any(len(row) < 2 for row in rows):
-        raise ValueError(f"{path} must have at least two columns: item ids, and categories")
-    labels = [[label for label in row[-1].split("|") if label] for row in rows]
-    return dict(zip(as_ids([row[0] for row in rows], items).tolist(), labels, strict=True))
+    if any(len(row) < 2 or len(row) != len(header) for row in rows):
+        raise ValueError(
+            f"{path} must have a header and at least two columns in each row: item ids, and "
+            "categories"
+        )
+    place = place_of_ids(header)
+    last = -2 if place == len(header) - 1 else -1  # the column of categories
+    labels: dict[Any, list[str]] = {}
+    for item, row in zip(as_ids([row[place] for row in rows], items).tolist(), rows, strict=True):
+        labels.setdefault(item, []).extend(label for label in row[last].split("|") if label)
+    return labels

@@ -29,7 +29,7 @@ from mfrank.arrays.checks import shown
 from mfrank.arrays.counted import counted
 from mfrank.files.manifest import check_keys, dump_json, parse_json
 
-__all__ = ["FeatureColumns"]
+__all__ = ["FeatureColumns", "is_missing"]
 
 Kind = Literal["number", "value", "values"]
 _FEWEST = 2  # rows that must have a value
@@ -221,10 +221,11 @@ def _present(given: NDArray[Any]) -> NDArray[np.bool_]:
         return np.array(given != "", dtype=bool)
     if given.dtype.kind != "O":
         return np.ones(len(given), bool)
-    return np.array([not _is_missing(value) for value in given], dtype=bool)
+    return np.array([not is_missing(value) for value in given], dtype=bool)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NA, NaT or an empty text."""
     if value is None or (isinstance(value, str) and not value):
         return True
     if isinstance(value, str) or hasattr(value, "__len__"):
@@ -240,7 +241,7 @@ def _kind(argument: str, name: str, given: NDArray[Any], like: Kind | None = Non
         return like or "number" if not _present(given).any() else "number"
     if given.dtype.kind == "b":
         return "value"
-    some = [value for value in given.tolist() if not _is_missing(value)]
+    some = [value for value in given.tolist() if not is_missing(value)]
     if not some:
         return like or "value"
     if all(isinstance(value, bool | np.bool_) for value in some):

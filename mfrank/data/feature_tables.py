@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import csv
+import logging
 import os
-from collections.abc import Hashable
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays.checks import shown
+from mfrank.arrays.counted import counted
 from mfrank.data.columns import guess
 from mfrank.data.feature_columns import FeatureColumns
 from mfrank.data.fields import parsed, spelled_like
@@ -21,9 +25,13 @@ from mfrank.data.frames import columns_reader, is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 
-__all__ = ["FeatureTable", "is_table"]
+__all__ = ["FeatureTable", "is_table", "is_unnamed", "place_of_ids"]
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_UNNAMED = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
+"""How an index without a name is called where it was written to a file as a column."""
+
+_log = logging.getLogger("mfrank")
 
 
 def is_table(given: object) -> bool:
@@ -53,14 +61,15 @@ class FeatureTable:
     def of(cls, argument: str, given: Any, ids: Ids) -> FeatureTable:
         """Read a DataFrame, or a file of such a table.
 
-        The ids are the index of a pandas DataFrame, if it is not the default one, otherwise the
-        column with a name such as ``item`` or ``item_id``. Ids of text files are spelled like
-        ``ids``.
+        The ids are the column with a name such as ``item`` or ``item_id`` or, if there is none, the
+        index. An index of numbers without a name, which is what sorting or filtering leaves, does
+        not count beside a column. Ids of text files are spelled like ``ids``.
 
         Raises
         ------
         ValueError, TypeError
-            There is no such column, or more than one; ids are missing or repeat.
+            There are no ids, or two columns or a column and an index may be the ids; ids are
+            missing or repeat.
         FileNotFoundError, ModuleNotFoundError
             There is no such file, or it is Parquet and pyarrow is not installed.
         """
@@ -90,45 +99,173 @@ class FeatureTable:
         ValueError
             The table has none of these rows.
         """
-        side = self.argument.partition("_")[0]
-        places = ids.rows(self.labels, missing=-1)
+        places = self._places(ids, of_fit=of_fit)
         here = places >= 0
-        if len(ids) and not here.any():
-            raise ValueError(
-                f"{self.argument} has a row for none of the {side}s: its ids are like "
-                f"{_examples(self.labels)}, theirs like {_examples(ids.labels)}"
-            )
         rows = columns.features(self.argument, self.columns, of_fit=of_fit)
         chosen = (np.ones(int(here.sum())), (places[here], np.flatnonzero(here)))
         placed = sp.csr_array(chosen, (len(ids), len(self.labels))) @ rows
         ones = sp.csr_array(np.ones((len(ids), 1)))
         return sp.csr_array(sp.hstack([placed, ones], format="csr"))
 
+    def numbers(self, ids: Ids) -> NDArray[np.float64]:
+        """The columns as they are, in the order of ``ids``; NaN where the table has no row.
+
+        Raises
+        ------
+        TypeError
+            A column does not hold numbers.
+        ValueError
+            The table has none of these rows.
+        """
+        places = self._places(ids, of_fit=True)
+        here = places >= 0
+        table = np.full((len(ids), len(self.columns)), np.nan)
+        for at, (name, column) in enumerate(self.columns.items()):
+            try:
+                table[places[here], at] = column[here].astype(np.float64)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"{self.argument}: column {shown(name)} must hold numbers; encode categories "
+                    "as columns of 0 and 1, or leave it out"
+                ) from None
+        return table
+
+    def _places(self, ids: Ids, *, of_fit: bool) -> NDArray[np.int64]:
+        """The row among ``ids`` of each row of the table, -1 for those that are not used."""
+        side = self.argument.partition("_")[0]
+        places = ids.rows(self.labels, missing=-1)
+        unused = int((places < 0).sum())
+        if len(ids) and unused == len(places):
+            raise ValueError(
+                f"{self.argument} has a row for none of the {side}s: its ids are like "
+                f"{_examples(self.labels)}, theirs like {_examples(ids.labels)}"
+            )
+        if unused and of_fit:
+            _log.warning(
+                "%s: %s of %s that the interactions do not have, not used in this fit; "
+                "partial_fit(%s=...) adds them afterwards",
+                *(self.argument, counted(unused, "row"), f"{side}s", self.argument),
+            )
+        elif unused:
+            _log.info(
+                "%s: %s of %s that the model has and the new interactions do not, not used",
+                *(self.argument, counted(unused, "row"), f"{side}s"),
+            )
+        return places
+
+
+class _Table(NamedTuple):
+    """A table before it is known which of its columns has the ids."""
+
+    names: list[Hashable]
+    read: Callable[[Hashable], NDArray[Any]]
+    read_ids: Callable[[Hashable], NDArray[Any]]
+    index: Any = None
+
+
+def _id_columns(names: Sequence[Hashable], side: str) -> list[Hashable]:
+    """The columns that look like the ids of the "user"s or "item"s, in a table of these.
+
+    Where one is called so, such as ``item`` or ``item_id``, others that look like it do not count;
+    ``id`` counts where there is no other.
+    """
+    found = guess(names, side)
+    own = [name for name in found if str(name).lower().replace("_", "") in (side, f"{side}id")]
+    return own or found or [name for name in names if str(name).strip().lower() == "id"]
+
+
+def is_unnamed(column: Hashable) -> bool:
+    """Whether a column is called as an index without a name is where it was written to a file."""
+    return _UNNAMED.fullmatch(str(column).strip()) is not None
+
+
+def place_of_ids(header: Sequence[str], side: str = "item") -> int:
+    """The column of ids in a text table that also names items: by its name, else the first.
+
+    Names such as ``film`` may be those of titles, so they count only if the first column is what
+    an index without a name leaves, or if they end with "id".
+    """
+    found = _id_columns(header, side)
+    sure = [
+        name
+        for name in found
+        if is_unnamed(header[0]) or re.sub("[^a-z]", "", str(name).lower()) == side
+    ]
+    sure = sure or [name for name in found if str(name).strip().lower().endswith("id")]
+    return header.index(str(sure[0])) if sure else 0
+
 
 def _of_frame(
     argument: str, frame: Any, side: str
 ) -> tuple[NDArray[Any], dict[Hashable, NDArray[Any]]]:
     names, read = columns_reader(frame)
-    index = getattr(frame, "index", None)
-    if index is not None and not _is_default(index):
-        return np.asarray(index), {name: read(name) for name in names}
-    id_column = _id_column(argument, names, side)
-    return read(id_column), {name: read(name) for name in names if name != id_column}
+    index = frame.index if hasattr(type(frame), "iloc") else None
+    return _divided(argument, _Table(names, read, read, index), side)
 
 
-def _is_default(index: Any) -> bool:
-    """Whether an index of pandas only counts rows, and has no name."""
-    return type(index).__name__ == "RangeIndex" and index.name is None
+def _divided(
+    argument: str, table: _Table, side: str
+) -> tuple[NDArray[Any], dict[Hashable, NDArray[Any]]]:
+    """The ids, and all columns that are features."""
+    repeated = next((name for name in table.names if table.names.count(name) > 1), None)
+    if repeated is not None:
+        raise ValueError(f"{argument} has two columns {shown(repeated)}; rename one")
+    unnamed = [name for name in table.names if is_unnamed(name)]
+    features = [name for name in table.names if name not in unnamed]
+    columns = _id_columns(features, side)
+    if len(columns) > 1:
+        raise _not_one(argument, "several columns that may be", table.names, side)
+    indexes = list(_indexes(table, unnamed, side))
+    meaning = [each for each in indexes if each.has_meaning]
+    if columns:
+        (column,) = columns
+        if meaning:
+            raise ValueError(
+                f"{argument} has two sources of ids, {meaning[0].what} and the column "
+                f"{shown(column)}: remove the index with reset_index(drop=True), or the column "
+                f"with drop(columns={shown(column)})"
+            )
+        labels = table.read_ids(column)
+        return labels, {name: table.read(name) for name in features if name != column}
+    if len(meaning or indexes) != 1:
+        raise _not_one(argument, "no column that looks like", table.names, side)
+    (index,) = meaning or indexes
+    if not index.has_meaning:
+        _log.warning(
+            "%s has no column of ids, and %s is taken for them; call it %r if it is, or call the "
+            "column of ids so",
+            *(argument, index.what, side),
+        )
+    return index.labels(), {name: table.read(name) for name in features}
 
 
-def _id_column(argument: str, names: list[Hashable], side: str) -> Hashable:
-    candidates = guess(names, side)
-    own = [name for name in candidates if str(name).lower().replace("_", "") in (side, f"{side}id")]
-    candidates = own or candidates
-    if len(candidates) == 1:
-        return candidates[0]
-    found = "no column that looks like" if not candidates else "several columns that may be"
-    raise ValueError(
+class _Index(NamedTuple):
+    """An index that may be the ids; it has a meaning unless it is numbers without a name."""
+
+    what: str
+    labels: Callable[[], NDArray[Any]]
+    has_meaning: bool
+
+
+def _indexes(table: _Table, unnamed: list[Hashable], side: str) -> Iterator[_Index]:
+    """The index of a DataFrame that does not just count rows, and such as became columns."""
+    index, other = table.index, "user" if side == "item" else "item"
+    if index is not None and not (type(index).__name__ == "RangeIndex" and index.name is None):
+        labels, name = np.asarray(index), index.name
+        of_other = not guess([name], side) and guess([name], other)
+        like = f"its index (like {_examples(labels)})"
+        if name is not None:
+            like = f"its index {shown(name)} (like {_examples(labels)})"
+        if not of_other:
+            yield _Index(like, lambda: labels, name is not None or labels.dtype.kind not in "iuf")
+    for name in unnamed:
+        values = table.read(name)
+        like = f"its column {shown(name)} (like {_examples(values)})"
+        yield _Index(like, partial(table.read_ids, name), values.dtype.kind not in "iuf")
+
+
+def _not_one(argument: str, found: str, names: list[Hashable], side: str) -> ValueError:
+    return ValueError(
         f"{argument} has {found} the ids of the {side}s: name it {side!r}; its columns are "
         + ", ".join(map(shown, names[:10]))
     )
@@ -159,16 +296,25 @@ def _of_file(
                 f"{argument}: {path} has {len(names)} columns, and row {number} has {len(row)} "
                 "fields; quote fields with separators"
             )
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise ValueError(f"{argument}: {path} has two columns {repeated!r}; rename one")
-    id_column = _id_column(argument, list(names), side)
-    columns: dict[Hashable, NDArray[Any]] = {
-        name: _typed([row[at] for row in rows]) for at, name in enumerate(names)
-    }
-    at = names.index(str(id_column))
-    del columns[names[at]]
-    return parsed(side, [row[at] for row in rows], "auto"), columns
+
+    def fields(name: Hashable) -> list[str]:
+        at = names.index(str(name))
+        return [row[at] for row in rows]
+
+    table = _Table(
+        list(names),
+        lambda name: _typed(fields(name)),
+        lambda name: parsed(side, _given(argument, fields(name)), "auto"),
+    )
+    return _divided(argument, table, side)
+
+
+def _given(argument: str, ids: list[str]) -> list[str]:
+    """The ids; raise ValueError if one is empty."""
+    row = next((row for row, field in enumerate(ids) if not field.strip()), None)
+    if row is not None:
+        raise ValueError(f"{argument}: ids must not be missing, got none in row {row}")
+    return ids
 
 
 def _typed(fields: list[str]) -> NDArray[Any]:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.counted import counted
+from mfrank.arrays.labelled import refuse_labels
+from mfrank.data.feature_columns import is_missing
 from mfrank.data.interactions import Interactions
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
 ]
 
 _MOST = 1000
+_REMEDY = "bring it into the order of the rows with reindex(data.item_ids.labels).to_numpy()"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -49,6 +52,7 @@ class Groups:
             raise TypeError(f"names must be a tuple of str, got {shown(self.names)}")
         if len(set(self.names)) < len(self.names):
             raise ValueError(f"names must be distinct, got {shown(self.names)}")
+        refuse_labels("of_rows", self.of_rows, _REMEDY)
         rows = np.asarray(self.of_rows)
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
             raise TypeError(
@@ -65,7 +69,9 @@ class Groups:
 
     @classmethod
     def of(cls, labels: Sequence[Any] | NDArray[Any]) -> Groups:
-        """Groups by a label for each row, such as the genre of each item; None is in no group.
+        """Groups by a label for each row, such as the genre of each item.
+
+        A missing label (None, NaN, NA) is in no group.
 
         Parameters
         ----------
@@ -75,19 +81,24 @@ class Groups:
         Raises
         ------
         ValueError
-            ``labels`` is text, is not one-dimensional, or all labels are None.
+            ``labels`` is text, is not one-dimensional, is a Series with labels of its own for the
+            rows, or all labels are missing.
         """
         if isinstance(labels, str | bytes):
             raise ValueError(
                 f"labels must be a sequence with a label for each row, got {shown(labels)}"
             )
+        refuse_labels("labels", labels, _REMEDY)
         given = np.asarray(labels, dtype=object)
         if given.ndim != 1:
             raise ValueError(f"labels must have one dimension, got shape {given.shape}")
-        texts = [None if label is None else str(label) for label in given]
+        texts = [
+            None if is_missing(label) and not isinstance(label, str) else str(label)
+            for label in given
+        ]
         names = sorted({text for text in texts if text is not None})
         if not names:
-            raise ValueError(f"labels must have a label that is not None, got {shown(labels)}")
+            raise ValueError(f"labels must have a label that is not missing, got {shown(labels)}")
         number = {name: place for place, name in enumerate(names)} | {None: -1}
         return cls(tuple(names), np.array([number[text] for text in texts], dtype=np.int64))
 

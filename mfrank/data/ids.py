@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.distinct import distinct
+from mfrank.arrays.labelled import refuse_labels
 from mfrank.arrays.lazy import lazy
 from mfrank.data.labels import RawIds, canonical, number, objects
 from mfrank.data.pickling import MadeOfFields
@@ -53,10 +54,12 @@ class Ids(MadeOfFields):
         Raises
         ------
         ValueError
-            If an id occurs twice or is missing, or a number does not fit int64.
+            If an id occurs twice or is missing, or a number does not fit int64; or ``labels`` is a
+            Series of pandas whose index does not count rows from 0.
         TypeError
             If ``labels`` is a single id, booleans, or contains unhashable objects.
         """
+        refuse_labels("labels", labels, "bring it into the order of the rows with sort_index()")
         table = canonical(labels)
         different = distinct(table) if table.dtype == np.int64 else set(table)
         if len(different) < len(table):

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import floats_of, share
+from mfrank.arrays.labelled import check_same_rows
 from mfrank.arrays.notebook import table
 from mfrank.arrays.random import Seed, generator
+from mfrank.data.frames import columns_reader, is_frame
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.svmlight import read_svmlight
 
-__all__ = ["Judged", "feature_matrix"]
+__all__ = ["Judged", "feature_matrix", "feature_names"]
 
 _SHOWN = 3  # documents named in an error
 
@@ -42,11 +44,14 @@ class Judged:
         The distinct queries.
     query_rows : int64, shape (n_documents,)
         Row of each document's query in ``query_ids``.
+    feature_names : tuple of str, or None
+        Names of the columns, if ``features`` are a table.
 
     Raises
     ------
     TypeError, ValueError
-        There are no documents, lengths differ, or values are not as above.
+        There are no documents, lengths differ, Series or DataFrames have different indexes, or
+        values are not as above.
 
     Examples
     --------
@@ -59,8 +64,10 @@ class Judged:
     relevance: NDArray[np.float64]
     query_ids: Ids
     query_rows: NDArray[np.int64]
+    feature_names: tuple[str, ...] | None
 
     def __init__(self, features: ArrayLike, relevance: ArrayLike, queries: RawIds) -> None:
+        check_same_rows(features=features, relevance=relevance, queries=queries)
         matrix = feature_matrix(features)
         if not len(matrix):
             raise ValueError("there are no documents: features has no row")
@@ -73,6 +80,7 @@ class Judged:
             raise type(error)(f"queries: {error}") from error
         _refuse_unequal(len(query_rows), len(matrix))
         object.__setattr__(self, "query_ids", query_ids)
+        object.__setattr__(self, "feature_names", feature_names(features))
         arrays = {"features": matrix, "relevance": grades, "query_rows": query_rows}
         for name, array in arrays.items():
             object.__setattr__(self, name, _read_only(array))
@@ -153,7 +161,19 @@ class Judged:
 
     def _of_documents(self, mask: NDArray[np.bool_]) -> Judged:
         queries = self.query_ids.raw(self.query_rows[mask])
-        return Judged(self.features[mask], self.relevance[mask], queries)
+        part = Judged(self.features[mask], self.relevance[mask], queries)
+        object.__setattr__(part, "feature_names", self.feature_names)
+        return part
+
+
+def feature_names(features: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a table; None for an array, or where columns are only numbered."""
+    if not is_frame(features):
+        return None
+    names = columns_reader(features)[0]
+    if len(set(names)) < len(names):
+        raise ValueError(f"features must have a name of its own for each column, got {names}")
+    return None if names == list(range(len(names))) else tuple(map(str, names))
 
 
 def feature_matrix(features: ArrayLike) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays.checks import floats_of, is_number, shown
 from mfrank.arrays.counted import counted
 from mfrank.arrays.interop import as_array, to_host
+from mfrank.arrays.labelled import refuse_labels
 from mfrank.data import cells
 from mfrank.data.observed import Observed
 
@@ -30,6 +31,7 @@ class Selectable(Observed):
 
         ``mask`` is bool of shape (nnz,), aligned with ``user_items.data``.
         """
+        refuse_labels("mask", mask, "make it of to_pandas(), which has the order of the entries")
         chosen = as_array(mask, "mask")
         if chosen.dtype != bool or chosen.shape != (self.nnz,):
             raise ValueError(
@@ -87,6 +89,8 @@ class Selectable(Observed):
         >>> data.weighted([1, 0.25]).user_items.data.tolist()
         [1.0, 0.25]
         """
+        remedy = "make them of to_pandas(), which has the order of the entries"
+        refuse_labels("weights", weights, remedy)
         each = floats_of("weights", to_host(weights, "weights"))
         if each.shape != (self.nnz,):
             raise ValueError(f"weights must have the shape ({self.nnz},), got {each.shape}")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_choice
 from mfrank.arrays.interop import sparse_to_host, to_host
+from mfrank.arrays.labelled import check_same_rows, refuse_labels
 from mfrank.data import cells
 from mfrank.data.cells import Duplicates
 from mfrank.data.ids import Ids, RawIds
@@ -42,6 +43,7 @@ def from_arrays(
     """Build the parts of interactions from one array per column."""
     _check_duplicates(duplicates)
     check_unit(unit)
+    check_same_rows(users=users, items=items, values=values, timestamps=timestamps)
     users, items = to_host(users, "users"), to_host(items, "items")
     values, timestamps = to_host(values, "values"), to_host(timestamps, "timestamps")
     _refuse_unequal(users, items=items, values=values, timestamps=timestamps)
@@ -88,6 +90,7 @@ def known(name: str, ids: IdsLike | None) -> Ids | None:
     """Convert given ids to :class:`Ids`; None stays None. Errors begin with the name."""
     if ids is None or isinstance(ids, Ids):
         return ids
+    refuse_labels(name, ids, "bring it into the order of the rows with sort_index()")
     try:
         return Ids.of(ids)
     except (TypeError, ValueError) as error:
@@ -112,8 +115,9 @@ def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[
     try:
         if ids is None:
             return Ids.factorize(raw)
-        known = ids if isinstance(ids, Ids) else Ids.of(ids)
-        return known, known.rows(raw)
+        own = known("user_ids" if name == "users" else "item_ids", ids)
+        assert own is not None
+        return own, own.rows(raw)
     except UnknownIdError as error:
         raise error.given_as(name) from error
     except (TypeError, ValueError) as error:

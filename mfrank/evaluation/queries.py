@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_instance, floats_of, is_number, shown
 from mfrank.arrays.interop import to_host
+from mfrank.arrays.labelled import refuse_labels
 from mfrank.data.judged import Judged
 from mfrank.evaluation.judgements import JudgedLists, hashes
 from mfrank.evaluation.kinds import ListMetric, Metric
@@ -60,6 +61,7 @@ def evaluate_queries(
         "judged", judged, Judged, "a Judged, such as Judged(features, relevance, queries)"
     )
     wanted = _list_metrics(metrics)
+    refuse_labels("scores", scores, "bring them into the documents' order with reindex()")
     found = floats_of("scores", to_host(scores, "scores"))
     if found.shape != (judged.n_documents,):
         raise ValueError(

@@ -235,9 +235,10 @@ class ALS(FactorModel, Growing):
             cores among its workers.
         user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
             Features of the users or items of ``user_items``. A table (of pandas, polars or any
-            library that speaks Arrow, or a .csv, .tsv or .parquet file) has ids as the index of a
-            pandas DataFrame or in a column named ``user`` or ``item``, and columns of any types,
-            which :mod:`mfrank.data.feature_columns` turns into numbers; the model remembers how. A
+            library that speaks Arrow, or a .csv, .tsv or .parquet file) has ids in a column named
+            ``user`` or ``item`` or, without one, as the index of a pandas DataFrame, and columns of
+            any types, which :mod:`mfrank.data.feature_columns` turns into numbers; the model
+            remembers how. Rows of users or items that the interactions do not have are told. A
             matrix (of scipy or CuPy, or an array) has a row for each in the order of their ids. The
             factors of a row are then the sum of two parts: its features times weights, which are
             fitted too, and a part of its own, to which alone the row's ridge applies

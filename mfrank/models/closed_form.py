@@ -13,6 +13,7 @@ from mfrank.als.fold_in import FoldIn
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.csr import CSR
+from mfrank.arrays.labelled import check_same_rows
 from mfrank.backends import Factors, choose
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown
@@ -130,6 +131,7 @@ class ClosedForm(Recommender):
         ValueError, TypeError
             ``values`` are not one number per item.
         """
+        check_same_rows(itemids=itemids, values=values)
         options = ListOptions(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
         store = self.store
         side, folding = sides(store, by_row=by_row)[1], self._folding_of(store)

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_at_least_zero, check_count, check_instance, floats_of, shown
+from mfrank.arrays.labelled import refuse_labels
 from mfrank.arrays.random import Seed, generator
-from mfrank.data.judged import Judged, feature_matrix
+from mfrank.data.judged import Judged, feature_matrix, feature_names
 from mfrank.data.scaling import Scaling
 from mfrank.descent.judged_lists import QueryLists
 from mfrank.descent.linear import descend_linear
@@ -159,7 +160,13 @@ class LinearRanker(Parameters):
         history: list[dict[str, float | int | None]] = []
         for step in follow(steps, self.iterations) if show_progress else steps:
             history.append(step.record())
-            self._store = LinearStore(step.user_factors[0], scaling, describe(self), tuple(history))
+            self._store = LinearStore(
+                step.user_factors[0],
+                scaling,
+                describe(self),
+                tuple(history),
+                judged.feature_names,
+            )
             if callback and callback(step.epoch - 1, step.seconds, step.objective):
                 break
         return self
@@ -187,18 +194,24 @@ class LinearRanker(Parameters):
         Parameters
         ----------
         features : Judged, or array-like of shape (n_documents, n_features)
+            Columns of a table are found by the names that they had in the fit.
 
         Raises
         ------
         ValueError, TypeError
-            ``features`` are not finite numbers, or have another number of columns than the fit.
+            ``features`` are not finite numbers, or have other columns than the fit.
         """
         coefficients = self.coefficients
-        given = features.features if isinstance(features, Judged) else feature_matrix(features)
+        if isinstance(features, Judged):
+            given, names = features.features, features.feature_names
+        else:
+            given, names = feature_matrix(features), feature_names(features)
         if given.shape[1] != len(coefficients):
             raise ValueError(
                 f"features must have the fit's {len(coefficients)} columns, got shape {given.shape}"
             )
+        if names is not None:
+            given = given[:, _columns(names, self.store.feature_names)]
         scores: Floats = given @ coefficients - self.store.scaling.means @ coefficients
         return scores
 
@@ -283,11 +296,26 @@ def _query_lists(judged: Judged, loss: Loss) -> QueryLists:
     return QueryLists(judged.relevance, judged.query_rows, judged.n_queries, loss.cutoff)
 
 
+def _columns(names: tuple[str, ...], known: tuple[str, ...] | None) -> list[int]:
+    """Where each column of the fit is in a table with these names."""
+    if known is None:
+        raise ValueError(
+            f"features are a table with columns {', '.join(names[:5])}, and those of the fit had "
+            "no names: pass features.to_numpy() if its columns have their order"
+        )
+    if set(names) != set(known):
+        lacks, extra = (sorted(set(a) - set(b)) for a, b in ((known, names), (names, known)))
+        told = f"they lack {lacks[0]!r}" if lacks else f"they also have {extra[0]!r}"
+        raise ValueError(f"features must have the columns of the fit; {told}")
+    return [names.index(name) for name in known]
+
+
 def _first_weights(start: ArrayLike | None, scaling: Scaling) -> Floats:
     """Weights of the scaled features that correspond to ``start``, shape (1, n_features)."""
     n_features = len(scaling.factors)
     if start is None:
         return np.zeros((1, n_features))
+    refuse_labels("start", start, "bring it into the order of the features")
     given = floats_of("start", start)
     if given.shape != (n_features,) or not np.isfinite(given).all():
         raise ValueError(

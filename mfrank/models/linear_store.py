@@ -33,12 +33,15 @@ class LinearStore:
         Name and options of the estimator, as JSON.
     history : sequence of mappings
         One record per epoch.
+    feature_names : tuple of str, or None
+        Columns of the fit's features, if these were a table.
     """
 
     weights: NDArray[np.float64]
     scaling: Scaling
     fitter: Mapping[str, Any]
     history: Sequence[Mapping[str, float | int | None]]
+    feature_names: tuple[str, ...] | None = None
 
     @property
     def coefficients(self) -> NDArray[np.float64]:
@@ -61,7 +64,9 @@ class LinearStore:
         }
         _check(arrays, "the ranker cannot be saved")
         history = list(history_of(self.history))
-        metadata = {"fitter": fitter_of(self.fitter), "history": history}
+        metadata: dict[str, Any] = {"fitter": fitter_of(self.fitter), "history": history}
+        if self.feature_names is not None:
+            metadata["feature_names"] = list(self.feature_names)
         write(Path(folder), Contents(arrays, metadata), FORMAT)
         return Path(folder)
 
@@ -75,8 +80,9 @@ class LinearStore:
             The folder does not exist, contains something else, or is damaged.
         """
         contents = read(Path(folder), FORMAT, verify=verify)
-        check_keys(f"metadata of {folder}", contents.metadata, {"fitter", "history"})
-        arrays, metadata = contents.arrays, contents.metadata
+        arrays, metadata = contents.arrays, dict(contents.metadata)
+        names = metadata.pop("feature_names", None)
+        check_keys(f"metadata of {folder}", metadata, {"fitter", "history"})
         check_keys(folder, arrays, {"weights", "means", "factors"})
         _check(arrays, f"{folder} is damaged")
         scaling = Scaling(arrays["means"], arrays["factors"])
@@ -85,7 +91,13 @@ class LinearStore:
             history = history_of(metadata["history"])
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{folder} is damaged: {error}") from error
-        return cls(arrays["weights"], scaling, fitter, history)
+        if names is not None:
+            sound = isinstance(names, list) and all(isinstance(name, str) for name in names)
+            if not sound or len(names) != len(arrays["weights"]):
+                raise ValueError(f"{folder} is damaged: feature_names must name each weight")
+        return cls(
+            arrays["weights"], scaling, fitter, history, None if names is None else tuple(names)
+        )
 
 
 def _check(arrays: Mapping[str, NDArray[Any]], problem: str) -> None:

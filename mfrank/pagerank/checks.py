@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mfrank.arrays.checks import check_count
+from mfrank.arrays.checks import check_count, shown
+from mfrank.arrays.counted import counted
 from mfrank.arrays.distinct import distinct
+from mfrank.arrays.labelled import refuse_labels
+from mfrank.data.feature_tables import FeatureTable, is_table
+from mfrank.data.ids import Ids
 
 __all__ = [
     "edges",
     "edges_within",
     "features",
+    "features_of",
     "labels",
     "n_nodes",
     "numbers",
@@ -26,6 +31,9 @@ __all__ = [
 ]
 
 Ints = NDArray[np.int64]
+
+
+_REMEDY = "bring it into the order of the nodes with sort_index()"
 
 
 def numbers(name: str, values: Any, size: int) -> Ints:
@@ -40,6 +48,7 @@ def numbers(name: str, values: Any, size: int) -> Ints:
 
 def rows(name: str, values: Any, size: int | None) -> Ints:
     """Return whole numbers >= 0, int64, shape (size,) unless ``size`` is None."""
+    refuse_labels(name, values, _REMEDY)
     got = np.asarray(values)
     if got.size == 0:
         got = got.astype(np.int64)
@@ -120,8 +129,24 @@ def partition(nodes: Ints, size: int) -> None:
         raise ValueError(f"nodes must ascend strictly from 0 to {size}, with at least one query")
 
 
+def features_of(name: str, values: Any, ids: Ids) -> NDArray[np.float64]:
+    """The :func:`features` of these ids: a table is matched by id, an array has their order."""
+    if not is_table(values):
+        return features(name, values, len(ids))
+    found = FeatureTable.of(name, values, ids).numbers(ids)
+    without = np.isnan(found).all(axis=1)
+    if without.any():
+        first = ids.raw(np.flatnonzero(without)[:1]).tolist()[0]
+        raise ValueError(
+            f"{name} has no row for {counted(int(without.sum()), 'item')}, such as {shown(first)}; "
+            "add them, with 0 for what is unknown"
+        )
+    return features(name, found, len(ids))
+
+
 def features(name: str, values: Any, n_rows: int) -> NDArray[np.float64]:
     """Return finite numbers >= 0, float64, shape (n_rows, m)."""
+    refuse_labels(name, values, _REMEDY)
     got = np.asarray(values)
     if got.dtype.kind not in "buif" or got.ndim != 2:
         raise TypeError(
@@ -146,6 +171,7 @@ def features(name: str, values: Any, n_rows: int) -> NDArray[np.float64]:
 
 def labels(values: Any, size: int) -> NDArray[np.float64]:
     """Return finite numbers, or NaN where not judged, float64, shape (size,)."""
+    refuse_labels("labels", values, _REMEDY)
     got = np.asarray(values)
     if got.dtype.kind not in "buif":
         raise TypeError(f"labels must be numbers, NaN where not judged; got dtype {got.dtype}")

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.csr import CSR
+from mfrank.arrays.labelled import check_same_rows, refuse_labels
 from mfrank.arrays.lazy import lazy
 from mfrank.pagerank import checks as check
 
@@ -126,6 +127,14 @@ class Graphs:
         ValueError, TypeError
             As for :class:`Graphs`; also nodes out of range, or repeated edges.
         """
+        for name, of_nodes in (
+            ("node_features", node_features),
+            ("query_of", query_of),
+            ("labels", labels),
+        ):
+            refuse_labels(name, of_nodes, "bring it into the order of the nodes")
+        check_same_rows(sources=sources, targets=targets, edge_features=edge_features)
+        sources, targets = np.asarray(sources), np.asarray(targets)
         sizes = [len(np.asarray(a)) for a in (node_features, query_of, labels) if a is not None]
         size = check.n_nodes(n_nodes, sizes, sources, targets)
         from_, to = check.edges(sources, targets, size)
@@ -193,6 +202,7 @@ class Graphs:
 
     def find(self, queries: ArrayLike, pages: ArrayLike) -> Ints:
         """Node of each pair (query row, page row), int64; -1 if there is none."""
+        check_same_rows(queries=queries, pages=pages)
         width = 1 + max(int(self.pages.max()), int(np.max(pages, initial=0)))
         order = np.argsort(self.queries[self.query_of], kind="stable")
         known = self.queries[self.query_of[order]] * width + self.pages[order]
@@ -202,6 +212,7 @@ class Graphs:
 
     def with_labels(self, labels: ArrayLike) -> Graphs:
         """The same graphs with these labels, shape (n_nodes,), NaN where not judged."""
+        refuse_labels("labels", labels, "bring it into the order of the nodes")
         return replace(self, labels=np.asarray(labels))
 
     def with_constant(self) -> Graphs:

@@ -64,7 +64,7 @@ def item_graph(data: Interactions, item_features: ArrayLike | None, gap: float |
     seed.
     """
     if item_features is not None:
-        item_features = check.features("item_features", item_features, data.n_items)
+        item_features = check.features_of("item_features", item_features, data.item_ids)
     browsed = Sessions.from_interactions(data, gap=gap).graphs(item_features)
     edges = _both_ways(browsed)
     of_target = browsed.node_features[edges.links.indices]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays.checks import check_above_zero, share
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.csr_checks import checked_rows
+from mfrank.arrays.labelled import refuse_labels
 from mfrank.arrays.threads import check_threads
 from mfrank.backends import choose
 from mfrank.backends.sharded import check_one_place
@@ -129,6 +130,7 @@ class RandomWalk:
     def _restarts(self, restarts: ArrayLike | None) -> Floats:
         if restarts is None:
             return np.full(self.n_nodes, 1 / self.n_nodes)
+        refuse_labels("restarts", restarts, "bring it into the order of the nodes")
         begin = np.array(restarts, dtype=np.float64, order="C")
         if begin.ndim not in (1, 2) or len(begin) != self.n_nodes or begin.size == 0:
             raise ValueError(

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.csr import CSR
+from mfrank.arrays.labelled import check_same_rows
+from mfrank.data.frames import is_frame
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.interactions import Interactions
 from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_duration
@@ -106,6 +108,7 @@ class Sessions:
         """
         if gap is not None:
             check_above_zero(gap=gap)
+        check_same_rows(visitors=visitors, pages=pages, timestamps=timestamps, queries=queries)
         visitor = Ids.factorize(visitors)[1]
         page_ids, page = (
             Ids.factorize(pages) if page_ids is None else (page_ids, page_ids.rows(pages))
@@ -210,6 +213,12 @@ class Sessions:
         """
         for name in ("least_visits", "least_moves", "least_starts"):
             check_count(name, locals()[name], 1)
+        if is_frame(page_features):
+            raise TypeError(
+                "page_features must be an array with the rows of page_ids, got a "
+                f"{type(page_features).__name__}: pass its columns of features by "
+                "reindex(page_ids.labels).to_numpy()"
+            )
         if page_features is not None:
             page_features = check.features("page_features", page_features, len(self.page_ids))
         counted = self._counted(repeats)

@@ -52,7 +52,7 @@ def similar_items(
     lengths = np.linalg.norm(store.item_factors.astype(np.float64), axis=1)
     known = [np.log1p(store.known_counts.items), lengths]
     if item_features is not None:
-        known.append(check.features("item_features", item_features, store.n_items))
+        known.append(check.features_of("item_features", item_features, store.item_ids))
     of_items = np.column_stack(known)
     sources, targets, cosines = _nearest(store, lengths, neighbors, backend, n_threads)
     return Graphs.from_edges(

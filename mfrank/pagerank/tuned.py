@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_above_zero
+from mfrank.arrays.labelled import refuse_labels
 
 __all__ = ["LEAST", "Ball", "Tuned"]
 
@@ -82,6 +83,7 @@ class Ball:
         """First weights: the given ones, projected onto the ball, or by default its center."""
         if weights is None:
             return np.ones(size)
+        refuse_labels("start", weights, "bring it into the order of the features")
         begin = np.array(weights, dtype=np.float64)
         if begin.shape != (size,) or not np.isfinite(begin).all():
             raise ValueError(f"start must be {size} finite weights, got shape {begin.shape}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import os
 import unicodedata
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.counted import counted
+from mfrank.data.feature_tables import is_unnamed, place_of_ids
 from mfrank.data.fields import spelled_like
 from mfrank.data.ids import Ids
 from mfrank.data.labels import objects
@@ -20,7 +23,8 @@ from mfrank.pages.columns import MANY, Column, columns_of
 
 __all__ = ["Catalog", "Entry", "folded"]
 
-_IDS = ("item", "item_id", "itemid", "id")
+_log = logging.getLogger("mfrank")
+
 _NAMES = ("title", "name", "label")
 _MOST_KINDS = 40
 """A field with more different values does not sort items into kinds."""
@@ -131,12 +135,18 @@ def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, Column]]:
     lowered = [name.strip().casefold() for name in header]
     if len(header) < 2:
         raise ValueError(f"{path} must have a column of ids and one of names, got {header}")
-    id_column = _column(lowered, _IDS, 0)
-    name_column = _column(lowered, _NAMES, 1 if id_column == 0 else 0)
-    others = [at for at in range(len(header)) if at not in (id_column, name_column)]
-    rows = [row for row in rows if len(row) == len(header)]
+    id_column = place_of_ids(header)
+    told = [at for at in range(len(header)) if at != id_column and not is_unnamed(header[at])]
+    name_column = _column(lowered, _NAMES, told[0] if told else id_column)
+    others = [at for at in told if at != name_column]
+    rows = _whole(path, rows, len(header))
     kinds = _kind_column(rows, others)
     ids = spelled_like(objects(row[id_column].strip() for row in rows), known).tolist()
+    if repeated := len(ids) - len(set(ids)):
+        _log.warning(
+            "%s: %s of items that have several; their last row counts",
+            *(path, counted(repeated, "row")),
+        )
     entries = {
         label: Entry(
             row[name_column].strip() or str(label),
@@ -152,6 +162,18 @@ def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, Column]]:
         )
     fields = [[row[at] for at in others] for row in rows]
     return entries, columns_of([header[at].strip() for at in others], ids, fields)
+
+
+def _whole(path: Path, rows: list[list[str]], width: int) -> list[list[str]]:
+    """The rows with a field for each column; tells of others, if they are not just empty."""
+    whole = [row for row in rows if len(row) == width]
+    lines = [line for line, row in enumerate(rows, 2) if row and len(row) != width]
+    if lines:
+        _log.warning(
+            "%s: %s not read, without a field for each of the %d columns; the first is in row %d",
+            *(path, counted(len(lines), "row"), width, lines[0]),
+        )
+    return whole
 
 
 def _column(header: list[str], names: tuple[str, ...], default: int) -> int:

@@ -16,6 +16,7 @@ from mfrank.arrays.interop import is_on_gpu, is_sparse_on_gpu, sparse_to_host, t
 from mfrank.arrays.placement import on_host
 from mfrank.arrays.row_lists import Listed
 from mfrank.backends import Factors
+from mfrank.data.frames import is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown, UnknownIdError
@@ -285,8 +286,10 @@ def given_rows(
     if isinstance(matrix, Interactions):
         return _by_ids(matrix, raw, query_side, answering, argument)
     if not sp.issparse(matrix):
+        remedy = "; read it by Interactions.from_frame first" if is_frame(matrix) else ""
         raise TypeError(
-            f"{argument} must be Interactions or a scipy sparse matrix, got {type(matrix).__name__}"
+            f"{argument} must be Interactions or a scipy sparse matrix, got "
+            f"{type(matrix).__name__}{remedy}"
         )
     _check_columns(matrix, answering, argument)
     return query_side.queries(raw).pick(matrix, argument)

@@ -48,14 +48,14 @@ class Steering(MadeOfFields):
 
     Parameters
     ----------
-    boosts : mapping of item id to number, default none
+    boosts : mapping of item id to number, or Series with ids as its index, default none
         What to add to an item's score, from -1000 to 1000: .5 is a nudge, 3 is strong; negative
         numbers demote.
     popularity_penalty : float, default 0
         From 0 to 1000: what to subtract from the score of an item whose popularity, the logarithm
         of 1 + its number of users in the fit, is one standard deviation above the mean of all
         items. Items that are less popular than the mean gain.
-    categories : mapping of item id to a label, or to a list of labels, optional
+    categories : mapping of item id to a label or a list of labels, or such a Series, optional
         Labels are any hashables except lists, tuples and sets. For the calibration, items without
         an entry count as a category of their own, which has no cap; entries of items that the model
         does not know are ignored.
@@ -97,7 +97,7 @@ class Steering(MadeOfFields):
 
     def __post_init__(self) -> None:
         for name in ("boosts", "categories"):
-            given = getattr(self, name)
+            given = _by_id(name, getattr(self, name))
             if isinstance(given, Mapping):
                 object.__setattr__(self, name, dict(given))
             elif name == "boosts" or given is not None:
@@ -171,6 +171,22 @@ class Steering(MadeOfFields):
             check_count(f"at_most[{shown(label)}]", cap, 0)
             if label not in known:
                 raise ValueError(f"at_most has {shown(label)}, which is no category of any item")
+
+
+def _by_id(name: str, given: Any) -> Any:
+    """A Series as a mapping from its index; anything else as it is."""
+    if not hasattr(type(given), "iloc") or not hasattr(given, "items"):
+        return given
+    index = given.index
+    if given.ndim != 1 or (type(index).__name__ == "RangeIndex" and index.name is None):
+        raise ValueError(
+            f"{name} must have the ids of items as its index, got a {type(given).__name__} whose "
+            "index counts rows: pass frame.set_index('item')[column]"
+        )
+    if not index.is_unique:
+        twice = index[index.duplicated()][0]
+        raise ValueError(f"{name} has {shown(twice)} twice in its index; each item has one value")
+    return dict(zip(index.tolist(), given.tolist(), strict=True))
 
 
 def _check_between(name: str, value: object, least: int, most: int) -> None:

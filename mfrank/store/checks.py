@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_instance, shown
 from mfrank.arrays.interop import as_array, to_host
+from mfrank.arrays.labelled import refuse_labels
 from mfrank.arrays.placement import beside
 from mfrank.arrays.read_only import read_only
 from mfrank.data.counts import Counts
@@ -38,6 +39,7 @@ __all__ = [
 def factor_matrix(side: str, array: Any, rows: int) -> NDArray[Any]:
     """Check factors, shape (rows, factors); return them C-contiguous, read-only, on their side."""
     name = f"{side}_factors"
+    refuse_labels(name, array, f"that beside {side}_ids={name}.index")
     given = as_array(array, name)
     if given.dtype not in (np.float32, np.float64):
         raise TypeError(f"{name} must be float32 or float64, got {given.dtype}; cast it first")
@@ -51,6 +53,7 @@ def factor_matrix(side: str, array: Any, rows: int) -> NDArray[Any]:
 
 def per_row(name: str, array: Any, rows: int, factors: NDArray[Any]) -> NDArray[Any]:
     """Check one number per row; return them read-only, with the dtype and side of ``factors``."""
+    refuse_labels(name, array, "bring it into the order of the ids with reindex(ids).to_numpy()")
     given = beside(as_array(array, name), factors)
     if given.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold numbers, got dtype {given.dtype}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from mfrank.data.feature_tables import FeatureTable, is_table
 from mfrank.data.ids import Ids
 from mfrank.store.factors import FactorStore
 
@@ -32,10 +33,8 @@ class GivenFeatures(NamedTuple):
     item_ids: Ids
 
     @classmethod
-    def of(
-        cls, user_features: ArrayLike | None, item_features: ArrayLike | None, store: FactorStore
-    ) -> GivenFeatures:
-        """Check the caller's arrays and convert them to float32.
+    def of(cls, user_features: Any, item_features: Any, store: FactorStore) -> GivenFeatures:
+        """Check the caller's arrays and convert them to float32; tables are matched by id.
 
         Raises
         ------
@@ -44,8 +43,8 @@ class GivenFeatures(NamedTuple):
             or is infinite in float32.
         """
         return cls(
-            _table("user_features", user_features, store.n_users),
-            _table("item_features", item_features, store.n_items),
+            _table("user_features", user_features, store.user_ids),
+            _table("item_features", item_features, store.item_ids),
             store.user_ids,
             store.item_ids,
         )
@@ -82,10 +81,12 @@ class GivenFeatures(NamedTuple):
         return columns
 
 
-def _table(name: str, values: ArrayLike | None, rows: int) -> Table | None:
+def _table(name: str, values: Any, ids: Ids) -> Table | None:
     if values is None:
         return None
-    given = np.asarray(values)
+    rows = len(ids)
+    given = FeatureTable.of(name, values, ids).numbers(ids) if is_table(values) else values
+    given = np.asarray(given)
     if given.dtype.kind not in "biuf":
         raise TypeError(
             f"{name} must be real numbers, got dtype {given.dtype}; encode categories as columns "

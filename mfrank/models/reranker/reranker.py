@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from mfrank.arrays.checks import check_above_zero, check_count, shown
 from mfrank.arrays.random import Seed, generator
@@ -115,8 +114,8 @@ class Reranker(Parameters):
         train: Any,
         valid: Any,
         *,
-        user_features: ArrayLike | None = None,
-        item_features: ArrayLike | None = None,
+        user_features: Any = None,
+        item_features: Any = None,
     ) -> Self:
         """Train the trees; the first stage does not change.
 
@@ -128,10 +127,12 @@ class Reranker(Parameters):
             Interactions held out of the first stage. Entries above 0 that are not in ``train`` are
             relevant, all equally; users unknown to the model are skipped. Interactions and
             DataFrames are matched by id, a sparse matrix by row.
-        user_features : real numbers, shape (n_users, any), optional
-            Additional features, a row per user of the model; NaN where unknown.
-        item_features : real numbers, shape (n_items, any), optional
-            Additional features, a row per item of the model; NaN where unknown.
+        user_features : real numbers, shape (n_users, any), or table, optional
+            Additional features, a row per user of the model; NaN where unknown. Rows of a
+            DataFrame or file are matched by id, as in :meth:`mfrank.ALS.fit`; users without a row
+            are unknown.
+        item_features : real numbers, shape (n_items, any), or table, optional
+            The same for the items.
 
         Returns
         -------
