@@ -8,6 +8,7 @@ README.
 
     python bench/tables.py
     python bench/tables.py --write README.md bench/pages/*.md docs/*.md
+    python bench/tables.py --old  # the results that are older than the code that they measure
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
+from harness.measured_code import changed_since
 from harness.records import RESULTS
 from harness.summary import one_call, summary
 
@@ -38,10 +41,15 @@ def table(files: list[Path], chosen: list[str] | None = None) -> str:
 
 
 def origin(record: dict[str, Any]) -> str:
-    """Command, date and processor of a record; the file has the versions of all libraries too."""
+    """Command, date and processor of a record, and which of the code it measured has changed.
+
+    The file has the versions of all libraries too.
+    """
     machine = record["machine"]
     processor = f"{machine['processor']}, {machine['cores']} cores"
-    return f"`{record['command']}`, {record['date']}, {processor}  "
+    changed = changed_since(record)
+    since = f"; changed since: {', '.join(changed)}" if changed else ""
+    return f"`{record['command']}`, {record['date']}, {processor}{since}  "
 
 
 def cell(value: Any) -> str:
@@ -78,13 +86,28 @@ def filled(page: str, folder: Path) -> str:
     return re.sub(marks, fill, page, flags=re.DOTALL)
 
 
+def _old(folder: Path) -> int:
+    """Print the results that are older than their code; 1 if there are any."""
+    records = {file.stem: json.loads(file.read_text()) for file in found(folder, "*")}
+    changed = {name: changed_since(record) for name, record in records.items()}
+    for name, folders in changed.items():
+        if folders:
+            print(f"{name}: {', '.join(folders)}")
+    return int(any(changed.values()))
+
+
 def main() -> None:
     """Print the tables, or write them into a page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=RESULTS)
     parser.add_argument("--write", type=Path, nargs="+", default=[], help="pages to fill")
+    parser.add_argument(
+        "--old", action="store_true", help="list results whose code has changed since, and exit 1"
+    )
     args = parser.parse_args()
 
+    if args.old:
+        sys.exit(_old(args.folder))
     for page in args.write:
         page.write_text(filled(page.read_text(), args.folder))
     if args.write:

@@ -20,6 +20,11 @@ settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")
 
 
+def pytest_report_header() -> str:
+    """How long all of it takes, so that nobody waits without knowing."""
+    return "mfrank: all tests take five to ten minutes in two processes; a skip says why"
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread() -> Iterator[None]:
     """One thread for what tests compute with BLAS: its threads spin while others need the core.

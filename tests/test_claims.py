@@ -1,8 +1,10 @@
-"""What the pages say of the code, where the code can tell."""
+"""What the pages say of the code and of the results, where these can tell."""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,74 @@ import pytest
 from mfrank.models.option_checks import loss_classes
 
 ROOT = Path(__file__).parents[1]
+BENCH = ROOT / "bench"
 COUNT = re.compile(r"\b(seventeen|eighteen|nineteen|twenty)\b", re.IGNORECASE)
+RESULTS = sorted((BENCH / "results").glob("*.json"))
+PAGES = [
+    ROOT / "README.md",
+    *sorted((BENCH / "pages").glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+needs_bench = pytest.mark.skipif(not RESULTS, reason="bench/ is not beside the tests")
+
+
+@pytest.fixture(autouse=True)
+def bench(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("harness", "tables")]:
+        monkeypatch.delitem(sys.modules, name)
 
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
 def test_pages_count_the_ranking_losses_alike(page: str) -> None:
     assert len(loss_classes()) == 19
     assert set(COUNT.findall((ROOT / page).read_text())) == {"nineteen"}
+
+
+@needs_bench
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tables_have_the_numbers_of_the_results(page: Path) -> None:
+    """Whatever has changed since: ``bench/tables.py --write`` says that, and nothing else."""
+    import tables
+
+    def numbers(text: str) -> str:
+        return re.sub(r"†|; changed since: [\w/, ]+(?=  $)", "", text, flags=re.MULTILINE)
+
+    text = page.read_text()
+    assert numbers(tables.filled(text, BENCH / "results")) == numbers(text)
+
+
+@needs_bench
+@pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.stem)
+def test_a_result_knows_the_code_that_it_measured(file: Path) -> None:
+    from harness.measured_code import MEASURED, digests
+
+    record = json.loads(file.read_text())
+    script = re.search(r"bench/(\w+)\.py", record["command"])
+    assert script
+    assert (BENCH / f"{script[1]}.py").exists()
+    assert set(record["code"]) == set(MEASURED[script[1]])
+    assert all((ROOT / folder).is_dir() for folder in digests(record["command"]))
+
+
+@needs_bench
+def test_a_result_is_old_once_the_code_has_changed_and_not_before(tmp_path: Path) -> None:
+    from harness.measured_code import changed_since, digests
+
+    def write(code: str) -> None:
+        for name in ("mfrank/retrieval", "mfrank/backends/cpu", "cext/kernels/topk"):
+            (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mfrank/retrieval/lists.py").write_text(code)
+
+    write("def best(n):\n    return n + 1\n")
+    (tmp_path / "cext/kernels/topk/top.h").write_text("int a = 1; // one\n")
+    command = "python bench/topk_cost.py --n 10"
+    record = {"command": command, "code": digests(command, tmp_path)}
+    write('"""Lists."""\n\n\ndef best(n):  # the best\n    """Of them."""\n    return n + 1\n')
+    (tmp_path / "cext/kernels/topk/top.h").write_text("int a\n  = 1; /* the\n first */\n")
+    assert changed_since(record, tmp_path) == []
+    write("def best(n):\n    return n + 2\n")
+    assert changed_since(record, tmp_path) == ["mfrank/retrieval"]
+    (tmp_path / "cext/kernels/topk/top.h").write_text("int a = 2;\n")
+    assert changed_since(record, tmp_path) == ["mfrank/retrieval", "cext/kernels/topk"]
+    assert changed_since({"command": command}, tmp_path) == list(digests(command, tmp_path))

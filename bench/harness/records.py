@@ -1,4 +1,4 @@
-"""How a result is kept: JSON with the command, the date and the machine it was measured on."""
+"""How a result is kept: JSON with the command, the date, the machine and digests of the code."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from harness.measured_code import digests
 
 import mfrank
 from mfrank.arrays.threads import usable_cores
@@ -58,7 +60,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def save(folder: Path, name: str, rows: list[dict[str, Any]], **more: Any) -> None:
-    """Write the rows as JSON, with the command, the date, the machine and more beside them."""
+    """Write the rows as JSON, with the command, the date, the machine, the code and more."""
     folder.mkdir(parents=True, exist_ok=True)
     script = Path(sys.argv[0])
     command = shlex.join(["python", f"{script.parent.name}/{script.name}", *sys.argv[1:]])
@@ -66,6 +68,7 @@ def save(folder: Path, name: str, rows: list[dict[str, Any]], **more: Any) -> No
         "command": command,
         "date": date.today().isoformat(),
         "machine": describe_machine(),
+        "code": digests(command),
         **more,
         "rows": rows,
     }

@@ -70,6 +70,7 @@ def run(args: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     scale = SMALL if choose() is choose("reference") else FULL
     data = synthetic(scale.users, scale.items, scale.interactions, names=True, random_state=seed)
+    print("Compares models on made-up data: less than a minute on two cores.")
     columns = {
         "user": data.user_ids.raw(data.entry_users),
         "item": data.item_ids.raw(data.user_items.indices),
