@@ -280,3 +280,21 @@ def test_an_error_of_a_task_leaves_the_last_complete_epoch(
     with pytest.raises(OSError, match="lost"):
         model.fit(DATA, cluster=engine, callback=fail_in_the_third)
     assert digest(model) == digest(als(mfrank.RG2(), iterations=2).fit(DATA))
+
+
+def test_one_engine_keeps_objectives_and_matrices_apart() -> None:
+    """What workers hold of one fit has no part in the next, of the same matrix or of another."""
+    engine = Shuffled(3)
+    fits: list[tuple[Any, dict[str, Any], Any]] = [
+        (mfrank.WRMF(), {}, DATA),
+        (mfrank.IALS(), {}, DATA),
+        (mfrank.WRMF(alpha=3.0), {}, DATA),
+        (mfrank.WRMF(), {"solver": "cg"}, DATA),
+        (mfrank.WRMF(), {}, DATA.weighted(np.linspace(0.5, 2, DATA.nnz))),
+        (mfrank.WRMF(), {}, DATA),
+    ]
+    for objective, options, data in fits:
+        there = als(objective, **options).fit(data, cluster=engine)
+        here = als(objective, **options).fit(data)
+        np.testing.assert_array_equal(there.user_factors, here.user_factors)
+        np.testing.assert_array_equal(there.item_factors, here.item_factors)

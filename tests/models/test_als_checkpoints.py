@@ -429,3 +429,33 @@ def test_a_fit_that_was_killed_in_a_half_step_goes_on(
     left = {path.name for path in (tmp_path / "state").iterdir() if "data-" not in path.name}
     assert left - {"half-step"} == {".lock", "manifest.json"}
     assert len(list((tmp_path / "state").glob("data-*"))) == 1
+
+
+def test_users_are_those_of_a_whole_fit_after_two_losses_of_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Conjugate gradients start from the users that the first restart saved."""
+    monkeypatch.setattr(blocks, "_FEWEST_ENTRIES", 100)
+    options: dict[str, Any] = {"objective": mfrank.WRMF(), "solver": "cg", "cg_steps": 2}
+    whole = bits(als(**options).fit(DATA))
+    for first, second in ((1, 1), (2, 1), (2, 3), (3, 2), (4, 5)):
+        folder = tmp_path / f"{first} {second}"
+        lost(folder, first, als(**options))
+        lost(folder, second, als(**options))
+        again = als(**options).fit(DATA, checkpoint=folder, cluster=Shuffled(3))
+        assert bits(again) == whole
+
+
+def test_a_flipped_byte_of_a_saved_half_step_is_told(tmp_path: Path) -> None:
+    lost(tmp_path / "state", 2, als(iterations=2))
+    files = sorted((tmp_path / "state" / "half-step").rglob("*.npy"))
+    assert [file.stem for file in files] == ["displacements", "items", "numbers"]
+    for file in files:
+        content = file.read_bytes()
+        for at in (len(content) - 1, len(content) // 2):
+            file.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+            with pytest.raises(ValueError, match=file.stem):
+                als(iterations=2).fit(DATA, checkpoint=tmp_path / "state")
+        file.write_bytes(content)
+    again = als(iterations=2).fit(DATA, checkpoint=tmp_path / "state")
+    assert bits(again) == bits(als(iterations=2).fit(DATA))

@@ -193,3 +193,18 @@ def test_nobody_likes_nothing() -> None:
 def test_items_liked_are_checked(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         als().fit(toy()).recommend_from_items(**arguments)
+
+
+def test_values_of_unknown_items_go_with_them() -> None:
+    """Each value stays with its item, wherever the unknown ones stand."""
+    model = als(mfrank.WRMF()).fit(labeled())
+    plain = model.recommend_from_items(["i4", "i1"], N=5, values=[1.0, 30.0])
+    for at in range(3):
+        items, values = ["i4", "i1"], [1.0, 30.0]
+        items.insert(at, "nowhere")
+        values.insert(at, 500.0)
+        got = model.recommend_from_items(items, N=5, values=values, on_unknown="skip")
+        np.testing.assert_array_equal(got.ids, plain.ids)
+        np.testing.assert_array_equal(got.scores, plain.scores)
+    other = model.recommend_from_items(["i4", "i1"], N=5, values=[30.0, 1.0])
+    assert not np.array_equal(other.scores, plain.scores)

@@ -103,3 +103,13 @@ def test_the_callback_is_called_once() -> None:
     assert calls[0][2] is None
     with pytest.raises(TypeError, match="callback must be a function"):
         Popularity().fit(toy(), callback=3)
+
+
+def test_the_windows_edge_is_in_it() -> None:
+    """Interactions exactly as old as the window count, also before 1970; older ones do not."""
+    for start in (0, -(10**6)):
+        times = start + np.array([0, 99, 100, 200])
+        data = Interactions.from_arrays([0, 1, 2, 3], [0, 1, 2, 3], None, times)
+        for window, counted in ((100, [0, 0, 1, 1]), (100.5, [0, 0, 1, 1]), (101, [0, 1, 1, 1])):
+            model = Popularity(window=window).fit(data)
+            assert model.item_factors[:, 0].tolist() == counted

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from fits import ITEMS, USERS, als, labeled
 from problems import toy
 
@@ -174,3 +176,26 @@ def test_models_that_cannot_remove_say_so(tmp_path: Path) -> None:
     als().fit(labeled()).save(tmp_path, with_seen=False)
     with pytest.raises(ValueError, match="with_seen=True"):
         mfrank.load(tmp_path).remove(users="u1")
+
+
+def test_counts_are_of_entries_whatever_their_values() -> None:
+    """Of values that are no ones, and of one below 0, which is an entry, too."""
+    values = toy().toarray() * np.arange(2, 9)
+    values[0, np.flatnonzero(values[0])[0]] *= -1
+    model = als(mfrank.WRMF()).fit(mfrank.Interactions.from_sparse(sp.csr_array(values)))
+    model.remove(users=[4, 0], items=[3], by_row=True)
+    left = np.delete(np.delete(values, [0, 4], axis=0), 3, axis=1)
+    np.testing.assert_array_equal(model.store.counts.users, (left != 0).sum(1))
+    np.testing.assert_array_equal(model.store.counts.items, (left != 0).sum(0))
+
+
+def test_the_prior_of_others_stays_theirs(tmp_path: Path) -> None:
+    store = als().fit(labeled()).store
+    prior = np.arange(1.0, len(ITEMS) + 1)
+    model = mfrank.Recommender.of(replace(store, item_prior=prior, counts=None))
+    model.remove(items=["i5", "i0"], users="u1")
+    kept = [1, 2, 3, 4, 6]
+    np.testing.assert_array_equal(model.store.item_prior, prior[kept])
+    assert model.item_ids.labels.tolist() == [f"i{row}" for row in kept]
+    again = mfrank.load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.store.item_prior, prior[kept])

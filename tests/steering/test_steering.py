@@ -535,3 +535,20 @@ def test_a_list_that_caps_cannot_fill_is_not_searched_for(monkeypatch: Any) -> N
     none = mfrank.Steering(categories=categories, at_most=0)
     assert (of.recommend(np.arange(5), N=50, steer=none).ids == -1).all()
     assert asked == [200]
+
+
+@pytest.mark.parametrize("first", ["skip", "error"])
+def test_levers_that_skipped_an_unknown_item_are_not_those_of_a_call_that_refuses_it(
+    first: str,
+) -> None:
+    """They are kept with the store for later calls."""
+    of, steer = model(0), mfrank.Steering(boosts={3: 0.5, 999: 1.0}, popularity_penalty=0.1)
+    known = of.recommend(0, steer=mfrank.Steering(boosts={3: 0.5}, popularity_penalty=0.1))
+    for on_unknown in (first, "skip", "error", "skip"):
+        if on_unknown == "error":
+            with pytest.raises(mfrank.UnknownIdError, match="999"):
+                of.recommend(0, steer=steer, on_unknown="error")
+        else:
+            got = of.recommend(0, steer=steer, on_unknown="skip")
+            np.testing.assert_array_equal(got.ids, known.ids)
+            np.testing.assert_array_equal(got.scores, known.scores)
