@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mfrank.data import interaction_folder
 from mfrank.data.folder_writer import FolderWriter
 from mfrank.data.ids import Ids
+from mfrank.files.checked import CheckedFiles
 
 __all__ = ["drawn_to", "expected_degrees"]
 
@@ -30,7 +31,9 @@ def drawn_to(folder: Path, n_users: int, n_items: int, n_entries: int) -> None:
     of_items = np.ceil(chances / _power(n_items) * n_entries).astype(np.int64)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as place:
-        writer = FolderWriter(Path(place), n_users, of_items, dtype=np.float32, timestamps=False)
+        writer = FolderWriter(
+            CheckedFiles(Path(place)), n_users, of_items, dtype=np.float32, timestamps=False
+        )
         for begin in range(0, n_users, _USERS_AT_ONCE):
             size = min(_USERS_AT_ONCE, n_users - begin)
             writer.add(begin, _block(begin, size, n_items, n_entries / n_users), None)

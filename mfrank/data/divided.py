@@ -16,6 +16,7 @@ from mfrank.data import interaction_folder
 from mfrank.data.folder_writer import FolderWriter, even_bounds
 from mfrank.data.interactions import Interactions
 from mfrank.files.atomic import working_beside
+from mfrank.files.checked import CheckedFiles
 from mfrank.files.room import wanting_room
 
 __all__ = ["PartOf", "blocks_of_users", "divided"]
@@ -82,7 +83,7 @@ def divided(
 
 def _writer(data: Interactions, place: Path) -> FolderWriter:
     return FolderWriter(
-        place,
+        CheckedFiles(place),
         data.n_users,
         data.counts.items,
         dtype=data.user_items.dtype,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mfrank.data import cells
 from mfrank.data.on_disk import Column, RowsOnDisk, Spill
+from mfrank.files.checked import CheckedFiles
 
 __all__ = ["ENTRIES_AT_ONCE", "FolderWriter", "even_bounds"]
 
@@ -36,9 +37,9 @@ class FolderWriter:
 
     Parameters
     ----------
-    place : Path
-        An existing folder for the files. It may be removed when the arrays mapped from it are no
-        longer needed. Entries are appended to what the files already have.
+    files : CheckedFiles
+        Of an existing folder, which may be removed when the arrays mapped from it are no longer
+        needed. Entries are appended to what the files already have.
     n_users : int
     of_items : int64, shape (n_items,)
         Maximum number of entries of each item; a wrong number costs only memory.
@@ -52,7 +53,7 @@ class FolderWriter:
 
     def __init__(
         self,
-        place: Path,
+        files: CheckedFiles,
         n_users: int,
         of_items: NDArray[np.int64],
         *,
@@ -61,10 +62,10 @@ class FolderWriter:
         at_once: int = ENTRIES_AT_ONCE,
     ) -> None:
         turned = np.dtype([("row", np.int32), ("column", np.int32), ("value", dtype)])
-        self._by_item = Spill(place, "transposed", even_bounds(of_items, at_once), turned)
-        self._users = RowsOnDisk(place, "user_items", n_users, dtype)
-        self._items = RowsOnDisk(place, "item_users", len(of_items), dtype)
-        self._times = Column(place, "timestamps", np.int64) if timestamps else None
+        self._by_item = Spill(files, "transposed", even_bounds(of_items, at_once), turned)
+        self._users = RowsOnDisk(files, "user_items", n_users, dtype)
+        self._items = RowsOnDisk(files, "item_users", len(of_items), dtype)
+        self._times = Column(files, "timestamps", np.int64) if timestamps else None
 
     def add(self, begin: int, rows: sp.csr_array, times: NDArray[np.int64] | None) -> None:
         """Append the canonical rows of the users from ``begin`` on; blocks come in their order."""

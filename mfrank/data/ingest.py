@@ -5,7 +5,8 @@ then for its entries, which are put on the disk by blocks of users. Every block 
 memory are; its entries are written by users, and by blocks of items, which are sorted in turn.
 Files are taken in the order of their names, so that the result does not depend on the order in
 which they are given. A run that was killed is resumed after the last file or block that is noted in
-its journal.
+its journal. What was put on the disk is checked when it is read back; a run whose files are damaged
+begins anew.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ __all__ = ["check_files", "ingest"]
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = 1 << 18
 """Rows of a portion of a file."""
-_LAYOUT = 1
+_LAYOUT = 2
 """Version of the files of a run that can be resumed."""
 
 
@@ -148,7 +149,7 @@ def ingest(
             with wanting_room(folder):
                 journal = Journal(place, origin)
                 known = _numbered(source, journal, place, show_progress)
-                arrays = _arrays(source, known, duplicates, journal, place, show_progress)
+                arrays = _arrays(source, known, duplicates, journal, show_progress)
                 interaction_folder.write_arrays(arrays, known.user_ids, known.item_ids, folder)
         except OSError as error:
             if error.errno is None or not Journal.serves(place, origin):
@@ -242,12 +243,11 @@ def _arrays(
     known: _Known,
     duplicates: Duplicates,
     journal: Journal,
-    place: Path,
     show_progress: bool,
 ) -> dict[str, NDArray[Any]]:
-    """The folder's arrays, mapped from files in ``place``."""
+    """The folder's arrays, mapped from files of the journal's folder."""
     bounds = even_bounds(known.of_users, _ENTRIES_AT_ONCE)
-    by_user = Spill(place, "entries", bounds, known.entry)
+    by_user = Spill(journal.files, "entries", bounds, known.entry)
     done = journal.done
     with progress_bar(known.n_rows, "reading entries", "row", shown=show_progress) as advance:
         advance(known.n_rows if done["users"] else len(by_user))
@@ -258,7 +258,7 @@ def _arrays(
                 advance(len(entries))
             journal.advance("entries")
     writer = FolderWriter(
-        place,
+        journal.files,
         len(known.user_ids),
         known.of_items,
         dtype=np.float32,

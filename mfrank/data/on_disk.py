@@ -1,4 +1,4 @@
-"""Records, columns and rows on the disk that grow by parts, and are then mapped."""
+"""Records, columns and rows on the disk that grow by parts and are checked when read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mfrank.files.checked import CheckedFiles
 
 __all__ = ["Column", "RowsOnDisk", "Spill"]
 
@@ -20,21 +22,20 @@ class Spill:
     """Records on the disk, by blocks of rows; the records that a file already has are kept."""
 
     def __init__(
-        self, place: Path, name: str, bounds: NDArray[np.int64], dtype: np.dtype[Any]
+        self, files: CheckedFiles, name: str, bounds: NDArray[np.int64], dtype: np.dtype[Any]
     ) -> None:
         self.dtype = dtype
-        self._bounds = bounds
-        self._paths = [place / f"{name}-{number}" for number in range(len(bounds) - 1)]
+        self._files, self._bounds = files, bounds
+        self._names = [f"{name}-{number}" for number in range(len(bounds) - 1)]
 
     def add(self, records: NDArray[Any], rows: NDArray[Any]) -> None:
         """Append records to the files of their rows' blocks; their order stays."""
         block = np.searchsorted(self._bounds, rows, side="right") - 1
         order = np.argsort(block, kind="stable")
-        ends = np.cumsum(np.bincount(block, minlength=len(self._paths)))
-        for path, part in zip(self._paths, np.split(records[order], ends[:-1]), strict=True):
-            if len(part):  # opened anew each time: there may be more blocks than open files
-                with path.open("ab") as file:
-                    file.write(part.tobytes())
+        ends = np.cumsum(np.bincount(block, minlength=len(self._names)))
+        for name, part in zip(self._names, np.split(records[order], ends[:-1]), strict=True):
+            if len(part):
+                self._files.append(name, part.tobytes())
 
     def blocks(
         self, first: int = 0, done: Callable[[Path], None] = _remove
@@ -42,52 +43,57 @@ class Spill:
         """Bounds and records of each block from the ``first`` on.
 
         ``done`` is called with its file, if it has any, when the next one is asked for.
+
+        Raises
+        ------
+        ValueError
+            A file is damaged.
         """
-        for number in range(first, len(self._paths)):
-            path = self._paths[number]
-            records = np.fromfile(path, self.dtype) if path.exists() else np.empty(0, self.dtype)
+        for number in range(first, len(self._names)):
+            name = self._names[number]
+            records = self._files.read(name, self.dtype)
             yield int(self._bounds[number]), int(self._bounds[number + 1]), records
-            done(path)
+            done(self._files.folder / name)
 
     def __len__(self) -> int:
         """Records of all blocks whose files are there."""
-        return sum(p.stat().st_size for p in self._paths if p.exists()) // self.dtype.itemsize
+        return sum(map(self._files.size, self._names)) // self.dtype.itemsize
 
 
 class Column:
     """An array on the disk to which parts are appended, after what its file has."""
 
-    def __init__(self, place: Path, name: str, dtype: np.dtype[Any] | type[np.generic]) -> None:
-        self._path, self._dtype = place / name, np.dtype(dtype)
-        self._path.touch()
-        self._size = self._path.stat().st_size // self._dtype.itemsize
+    def __init__(
+        self, files: CheckedFiles, name: str, dtype: np.dtype[Any] | type[np.generic]
+    ) -> None:
+        self._files, self._name, self._dtype = files, name, np.dtype(dtype)
 
     def __len__(self) -> int:
-        return self._size
+        return self._files.size(self._name) // self._dtype.itemsize
 
     def add(self, part: NDArray[Any]) -> None:
         """Append a part."""
-        with self._path.open("ab") as file:
-            file.write(part.astype(self._dtype, copy=False).tobytes())
-        self._size += len(part)
+        self._files.append(self._name, part.astype(self._dtype, copy=False).tobytes())
 
     def array(self) -> NDArray[Any]:
-        """All parts, mapped."""
-        if not self._size:  # an empty file cannot be mapped
-            return np.empty(0, self._dtype)
-        return np.memmap(self._path, self._dtype, "r", shape=(self._size,))
+        """All parts, mapped; raise ValueError if the file is damaged."""
+        return self._files.mapped(self._name, self._dtype)
 
 
 class RowsOnDisk:
     """The arrays of a CSR on the disk to which blocks of rows are appended, in their order."""
 
     def __init__(
-        self, place: Path, name: str, n_rows: int, dtype: np.dtype[Any] | type[np.generic]
+        self,
+        files: CheckedFiles,
+        name: str,
+        n_rows: int,
+        dtype: np.dtype[Any] | type[np.generic],
     ) -> None:
         self._name, self._n_rows = name, n_rows
-        self._counts = Column(place, f"{name}.counts", np.int64)
-        self._columns = Column(place, f"{name}.indices", np.int32)
-        self._values = Column(place, f"{name}.values", dtype)
+        self._counts = Column(files, f"{name}.counts", np.int64)
+        self._columns = Column(files, f"{name}.indices", np.int32)
+        self._values = Column(files, f"{name}.values", dtype)
 
     def add(
         self, begin: int, counts: NDArray[Any], columns: NDArray[Any], values: NDArray[Any]
