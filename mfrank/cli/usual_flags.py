@@ -15,11 +15,20 @@ def add_threads_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def add_address_flags(parser: argparse.ArgumentParser, port: int) -> None:
-    """Add ``--port``, with its default, and ``--host``."""
+    """Add ``--port``, with its default, ``--host`` and ``--allow-host``."""
     parser.add_argument("--port", type=int, default=port, metavar="INT", help=f"(default: {port})")
     parser.add_argument(
         "--host",
         default="127.0.0.1",
         metavar="ADDRESS",
         help="where to listen; 0.0.0.0 is every address of this computer (default: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a host name by which it is asked, such as api.example.com or *.example.com, e.g. "
+        "behind a proxy; may be repeated (default: any, but only this computer's own while it "
+        "listens on this computer only)",
     )

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mfrank.data.interactions import Interactions
@@ -24,6 +24,8 @@ def app(
     models: Mapping[str, Recommender],
     data: Interactions | None = None,
     items: str | os.PathLike[str] | None = None,
+    *,
+    allow_hosts: Iterable[str] = (),
 ) -> FastAPI:
     """Return the site of one fitted model, or of two to compare.
 
@@ -39,6 +41,8 @@ def app(
         A .csv or .tsv file with a header: ids of items (the column ``item``, ``item_id`` or
         ``id``, else the first), their names (``title`` or ``name``, else the second), and whatever
         else is known of them. Default: names are ids.
+    allow_hosts : iterable of str, optional
+        As in :func:`mfrank.serving.app`.
 
     Raises
     ------
@@ -49,4 +53,4 @@ def app(
     """
     with needs("pages"):
         from mfrank.pages.site import build
-    return build(models, data, items)
+    return build(models, data, items, allow_hosts)

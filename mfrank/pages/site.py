@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +33,17 @@ from mfrank.pages.views.user import user, why
 from mfrank.pages.world import World, path_of
 from mfrank.retrieval.recommender import Recommender
 from mfrank.serving.answers import CannotAnswer, dump
-from mfrank.serving.guards import HEADERS, Bounded, RawPaths, WithHeaders
-from mfrank.serving.limits import Limits
-from mfrank.serving.refusals import refusal, told
+from mfrank.serving.guards import (
+    HEADERS,
+    AllowedHosts,
+    Bounded,
+    Heads,
+    Hosts,
+    RawPaths,
+    WithHeaders,
+)
+from mfrank.serving.limits import Limits, in_time
+from mfrank.serving.refusals import refusal, told, wrong_method
 
 __all__ = ["build"]
 
@@ -47,10 +57,13 @@ def build(
     models: Mapping[str, Recommender],
     data: Interactions | None,
     items: str | os.PathLike[str] | None,
+    allow_hosts: Iterable[str],
 ) -> FastAPI:
     """The application of :func:`mfrank.pages.app`."""
+    hosts = AllowedHosts(allow_hosts)
     site = _Site(World(models, data, items))
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    application.state.limits, application.state.hosts = _LIMITS, hosts
     views: tuple[tuple[str, str, View], ...] = (
         ("/", "home", home),
         ("/search", "search", search),
@@ -71,8 +84,10 @@ def build(
     for kind in own:
         application.add_exception_handler(kind, site.refuse)
     application.add_middleware(Bounded, limits=_LIMITS)
+    application.add_middleware(Heads)
     application.add_middleware(WithHeaders, headers=HEADERS)
     application.add_middleware(RawPaths)
+    application.add_middleware(Hosts, allowed=hosts)
     return application
 
 
@@ -104,13 +119,21 @@ class _Site:
 
         async def answer(request: Request) -> Response:
             asked = Asked(request.scope["path"], request.path_params, request.query_params)
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._pool, self._shown, name, view, asked)
+            loop, nobody_waits = asyncio.get_running_loop(), threading.Event()
+            shown = partial(self._shown, name, view, asked)
+            try:
+                return await loop.run_in_executor(
+                    self._pool, in_time, shown, _LIMITS.max_seconds, nobody_waits
+                )
+            finally:
+                nobody_waits.set()
 
         return answer
 
     async def refuse(self, request: Request, error: Exception) -> Response:
         """Why a page is not there, with the status that fits."""
+        if isinstance(error, HTTPException) and error.status_code == 405:
+            return wrong_method(request.method, error)
         status, sentence = told(error)
         if request.query_params.get("format") == "json":
             return refusal(status, sentence)

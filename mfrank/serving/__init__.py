@@ -8,6 +8,7 @@ extra ``serve``.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mfrank.retrieval.recommender import Recommender
@@ -25,6 +26,7 @@ def app(
     *,
     limits: Limits | None = None,
     reload_seconds: float = 1.0,
+    allow_hosts: Iterable[str] = (),
 ) -> FastAPI:
     """Return the application that answers from a model.
 
@@ -32,30 +34,39 @@ def app(
     ----------
     model : Recommender or path
         A fitted model, or the folder of a saved one. A folder is checked again and again: when a
-        newer model is saved there, it is loaded and answers all later requests.
+        newer model is saved there, it is loaded and answers all later requests. A load that fails
+        is tried again, and ``/health`` shows why it failed. Checks begin when the service starts,
+        or with the first request where the application is mounted in another one.
     limits : Limits, optional
-        The most that a request may ask for; default ``Limits()``.
+        The most that a request may ask for; default ``Limits()``. Those on connections and headers
+        hold under :func:`run`; other servers have their own.
     reload_seconds : float, default 1
         Seconds between two checks of the folder, > 0.
+    allow_hosts : iterable of str, optional
+        The host names by which the service is asked, such as "api.example.com" or
+        "*.example.com"; requests for another are refused. By default all are answered, but see
+        :func:`run`.
 
     Raises
     ------
     ModuleNotFoundError
         FastAPI is not installed.
     ValueError, TypeError, FileNotFoundError
-        ``model`` is neither a fitted model nor a folder with one, or ``reload_seconds`` is not
-        above 0.
+        ``model`` is neither a fitted model nor a folder with one, ``reload_seconds`` is not above
+        0, or ``allow_hosts`` are no host names.
     """
     with needs("serve"):
         from mfrank.serving.application import build
-    return build(model, limits or Limits(), reload_seconds)
+    return build(model, limits or Limits(), reload_seconds, allow_hosts)
 
 
 def run(application: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:
     """Serve an application until Ctrl-C or SIGTERM; requests that have begun are still answered.
 
-    If it listens on this computer only, requests for any other host name are refused, so that no
-    web page can read from it. SIGHUP makes it look for a newer model at once.
+    They have 10 seconds for that, and 5 more until the process of ``mfrank serve`` is ended
+    whatever it does. If the service listens on this computer only, requests for a host name that is
+    neither this computer's nor in ``allow_hosts`` of the application are refused, so that no web
+    page can read from it. SIGHUP makes it load the model of its folder at once.
 
     Parameters
     ----------

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mfrank.arrays.placement import on_host
+from mfrank.arrays.time_limit import check_time
 from mfrank.data.fields import spelled_like
 from mfrank.data.ids import Ids
 from mfrank.data.labels import objects
@@ -20,20 +22,32 @@ from mfrank.models.value_checks import values_told
 from mfrank.retrieval.answers import Answer
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import RowScorer
+from mfrank.retrieval.sides import is_nested
 from mfrank.steering.steering import Steering
 
 __all__ = [
+    "EXACT",
     "CannotAnswer",
     "as_given",
     "dump",
     "explanation",
     "from_items",
+    "from_url",
     "known_of",
     "listed",
+    "listed_in_portions",
+    "numbered",
     "recommendations",
     "similar",
     "steered",
 ]
+
+EXACT = 2**53
+"""Up to this whole number, either sign, every client reads numbers of JSON as they are."""
+
+_LEAST_WIDTH, _PORTION = 64, 4e8
+"""A portion of users is as many as need this many products; a model without factors counts as one
+of that width."""
 
 Items = list[dict[str, Any]]
 
@@ -61,12 +75,38 @@ def known_of(texts: Sequence[str], known: Ids) -> list[Any]:
     return labels
 
 
+def from_url(texts: Sequence[str], known: Ids, on_unknown: str) -> list[Any]:
+    """Ids of a URL as ids of the model; unknown ones stay what they are with ``on_unknown="skip"``.
+
+    Raises
+    ------
+    UnknownIdError
+        The model does not know one of them, and ``on_unknown`` is "error".
+    """
+    return known_of(texts, known) if on_unknown == "error" else as_given(texts, known)
+
+
+def numbered(labels: Any, known: Ids) -> Any:
+    """Ids of a body, or lists of them, as ids of the model.
+
+    A text is a number where only the number is known: programs whose numbers are floats have those
+    beyond 2^53 as texts.
+    """
+    if labels is None or known.are_text:
+        return labels
+    kinds = set(map(type, labels))
+    if list in kinds:
+        return [numbered(each, known) for each in labels]
+    return as_given(labels, known) if str in kinds else labels
+
+
 def dump(answer: Any) -> bytes:
-    """JSON in ASCII without NaN or infinity, which JSON does not have: they become null."""
-    try:
-        return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
-    except ValueError:
-        return json.dumps(_finite(answer), allow_nan=False, separators=(",", ":")).encode()
+    """JSON in ASCII that every client reads.
+
+    JSON has no NaN and no infinity: they become null. Clients whose numbers are floats, such as
+    JavaScript, change whole numbers beyond 2^53: they become texts.
+    """
+    return json.dumps(_portable(answer), allow_nan=False, separators=(",", ":")).encode()
 
 
 def steered(**levers: Any) -> Steering | None:
@@ -103,6 +143,29 @@ def listed(
         steer=steer,
     )
     return answer
+
+
+def listed_in_portions(
+    model: Recommender, users: Sequence[Any], n: int, *, filter_items: Any, items: Any, **more: Any
+) -> Answer:
+    """The same lists, made in portions between which a time limit is checked; options as above."""
+    width = max(_LEAST_WIDTH, model.store.factors)
+    size = max(1, int(_PORTION / (width * max(1, len(model.item_ids)))))
+    if size >= len(users):
+        return listed(model, users, n, filter_items=filter_items, items=items, **more)
+    for name, each in ("filter_items", filter_items), ("items", items):
+        if is_nested(each) and len(each) != len(users):
+            raise ValueError(f"{name} must be one list for all users, or a list for each of them")
+    if more.get("on_unknown") != "skip":
+        model.user_ids.rows(users)  # so that an error names all that are unknown
+    answers = []
+    for begin in range(0, len(users), size):
+        check_time()
+        part = slice(begin, begin + size)
+        blocked, only = (each[part] if is_nested(each) else each for each in (filter_items, items))
+        answers.append(listed(model, users[part], n, filter_items=blocked, items=only, **more))
+    ids, scores = (np.concatenate([on_host(each[of]) for each in answers]) for of in (0, 1))
+    return Answer(ids, scores)
 
 
 def recommendations(model: Recommender, users: Any, n: int, **options: Any) -> list[Any]:
@@ -217,12 +280,16 @@ def _lacks_values(model: ALS) -> bool:
     return model.seen is None or model.seen.matrix.dtype == bool
 
 
-def _finite(answer: Any) -> Any:
+def _portable(answer: Any) -> Any:
     match answer:
-        case dict():
-            return {key: _finite(value) for key, value in answer.items()}
-        case list() | tuple():
-            return [_finite(value) for value in answer]
+        case str() | bool() | None:
+            return answer
+        case int():
+            return answer if -EXACT <= answer <= EXACT else str(answer)
         case float():
             return answer if math.isfinite(answer) else None
+        case dict():
+            return {key: _portable(value) for key, value in answer.items()}
+        case list() | tuple():
+            return [_portable(value) for value in answer]
     return answer

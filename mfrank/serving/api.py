@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,20 +11,25 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Depends, Request, Response
 from starlette.exceptions import HTTPException
 
+from mfrank.arrays.time_limit import OutOfTimeError
 from mfrank.retrieval.recommender import Recommender
 from mfrank.serving.answers import (
+    as_given,
     dump,
     explanation,
     from_items,
+    from_url,
     known_of,
     listed,
+    listed_in_portions,
+    numbered,
     similar,
     steered,
 )
-from mfrank.serving.limits import Limits
+from mfrank.serving.limits import Limits, in_time
 from mfrank.serving.live_model import LiveModel
 from mfrank.serving.measures import Measures
 from mfrank.serving.questions import (
@@ -40,38 +46,66 @@ from mfrank.serving.questions import (
     Refusal,
     Seen,
     Some,
+    Unknown,
     UserList,
+    check_json_type,
+    check_query,
+    read_batch,
 )
+from mfrank.serving.refusals import too_late
 from mfrank.serving.written import batch, user_lists
 
 __all__ = ["Desk", "routes"]
 
 _REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Refusal, "description": "The service does not answer for this host."},
     404: {"model": Refusal, "description": "A user or an item is unknown."},
     413: {"model": Refusal, "description": "The body is too large."},
-    422: {"model": Refusal, "description": "A parameter is wrong."},
+    422: {"model": Refusal, "description": "A parameter is wrong, unknown, or given twice."},
+    500: {"model": Refusal, "description": "The request failed inside; the log says why."},
     501: {"model": Refusal, "description": "This kind of model has no such answer."},
     503: {"model": Refusal, "description": "Too many requests, or it took too long."},
 }
+_NO_JSON: dict[int | str, dict[str, Any]] = {
+    415: {"model": Refusal, "description": "The body is not said to be JSON in UTF-8."}
+}
+_BATCH = {"$ref": "#/components/schemas/Batch"}
+_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": _BATCH}}}}
 
 
 @dataclass(slots=True)
 class Desk:
-    """Where requests wait for a thread that asks the model."""
+    """Where requests wait for a thread that asks the model.
+
+    Requests that may take long, such as batches, have threads of their own: the others do not wait
+    for them.
+    """
 
     live: LiveModel
     limits: Limits
     pool: ThreadPoolExecutor
+    long_pool: ThreadPoolExecutor
     waiting: int = 0
 
-    async def ask(self, question: Callable[[Recommender], Any]) -> Response:
+    async def ask(
+        self, request: Request, question: Callable[[Recommender], Any], *, is_long: bool = False
+    ) -> Response:
         """The answer of the model that is current when a thread takes the question.
 
-        It is JSON, if the question returns bytes, or becomes JSON.
+        It is JSON, if the question returns bytes, or becomes JSON. When nobody waits for the answer
+        anymore, because it is too late or the client has gone, the thread gives up at its next
+        :func:`mfrank.arrays.time_limit.check_time`.
         """
+        nobody_waits = threading.Event()
         with self.place():
-            loop = asyncio.get_running_loop()
-            content = await loop.run_in_executor(self.pool, self._answered, question)
+            pool = self.long_pool if is_long else self.pool
+            answer = asyncio.get_running_loop().run_in_executor(
+                pool, self._answered, question, nobody_waits
+            )
+            try:
+                content = await (_unless_gone(answer, request) if is_long else answer)
+            finally:
+                nobody_waits.set()
         return Response(content, media_type="application/json")
 
     @contextmanager
@@ -85,94 +119,113 @@ class Desk:
         finally:
             self.waiting -= 1
 
-    def check(self, n: int, *lists: Any) -> None:
-        """Refuse what is longer than the limits."""
+    def check(self, n: int) -> None:
+        """Refuse longer lists than the limits have."""
         if n > self.limits.max_n:
-            raise ValueError(f"n must be at most {self.limits.max_n}, got {n}")
-        for each in lists:
-            if each is not None and _size(each) > self.limits.max_batch:
-                raise ValueError(
-                    f"a request may have at most {self.limits.max_batch} ids in a list"
-                )
+            raise ValueError(
+                f"n must be at most {self.limits.max_n}, got {n}; a service with another --max-n "
+                "has longer lists"
+            )
 
-    def _answered(self, question: Callable[[Recommender], Any]) -> bytes:
-        answer = question(self.live.current)
+    def charge(self, model: Recommender, users: int, n: int, diversity: float) -> None:
+        """Refuse steered lists that would take too long to choose."""
+        n, most = min(n, len(model.item_ids)), self.limits.max_steered
+        if diversity and users * n * n > most:
+            raise ValueError(
+                f"diversity: {users} users x n={n} x n must be at most {most:,}; ask for fewer "
+                "users or a smaller n, or serve with a larger --max-steered"
+            )
+
+    def _answered(
+        self, question: Callable[[Recommender], Any], nobody_waits: threading.Event
+    ) -> bytes:
+        try:
+            answer = in_time(
+                lambda: question(self.live.current), self.limits.max_seconds, nobody_waits
+            )
+        except OutOfTimeError:
+            raise too_late(self.limits.max_seconds) from None
         return answer if isinstance(answer, bytes) else dump(answer)
+
+
+async def _unless_gone(answer: asyncio.Future[bytes], request: Request) -> bytes:
+    """The answer, unless the client goes away before."""
+    leaving: asyncio.Future[Any] = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait([answer, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return answer.result()
+        raise HTTPException(503, "the client has gone")
+    finally:
+        leaving.cancel()
+        answer.cancel()
+
+
+async def _left(request: Request) -> None:
+    """Wait until the client has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def routes(desk: Desk, measures: Measures) -> APIRouter:
     """The routes that answer from the desk's model."""
     router = APIRouter(responses=_REFUSALS)
+    usual_n = desk.limits.usual_n
+    checked = [Depends(check_query)]
 
-    @router.get("/recommend/{user}", responses={200: {"model": UserList}})
+    @router.get("/recommend/{user}", responses={200: {"model": UserList}}, dependencies=checked)
     async def recommend(
+        request: Request,
         user: Of,
-        n: Length = 10,
+        n: Length = usual_n,
         filter_items: Some = None,
         items: Some = None,
         include_seen: Seen = False,
         diversity: Diversity = 0,
         popularity_penalty: Penalty = 0,
+        on_unknown: Unknown = "error",
     ) -> Response:
         """Best items of a user, without what they have."""
-        desk.check(n, filter_items, items)
+        desk.check(n)
 
         def question(model: Recommender) -> Any:
-            asked = known_of([unquote(user)], model.user_ids)[0]
+            desk.charge(model, 1, n, diversity)
             blocked, only = (
-                known_of(each, model.item_ids) if each is not None else None
+                None if each is None else from_url(each, model.item_ids, on_unknown)
                 for each in (filter_items, items)
             )
             found = listed(
                 model,
-                [asked],
+                from_url([unquote(user)], model.user_ids, on_unknown),
                 n,
                 include_seen=include_seen,
                 filter_items=blocked,
                 items=only,
+                on_unknown=on_unknown,
                 steer=steered(diversity=diversity, popularity_penalty=popularity_penalty),
             )
-            return user_lists([asked], found)[0]
+            return user_lists(as_given([unquote(user)], model.user_ids), found)[0]
 
-        return await desk.ask(question)
+        return await desk.ask(request, question, is_long=diversity > 0)
 
-    @router.post("/recommend", responses={200: {"model": Lists}})
-    async def recommend_batch(asked: Batch) -> Response:
+    @router.post(
+        "/recommend",
+        responses={200: {"model": Lists}, **_NO_JSON},
+        dependencies=checked,
+        openapi_extra=_BODY,
+    )
+    async def recommend_batch(request: Request) -> Response:
         """Best items of many users, or of somebody new who likes ``from_items``."""
-        if (asked.users is None) == (asked.from_items is None):
-            raise ValueError("the body must have either users or from_items")
-        if asked.weights is not None and asked.from_items is None:
-            raise ValueError("weights go with from_items")
-        if asked.include_seen and asked.users is None:
-            raise ValueError("include_seen goes with users; somebody new has from_items only")
-        desk.check(asked.n, asked.users, asked.from_items, asked.filter_items, asked.items)
-        desk.check(1, list(asked.boosts))
+        body = await request.body()
+        check_json_type(request.headers)
 
         def question(model: Recommender) -> Any:
-            boosted = known_of(list(asked.boosts), model.item_ids) if asked.boosts else []
-            steer = steered(
-                boosts=dict(zip(boosted, asked.boosts.values(), strict=True)),
-                diversity=asked.diversity,
-                popularity_penalty=asked.popularity_penalty,
-            )
-            more: dict[str, Any] = {
-                "filter_items": asked.filter_items,
-                "items": asked.items,
-                "on_unknown": asked.on_unknown,
-                "steer": steer,
-            }
-            if asked.from_items is not None:
-                found = from_items(model, asked.from_items, asked.n, weights=asked.weights, **more)
-                return {"lists": [{"user": None, "items": found}]}
-            users, more["include_seen"] = asked.users or [], asked.include_seen
-            if not users:
-                return {"lists": []}
-            return batch(users, listed(model, users, asked.n, **more))
+            return _batch_answer(desk, model, read_batch(body, desk.limits))
 
-        return await desk.ask(question)
+        return await desk.ask(request, question, is_long=True)
 
-    @router.get("/similar/{item}", responses={200: {"model": ItemList}})
-    async def similar_items(item: Of, n: Length = 10) -> Response:
+    @router.get("/similar/{item}", responses={200: {"model": ItemList}}, dependencies=checked)
+    async def similar_items(request: Request, item: Of, n: Length = usual_n) -> Response:
         """The items nearest to an item."""
         desk.check(n)
 
@@ -180,12 +233,11 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
             asked = known_of([unquote(item)], model.item_ids)[0]
             return {"item": asked, "items": similar(model, asked, n)}
 
-        return await desk.ask(question)
+        return await desk.ask(request, question)
 
-    @router.get("/score/{user}", responses={200: {"model": UserList}})
-    async def score(user: Of, item: Asked) -> Response:
+    @router.get("/score/{user}", responses={200: {"model": UserList}}, dependencies=checked)
+    async def score(request: Request, user: Of, item: Asked) -> Response:
         """A user's scores of some items, in their order."""
-        desk.check(1, item)
 
         def question(model: Recommender) -> Any:
             asked = known_of([unquote(user)], model.user_ids)[0]
@@ -194,10 +246,12 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
             pairs = zip(items, scores, strict=True)
             return {"user": asked, "items": [{"id": each, "score": s} for each, s in pairs]}
 
-        return await desk.ask(question)
+        return await desk.ask(request, question)
 
-    @router.get("/explain/{user}/{item}", responses={200: {"model": Explained}})
-    async def explain(user: Of, item: Of, n: Length = 10) -> Response:
+    @router.get(
+        "/explain/{user}/{item}", responses={200: {"model": Explained}}, dependencies=checked
+    )
+    async def explain(request: Request, user: Of, item: Of, n: Length = usual_n) -> Response:
         """Why a user's score of an item is what it is."""
         desk.check(n)
 
@@ -206,7 +260,7 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
             what = known_of([unquote(item)], model.item_ids)[0]
             return {"user": who, "item": what, **explanation(model, who, what, n)}
 
-        return await desk.ask(question)
+        return await desk.ask(request, question)
 
     @router.get("/health", responses={200: {"model": About}})
     async def health() -> Response:
@@ -219,6 +273,9 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
             "items": len(model.item_ids),
             "loaded": live.since,
             "reloads": live.loads,
+            "failed_reloads": live.failures,
+            "reload_error": live.error,
+            "watched": live.is_watched,
         }
         return Response(dump(about), media_type="application/json")
 
@@ -230,5 +287,34 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
     return router
 
 
-def _size(ids: Any) -> int:
-    return sum(len(each) if isinstance(each, list) else 1 for each in ids)
+def _batch_answer(desk: Desk, model: Recommender, asked: Batch) -> Any:
+    """The answer to POST /recommend."""
+    if (asked.users is None) == (asked.from_items is None):
+        raise ValueError("the body must have either users or from_items")
+    if asked.weights is not None and asked.from_items is None:
+        raise ValueError("weights go with from_items")
+    if asked.include_seen and asked.users is None:
+        raise ValueError("include_seen goes with users; somebody new has from_items only")
+    desk.check(asked.n)
+    desk.charge(model, 1 if asked.users is None else len(asked.users), asked.n, asked.diversity)
+    of_items, skip = model.item_ids, asked.on_unknown
+    boosted = from_url(list(asked.boosts), of_items, skip)
+    more: dict[str, Any] = {
+        "filter_items": numbered(asked.filter_items, of_items),
+        "items": numbered(asked.items, of_items),
+        "on_unknown": skip,
+        "steer": steered(
+            boosts=dict(zip(boosted, asked.boosts.values(), strict=True)),
+            diversity=asked.diversity,
+            popularity_penalty=asked.popularity_penalty,
+        ),
+    }
+    if asked.from_items is not None:
+        liked = numbered(asked.from_items, of_items)
+        found = from_items(model, liked, asked.n, weights=asked.weights, **more)
+        return {"lists": [{"user": None, "items": found}]}
+    if not asked.users:
+        return {"lists": []}
+    rows = numbered(asked.users, model.user_ids)
+    lists = listed_in_portions(model, rows, asked.n, include_seen=asked.include_seen, **more)
+    return batch(asked.users, lists)

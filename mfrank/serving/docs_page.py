@@ -31,9 +31,9 @@ def page(openapi: Mapping[str, Any]) -> str:
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f'<title>{title}</title><link rel="stylesheet" href="/docs.css"></head><body>',
+            f'<title>{title}</title><link rel="stylesheet" href="docs.css"></head><body>',
             f"<h1>{title}</h1><p>{escape(info.get('description', ''))}</p>",
-            '<p>For programs: <a href="/openapi.json">/openapi.json</a></p>',
+            '<p>For programs: <a href="openapi.json">openapi.json</a></p>',
             *_routes(openapi),
             "</body></html>",
         )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
+import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from queue import Empty, SimpleQueue
+from typing import Literal
 
 from mfrank.arrays.checks import shown
 from mfrank.files.manifest import MANIFEST
@@ -20,9 +20,11 @@ from mfrank.retrieval.recommender import Recommender
 __all__ = ["LiveModel"]
 
 _LOG = logging.getLogger("mfrank.serving")
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""Seconds until a folder that could not be loaded is tried again: they double each time."""
 
-_Version = tuple[int, int, int] | None
-_T = TypeVar("_T")
+_Version = tuple[int, int, int, int] | None
+_Order = Literal["load", "end"]
 
 
 class LiveModel:
@@ -30,7 +32,7 @@ class LiveModel:
 
     A request takes :attr:`current` once and answers from that. A newer model is loaded and asked
     once, in a thread, before it takes the place of the old: no request waits for it or fails
-    because of it. If the folder cannot be read, the old model stays.
+    because of it. Whatever a load raises, the old model stays, and the load is tried again.
 
     Attributes
     ----------
@@ -40,7 +42,9 @@ class LiveModel:
     since : float
         Unix time at which the current model was loaded.
     loads, failures : int
-        How many newer models were loaded, and how many could not be.
+        How many newer models were loaded, and how many loads failed.
+    error : str or None
+        Why the last load failed; None if it did not.
     """
 
     def __init__(self, model: Recommender | str | os.PathLike[str]) -> None:
@@ -49,41 +53,95 @@ class LiveModel:
         self.current = model if isinstance(model, Recommender) else load(model)
         _warm(self.current)
         self.since, self.loads, self.failures = time.time(), 0, 0
-        self._hurry: Callable[[], object] | None = None
+        self.error: str | None = None
+        self._failed: _Version = None
+        self._pause, self._again = 0.0, 0.0
+        # A SimpleQueue, because a signal handler may put into it at any moment.
+        self._orders: SimpleQueue[_Order] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._beginning = threading.Lock()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a thread checks the folder."""
+        return self._thread is not None
 
     def look_now(self) -> None:
-        """Check the folder at once instead of at the next turn; safe in a signal handler."""
-        if self._hurry is not None:
-            self._hurry()
+        """Load the folder's model at once, whether or not it is newer; safe in a signal handler."""
+        if self.folder is None:
+            _LOG.warning("there is nothing to reload: this model was not read from a folder")
+        else:
+            self._orders.put("load")
 
-    async def watch(self, seconds: float, pool: ThreadPoolExecutor) -> None:
-        """Check the folder forever, with this many seconds between checks."""
-        loop, hurry = asyncio.get_running_loop(), asyncio.Event()
-        self._hurry = lambda: loop.call_soon_threadsafe(hurry.set)
-        try:
-            while True:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(hurry.wait(), seconds)
-                hurry.clear()
-                await loop.run_in_executor(pool, self.refresh)
-        finally:
-            self._hurry = None
+    def watch(self, seconds: float) -> None:
+        """Check the folder from now on, in a thread, with this many seconds between checks.
 
-    def refresh(self) -> None:
-        """Load the folder's model if it is not the current one."""
+        The thread ends with :meth:`stop`, or when nothing else holds this object.
+        """
+        with self._beginning:
+            if self.folder is None or self._thread is not None:
+                return
+            self._thread = threading.Thread(
+                target=_keep_watch,
+                args=(weakref.ref(self), self._orders, seconds),
+                name="mfrank-reload",
+                daemon=True,
+            )
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread that checks the folder, after the load that it is busy with."""
+        with self._beginning:
+            if self._thread is not None:
+                self._orders.put("end")
+                self._thread, self._orders = None, SimpleQueue()
+
+    def refresh(self, *, forced: bool = False) -> None:
+        """Load the folder's model if it is not the current one, or ``forced``.
+
+        A model that could not be loaded is tried again after a pause, or at once if it changes.
+        """
+        if self.folder is None:
+            return
         version = self._look()
-        if self.folder is None or version is None or version == self._version:
-            return
-        self._version = version  # a folder that cannot be read is not read again until it changes
         try:
-            newer = load(self.folder)
-            _warm(newer)
-        except (OSError, ValueError, TypeError, MemoryError) as error:
-            self.failures += 1
-            _LOG.warning("the model that was loaded before still answers: %s", error)
-            return
+            if forced or self._is_due(version):
+                self._load(version)
+        # A model's own class may raise anything, SystemExit too: this thread goes on.
+        except BaseException as error:
+            self._note(version, error)
+
+    def _is_due(self, version: _Version) -> bool:
+        if version is None:  # a folder that is being replaced
+            return False
+        if version == self._failed:
+            return time.monotonic() >= self._again
+        if version == self._version:  # what could not be loaded is gone
+            self._failed, self.error = None, None
+        return version != self._version
+
+    def _load(self, version: _Version) -> None:
+        assert self.folder is not None
+        newer = load(self.folder)
+        _warm(newer)
+        self._version, self._failed, self._pause, self.error = version, None, 0.0, None
         self.current, self.since, self.loads = newer, time.time(), self.loads + 1
         _LOG.info("%s: a newer model answers", self.folder)
+
+    def _note(self, version: _Version, error: BaseException) -> None:
+        """Count a failed load, and say when the next one is due."""
+        is_new = version != self._failed
+        self._pause = _FIRST_PAUSE if is_new else min(2 * self._pause, _LONGEST_PAUSE)
+        self._failed, self._again = version, time.monotonic() + self._pause
+        self.failures += 1
+        sentence = f"{type(error).__name__}: {error}"
+        if is_new or sentence != self.error:  # not again and again
+            _LOG.warning(
+                "the model that was loaded before still answers, and %s is tried again: %s",
+                self.folder,
+                sentence,
+            )
+        self.error = sentence
 
     def _look(self) -> _Version:
         """What changes whenever a model is saved to the folder."""
@@ -93,7 +151,19 @@ class LiveModel:
             found = (self.folder / MANIFEST).stat()
         except OSError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
+
+def _keep_watch(live: weakref.ref[LiveModel], orders: SimpleQueue[_Order], seconds: float) -> None:
+    while True:
+        order: _Order | None = None
+        with suppress(Empty):
+            order = orders.get(timeout=seconds)
+        held = live()
+        if held is None or order == "end":
+            return
+        held.refresh(forced=order == "load")
+        del held
 
 
 def _folder(model: object) -> Path:

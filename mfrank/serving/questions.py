@@ -1,11 +1,23 @@
-"""What may be asked, and what is answered: as FastAPI checks it and /docs tells it."""
+"""What may be asked, and what is answered: as it is checked, and as /docs tells it.
+
+Checks go from what is cheap to what is not, and end with the first fault: names of fields, then
+lengths, then types. A body of many wrong things costs no more than one of many right ones.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from starlette.exceptions import HTTPException
+
+from mfrank.arrays.checks import shown
+from mfrank.serving.limits import Limits
 
 __all__ = [
     "About",
@@ -21,7 +33,12 @@ __all__ = [
     "Refusal",
     "Seen",
     "Some",
+    "Unknown",
     "UserList",
+    "check_json_type",
+    "check_lengths",
+    "check_query",
+    "read_batch",
 ]
 
 Id = StrictInt | StrictStr
@@ -31,6 +48,13 @@ Length = Annotated[int, Query(ge=1, description="length of the list")]
 Some = Annotated[list[str] | None, Query(description="an id; may be repeated")]
 Asked = Annotated[list[str], Query(description="an item id; may be repeated")]
 Seen = Annotated[bool, Query(description="also list what the user has")]
+Unknown = Annotated[
+    Literal["error", "skip"],
+    Query(
+        description="skip: an unknown user has an empty list, unknown items are left out of "
+        "filter_items and items"
+    ),
+]
 
 _DIVERSITY = "how much items that are alike are kept apart, from 0 to 1"
 _PENALTY = "what to take from items that are popular by one deviation, in deviations of scores"
@@ -42,11 +66,11 @@ Penalty = Annotated[float, Query(ge=0, le=1000, description=_PENALTY)]
 class Batch(BaseModel):
     """Lists of many users, or the list of somebody new."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     users: list[Id] | None = Field(None, description="users of the model")
     from_items: list[Id] | None = Field(None, description="what somebody new likes")
-    weights: list[Annotated[float, Field(allow_inf_nan=False)]] | None = Field(
+    weights: list[float] | None = Field(
         None,
         description="a value for each of from_items, as in the training data; default 1. "
         "Models that do not read values, such as those of RG2, take each as 1",
@@ -131,10 +155,137 @@ class About(BaseModel):
     users: int
     items: int
     loaded: float = Field(description="Unix time at which it was loaded")
-    reloads: int
+    reloads: int = Field(description="newer models that were loaded")
+    failed_reloads: int = Field(description="loads that failed; the model before them answers on")
+    reload_error: str | None = Field(description="why the last load failed; null if it did not")
+    watched: bool = Field(description="whether a newer model in the folder is loaded")
 
 
 class Refusal(BaseModel):
     """Why there is no answer."""
 
     error: str
+
+
+async def check_query(request: Request) -> None:
+    """Refuse parameters that a route does not have, and those that are given too often.
+
+    Raises
+    ------
+    ValueError
+    """
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    parameters = {each.alias: each for each in request.scope["route"].dependant.query_params}
+    for name in given:
+        if name not in parameters:
+            raise ValueError(f"{_unknown(name, parameters)} in the query")
+    limits: Limits = request.app.state.limits
+    for name, times in given.items():
+        if _is_list(parameters[name].field_info.annotation):
+            check_lengths({name: range(times)}, limits)
+        elif times > 1:
+            raise ValueError(f"{name} must be given once, got {times} of it")
+
+
+def check_lengths(lists: Mapping[str, Any], limits: Limits) -> None:
+    """Refuse lists, or lists of lists, that have more ids than a request may have.
+
+    Raises
+    ------
+    ValueError
+    """
+    for name, ids in lists.items():
+        nested = sum(len(each) for each in ids if isinstance(each, list))
+        if max(len(ids), nested) > limits.max_batch:
+            raise ValueError(
+                f"{name}: a request may have at most {limits.max_batch} ids in a list; a service "
+                "with another --max-batch takes more"
+            )
+
+
+def check_json_type(headers: Mapping[str, str]) -> None:
+    """Refuse a body that does not say that it is JSON in UTF-8, not compressed: with 415."""
+    kind, _, rest = headers.get("content-type", "").lower().partition(";")
+    charset = rest.partition("charset=")[2].partition(";")[0].strip(' "') or "utf-8"
+    if kind.strip() != "application/json" or charset not in ("utf-8", "utf8", "us-ascii"):
+        got = headers.get("content-type", "no content-type")
+        raise HTTPException(
+            415, f"the body must be JSON in UTF-8, with content-type: application/json; got {got}"
+        )
+    encoding = headers.get("content-encoding", "identity")
+    if encoding.strip().lower() != "identity":
+        raise HTTPException(415, f"the body must not be compressed, got {encoding}")
+
+
+def read_batch(body: bytes, limits: Limits) -> Batch:
+    """The body of POST /recommend.
+
+    Raises
+    ------
+    ValueError
+        It is no JSON object, or has an unknown field, too long a list or a wrong value.
+    """
+    given = _json(body)
+    if not isinstance(given, dict):
+        raise ValueError('the body must be a JSON object, such as {"users": ["alice"]}')
+    for name in given:
+        if name not in Batch.model_fields:
+            raise ValueError(f"{_unknown(name, Batch.model_fields)} in the body")
+    many = {name: each for name, each in given.items() if isinstance(each, list | dict)}
+    check_lengths(many, limits)
+    for name, each in many.items():
+        _check_types(name, each)
+    return Batch.model_validate({"n": limits.usual_n, **given})
+
+
+def _check_types(name: str, given: list[Any] | dict[str, Any]) -> None:
+    """Refuse the first of many values that has a wrong type, which pydantic would all describe."""
+    is_ids = name not in ("weights", "boosts")
+    right: tuple[type, ...] = (int, str) if is_ids else (int, float)
+    values = list(given.values()) if isinstance(given, dict) else given
+    if is_ids and values and all(type(each) is list for each in values):
+        values = [each for inner in values for each in inner]
+    wrong = next((each for each in values if type(each) not in right), None)
+    if not {type(each) for each in values} <= set(right):
+        what = "ids, which are texts or whole numbers" if is_ids else "numbers"
+        raise ValueError(f"{name} must have {what}, got {shown(wrong)}")
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(
+            body.decode(),
+            object_pairs_hook=_object,
+            parse_constant=_number,
+            parse_float=_number,
+        )
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the body must be JSON in UTF-8: {error}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"the body must be JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("the body must be JSON that is not nested so deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        name = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"{name[:100]} must be given once in an object of the body")
+    return read
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the body must have finite numbers, got {text[:100]}")
+    return number
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    there = f"known: {', '.join(known)}" if known else "this path has none"
+    return f"unknown parameter {name[:100]!r} ({there})"
+
+
+def _is_list(annotation: Any) -> bool:
+    return any(get_origin(each) is list for each in (annotation, *get_args(annotation)))

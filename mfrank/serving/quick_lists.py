@@ -26,7 +26,7 @@ __all__ = ["QuickLists"]
 
 _PATH = b"/recommend/"
 _QUERY = re.compile(rb"n=([1-9][0-9]{0,8})")
-_ROUTE, _DEFAULT = "/recommend/{user}", 10
+_ROUTE = "/recommend/{user}"
 _HEADERS = [
     (b"content-type", b"application/json"),
     *((name.lower().encode(), text.encode()) for name, text in HEADERS.items()),
@@ -37,17 +37,28 @@ _BODIES = b"content-length", b"transfer-encoding"
 class QuickLists:
     """Wraps an application, and answers these requests in its place.
 
-    Users wait together by event loop: some clients in tests have one for each request.
+    Users wait together by event loop: some clients in tests have one for each request. The first
+    request calls ``begin``: where the application is mounted in another one, nothing tells it that
+    the service starts.
     """
 
     def __init__(
-        self, app: ASGIApp, desk: Desk, measures: Measures, queue: Callable[[], Together]
+        self,
+        app: ASGIApp,
+        desk: Desk,
+        measures: Measures,
+        queue: Callable[[], Together],
+        begin: Callable[[], None],
     ) -> None:
         self.app, self.desk, self.measures, self._queue = app, desk, measures, queue
+        self._begin: Callable[[], None] | None = begin
         self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, Together] = WeakKeyDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
+        if self._begin is not None and scope["type"] != "lifespan":
+            self._begin()
+            self._begin = None
         asked = self._asked(scope)
         if asked is None:
             await self.app(scope, receive, send)
@@ -77,7 +88,9 @@ class QuickLists:
         if scope["type"] != "http" or scope["method"] != "GET":
             return None
         path = scope.get("raw_path") or b""
-        user, query, n = path[len(_PATH) :], scope["query_string"], _DEFAULT
+        if root := scope.get("root_path"):  # where the application is mounted
+            path = path.removeprefix(root.encode())
+        user, query, n = path[len(_PATH) :], scope["query_string"], self.desk.limits.usual_n
         if not path.startswith(_PATH) or not user or b"/" in user or b"?" in user:
             return None
         if query:

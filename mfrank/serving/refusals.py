@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from mfrank.arrays.time_limit import OutOfTimeError
 from mfrank.data.unknown_ids import UnknownIdError
-from mfrank.serving.answers import CannotAnswer
+from mfrank.serving.answers import CannotAnswer, dump
 
-__all__ = ["add_refusals", "refusal", "refused", "told", "too_late"]
+__all__ = ["add_refusals", "refusal", "refused", "told", "too_late", "wrong_method"]
 
 _LOG = logging.getLogger("mfrank.serving")
 
 
-def refusal(status: int, sentence: str, **more: Any) -> Response:
+def refusal(
+    status: int, sentence: str, *, headers: Mapping[str, str] | None = None, **more: Any
+) -> Response:
     """The answer to a refused request."""
-    headers = {"Retry-After": "1"} if status == 503 else None
-    content = json.dumps({"error": sentence, **more}, default=str)
-    return Response(content, status, headers, "application/json")
+    again = {"Retry-After": "1"} if status == 503 else {}
+    content = dump({"error": sentence, **more})
+    return Response(content, status, {**again, **(headers or {})}, "application/json")
 
 
 def told(error: Exception) -> tuple[int, str]:
@@ -34,9 +37,14 @@ def told(error: Exception) -> tuple[int, str]:
         case UnknownIdError():
             return 404, str(error)
         case RequestValidationError():
-            return 422, _sentence(error.errors())
+            return 422, _sentence([each["loc"][1:] for each in error.errors()], error.errors())
+        case ValidationError():
+            errors = error.errors(include_url=False, include_context=False)
+            return 422, _sentence([each["loc"] for each in errors], errors)
         case HTTPException():
             return error.status_code, str(error.detail)
+        case OutOfTimeError():
+            return 503, f"{error}; try again later, or ask for less"
         case ValueError() | TypeError():
             return 422, str(error)
     _LOG.error("a request failed", exc_info=error)
@@ -47,8 +55,9 @@ def refused(error: Exception) -> Response:
     """The answer to a request that ended with an error."""
     status, sentence = told(error)
     if isinstance(error, UnknownIdError):
-        return refusal(status, sentence, ids=list(error.ids))
-    return refusal(status, sentence)
+        return refusal(status, sentence, ids=[_plain(each) for each in error.ids])
+    headers = error.headers if isinstance(error, HTTPException) else None
+    return refusal(status, sentence, headers=headers)
 
 
 def too_late(seconds: float) -> HTTPException:
@@ -56,10 +65,23 @@ def too_late(seconds: float) -> HTTPException:
     return HTTPException(503, f"there was no answer within {seconds:g} s; try again later")
 
 
+def wrong_method(method: str, error: HTTPException) -> Response:
+    """The answer where a path has no such method: what it has; OPTIONS asks for just that."""
+    has = {each.strip() for each in (error.headers or {}).get("Allow", "").split(",")} - {""}
+    more = {"HEAD", "OPTIONS"} if "GET" in has else {"OPTIONS"}
+    allow = ", ".join(sorted(has | more))
+    if method == "OPTIONS":
+        return Response(status_code=204, headers={"Allow": allow})
+    sentence = f"Method Not Allowed: this path takes {allow}, got {method}"
+    return refusal(405, sentence, headers={"Allow": allow})
+
+
 def add_refusals(application: FastAPI) -> None:
     """Answer every error of this application as JSON."""
 
-    async def answer(_: Request, error: Exception) -> Response:
+    async def answer(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException) and error.status_code == 405:
+            return wrong_method(request.method, error)
         return refused(error)
 
     own = (RequestValidationError, HTTPException, CannotAnswer, ValueError, TypeError, Exception)
@@ -67,12 +89,16 @@ def add_refusals(application: FastAPI) -> None:
         application.add_exception_handler(kind, answer)
 
 
-def _sentence(errors: Sequence[Any]) -> str:
+def _plain(label: Any) -> Any:
+    return label if isinstance(label, str | int | float | None) else str(label)
+
+
+def _sentence(places: Sequence[Sequence[Any]], errors: Sequence[Any]) -> str:
     """What is wrong with the parameters, such as ``n: Input should be ..., got '-1'``."""
     parts = []
-    for error in errors[:3]:
-        place = ".".join(str(part) for part in error["loc"][1:]) or "the body"
+    for place, error in list(zip(places, errors, strict=True))[:3]:
+        name = ".".join(map(str, place)) or "the body"
         given = error.get("input")
         got = f", got {given!r}" if isinstance(given, str | int | float) else ""
-        parts.append(f"{place}: {error['msg']}{got[:100]}")
+        parts.append(f"{name}: {error['msg']}{got[:100]}")
     return "; ".join(parts)

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
+import os
 import signal
 import socket
 import sys
+import threading
+import time
+from functools import partial
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp
 
 from mfrank.arrays.threads import single_threaded
+from mfrank.serving.connections import LimitedConnection
+from mfrank.serving.guards import AllowedHosts, Hosts
+from mfrank.serving.limits import Limits
 
-__all__ = ["serve"]
+__all__ = ["configured", "serve"]
 
+_LOG = logging.getLogger("mfrank.serving")
 _GRACE = 10
 """Seconds in which requests that have begun may end."""
+_LAST = 5.0
+"""Seconds after that in which threads may end; then the process does."""
 _BACKLOG = 2048
 
 
@@ -30,24 +41,38 @@ def serve(application: FastAPI, host: str, port: int) -> None:
     live = getattr(application.state, "live", None)
     if live is not None and hasattr(signal, "SIGHUP"):  # Windows has none
         signal.signal(signal.SIGHUP, lambda *_: live.look_now())
-    outer: ASGIApp = application
-    if _is_loopback(host):
-        names = [host, "localhost", "127.0.0.1", "[::1]"]
-        outer = TrustedHostMiddleware(application, allowed_hosts=names, www_redirect=False)
-    config = uvicorn.Config(
-        outer,
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,  # who asks makes no difference
-        timeout_graceful_shutdown=_GRACE,
-    )
+    config = configured(application, host)
     with _listening(host, port) as place:
         bound_host, bound_port = place.getsockname()[:2]
         shown = f"[{bound_host}]" if ":" in bound_host else bound_host
         print(f"http://{shown}:{bound_port}/ (Ctrl-C stops it)", flush=True)
         with single_threaded():  # there is a thread for each core that answers
             uvicorn.Server(config).run(sockets=[place])
+
+
+def configured(application: FastAPI, host: str) -> uvicorn.Config:
+    """How uvicorn runs an application of this package, or another one."""
+    state: Any = application.state
+    outer: ASGIApp = application
+    limits = getattr(state, "limits", None) or Limits()
+    if _is_loopback(host):
+        hosts = getattr(state, "hosts", None)
+        if hosts is None:
+            hosts = AllowedHosts()
+            outer = Hosts(application, hosts)
+        own = f"[{host}]" if ":" in host else host
+        hosts.add([own, "localhost", "127.0.0.1", "[::1]"])
+    connection: Any = partial(LimitedConnection, limits=limits)
+    return uvicorn.Config(
+        outer,
+        http=connection,
+        ws="none",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,  # who asks makes no difference
+        timeout_graceful_shutdown=_GRACE,
+    )
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -74,8 +99,18 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _end(_signal: int, _frame: FrameType | None) -> None:
-    """Exit with 0: uvicorn raises the signal again when it has answered what had begun."""
+    """Exit with 0: uvicorn raises the signal again when it has answered what had begun.
+
+    Python waits for its threads before it exits. One that is deep in a kernel is not waited for.
+    """
+    threading.Thread(target=_end_anyway, daemon=True).start()
     sys.exit(0)
+
+
+def _end_anyway() -> None:
+    time.sleep(_LAST)
+    _LOG.warning("the service ends before a thread that still works does")
+    os._exit(0)
 
 
 def _is_loopback(host: str) -> bool:

@@ -7,10 +7,11 @@ from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mfrank.arrays.placement import on_host
 from mfrank.retrieval.answers import Answer
-from mfrank.serving.answers import dump
+from mfrank.serving.answers import EXACT, dump
 
 __all__ = ["batch", "user_lists"]
 
@@ -35,7 +36,7 @@ def _items(answer: Answer) -> list[str]:
     ids, scores = on_host(answer.ids), on_host(answer.scores)
     if np.isinf(scores).any():  # which JSON does not have
         return [dump(items).decode() for items in answer.to_dicts()]
-    numbers, rows = ids.dtype.kind == "i", zip(ids.tolist(), scores.tolist(), strict=True)
+    numbers, rows = _are_exact(ids), zip(ids.tolist(), scores.tolist(), strict=True)
     lists = []
     for labels, row in rows:
         pairs = zip(labels if numbers else map(_id, labels), row, strict=True)
@@ -44,9 +45,16 @@ def _items(answer: Answer) -> list[str]:
     return lists
 
 
+def _are_exact(ids: NDArray[Any]) -> bool:
+    """Whether the ids are numbers that are written as such: row numbers, or none beyond 2^53."""
+    if ids.dtype.kind != "i":
+        return False
+    return ids.dtype.itemsize < 8 or not ids.size or (ids.max() <= EXACT and ids.min() >= -EXACT)
+
+
 def _id(label: Any) -> str:
     """An id; None, of padding, is written, too, and then left out."""
-    if type(label) is int:
+    if type(label) is int and -EXACT <= label <= EXACT:
         return str(label)
     return encode_basestring_ascii(label) if type(label) is str else dump(_python(label)).decode()
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.arrays.time_limit import check_time
 from mfrank.steering.calibration import Divergence
 from mfrank.steering.caps import Caps
 from mfrank.steering.diversity import Nearness
@@ -62,6 +63,7 @@ def filled(
         for queries in _blocks(left, max(1, _FETCHED_AT_ONCE // size)):
             pool = fetch(queries, size)
             for part in _blocks(np.arange(len(queries)), max(1, _CHOSEN_AT_ONCE // size)):
+                check_time()
                 rows, values, own = pool[0][part], pool[1][part], queries[part]
                 places = _places(rows, values, own, shape[1], levers, known)
                 there, at = places >= 0, np.maximum(places, 0)

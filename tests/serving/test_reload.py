@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,12 +15,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from clients import client, model, named
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
 
 import mfrank
+from mfrank import serving
 from mfrank.cli.main import main
 from mfrank.files.manifest import MANIFEST
+from mfrank.serving import live_model
 from mfrank.serving.live_model import LiveModel
 
 httpx2 = pytest.importorskip("httpx2")
@@ -73,6 +81,175 @@ def test_a_damaged_folder_leaves_the_old_model(tmp_path: Path) -> None:
     (tmp_path / "model" / MANIFEST).unlink()
     live.refresh()
     assert live.current is before
+
+
+class Clock:
+    """A clock of the test's own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(live_model.time, "monotonic", lambda: self.now)
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, *errors: BaseException) -> list[BaseException]:
+    """Loads that fail in these ways, one after the other, and then succeed."""
+    left, load = list(errors), live_model.load
+
+    def loading(*args: Any, **options: Any) -> Any:
+        if left:
+            raise left.pop(0)
+        return load(*args, **options)
+
+    monkeypatch.setattr(live_model, "load", loading)
+    return left
+
+
+def test_a_load_that_failed_is_tried_again_after_pauses_that_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model().save(tmp_path / "model")
+    live, clock = LiveModel(tmp_path / "model"), Clock(monkeypatch)
+    other().save(tmp_path / "model")
+    failing(monkeypatch, *(OSError("too many open files") for _ in range(9)))
+    tried = []
+    for second in range(400):
+        clock.now = float(second)
+        before = live.failures + live.loads
+        live.refresh()
+        if live.failures + live.loads > before:
+            tried.append(second)
+    assert tried == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]
+    assert (live.loads, live.failures, live.error) == (1, 9, None)
+    assert live.current.store.factors == 2
+    assert sum("too many open files" in each.message for each in caplog.records) == 1
+
+
+def test_a_model_saved_after_a_failure_is_loaded_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model().save(tmp_path / "model")
+    live, _ = LiveModel(tmp_path / "model"), Clock(monkeypatch)
+    (tmp_path / "model" / MANIFEST).write_text("{")
+    live.refresh()
+    assert live.error is not None
+    shutil.rmtree(tmp_path / "model")
+    other().save(tmp_path / "model")
+    live.refresh()
+    assert (live.loads, live.failures, live.error) == (1, 1, None)
+
+
+def test_a_newer_model_whose_manifest_has_the_same_size_is_loaded(tmp_path: Path) -> None:
+    other().save(tmp_path / "model")
+    live = LiveModel(tmp_path / "model")
+    found = (tmp_path / "model" / MANIFEST).stat()
+    again = mfrank.ALS(mfrank.IALS(), factors=2, iterations=1, random_state=6).fit(named())
+    again.save(tmp_path / "model")
+    assert (tmp_path / "model" / MANIFEST).stat().st_size == found.st_size
+    live.refresh()
+    assert live.loads == 1
+    assert np.array_equal(live.current.user_factors, again.user_factors)
+
+
+class Odd(BaseException):
+    """What no program expects."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(OSError("x"), ValueError("x"), TypeError("x"), MemoryError("x"), KeyError("x")),
+        *(ImportError("x"), RecursionError("x"), AssertionError("x"), ZeroDivisionError("x")),
+        *(SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration(), Odd("x")),
+        *(UnicodeDecodeError("utf-8", b"x", 0, 1, "x"), Exception()),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_a_load_raises_the_service_lives_and_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    folder, user = tmp_path / "model", str(named().user_ids.labels[-1])
+    model().save(folder)
+    application = serving.app(folder, reload_seconds=0.01)
+    monkeypatch.setattr(live_model, "_FIRST_PAUSE", 0.01)
+    left = failing(monkeypatch, error, error)
+    with TestClient(application) as asked:
+        other().save(folder)
+        wait_for(lambda: not left)
+        wait_for(lambda: asked.get("/health").json()["reloads"] == 1)
+        about = asked.get("/health").json()
+        assert (about["failed_reloads"], about["reload_error"]) == (2, None)
+        left.extend([error] * 10_000)
+        model().save(folder)
+        wait_for(lambda: asked.get("/health").json()["failed_reloads"] > 2)
+        about = asked.get("/health").json()
+        assert (about["status"], about["reloads"], about["watched"]) == ("ok", 1, True)
+        assert about["reload_error"].startswith(type(error).__name__)
+        assert asked.get(f"/recommend/{user}").status_code == 200
+        assert "mfrank_model_reload_failures_total" in asked.get("/metrics").text
+        left.clear()
+        wait_for(lambda: asked.get("/health").json()["reloads"] == 2)
+
+
+def test_an_order_to_load_always_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model().save(tmp_path / "model")
+    live = LiveModel(tmp_path / "model")
+    live.watch(3600)
+    before = live.current
+    live.look_now()  # nothing has changed, and yet
+    wait_for(lambda: live.loads == 1)
+    assert live.current is not before
+    failing(monkeypatch, OSError("x"))
+    live.look_now()
+    wait_for(lambda: live.failures == 1)
+    live.look_now()
+    wait_for(lambda: live.loads == 2)
+    assert live.error is None
+    live.stop()
+    bare = LiveModel(model())
+    bare.watch(0.01)
+    bare.look_now()
+    assert not bare.is_watched
+    assert "not read from a folder" in caplog.text
+
+
+def test_a_folder_that_is_gone_is_told_when_it_is_to_be_loaded(tmp_path: Path) -> None:
+    model().save(tmp_path / "model")
+    live = LiveModel(tmp_path / "model")
+    (tmp_path / "model").rename(tmp_path / "away")
+    live.refresh()
+    assert live.error is None  # it may be being replaced
+    live.refresh(forced=True)
+    assert live.error is not None
+    (tmp_path / "away").rename(tmp_path / "model")
+    live.refresh()
+    assert live.error is None
+
+
+def test_a_mounted_application_reloads(tmp_path: Path) -> None:
+    """No server tells it that the service starts."""
+    model().save(tmp_path / "model")
+    application = serving.app(tmp_path / "model", reload_seconds=0.01)
+    outer = Starlette(routes=[Mount("/api", application)])
+    with TestClient(outer) as asked:
+        assert asked.get("/api/health").json()["watched"]
+        other().save(tmp_path / "model")
+        wait_for(lambda: asked.get("/api/health").json()["reloads"] == 1)
+    application.state.live.stop()
+    assert not TestClient(serving.app(model())).get("/health").json()["watched"]
+
+
+def test_the_thread_that_watches_ends_with_its_model(tmp_path: Path) -> None:
+    model().save(tmp_path / "model")
+    live = LiveModel(tmp_path / "model")
+    live.watch(0.01)
+    thread = live._thread
+    assert thread is not None
+    del live
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

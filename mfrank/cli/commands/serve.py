@@ -3,7 +3,8 @@
 GET /recommend/alice?n=10 answers {"user": "alice", "items": [{"id": ..., "score": ...}, ...]}.
 
 A newer model that is saved to the folder takes over within a second, or at once on SIGHUP; no
-request fails meanwhile. SIGTERM and Ctrl-C end it when requests that have begun are answered.
+request fails meanwhile. A load that fails is tried again, and /health shows why it failed. SIGTERM
+and Ctrl-C end it when requests that have begun are answered, within 15 seconds.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from mfrank.cli.usual_flags import add_address_flags
 EXAMPLES = """\
   mfrank serve model --port 8000
   mfrank serve model --host 0.0.0.0 --max-seconds 2 --max-batch 100
+  mfrank serve model --allow-host api.example.com
 """
 
 
@@ -32,4 +34,5 @@ def run(args: argparse.Namespace) -> None:
     """Serve until stopped."""
     check_holds_model(args.model)
     limits = serving.Limits(**given(args, serving.Limits))
-    serving.run(serving.app(args.model, limits=limits), host=args.host, port=args.port)
+    application = serving.app(args.model, limits=limits, allow_hosts=args.allow_host)
+    serving.run(application, host=args.host, port=args.port)
