@@ -139,12 +139,12 @@ def test_a_model_saved_after_a_failure_is_loaded_at_once(
 
 
 def test_a_newer_model_whose_manifest_has_the_same_size_is_loaded(tmp_path: Path) -> None:
+    manifest, again = tmp_path / "model" / MANIFEST, model("WRMF")
     other().save(tmp_path / "model")
+    manifest.write_text(manifest.read_text().ljust(8000))
     live = LiveModel(tmp_path / "model")
-    found = (tmp_path / "model" / MANIFEST).stat()
-    again = mfrank.ALS(mfrank.IALS(), factors=2, iterations=1, random_state=6).fit(named())
     again.save(tmp_path / "model")
-    assert (tmp_path / "model" / MANIFEST).stat().st_size == found.st_size
+    manifest.write_text(manifest.read_text().ljust(8000))
     live.refresh()
     assert live.loads == 1
     assert np.array_equal(live.current.user_factors, again.user_factors)
