@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mfrank.data.interaction_folder import holds_interactions
 from mfrank.files.folder import metadata_of
+from mfrank.files.locks import locked
 from mfrank.files.manifest import MANIFEST
 from mfrank.files.regular import check_replaceable
 from mfrank.models.loading import load
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FORMAT
 
-__all__ = ["check_holds_model", "check_takes_model", "check_writable", "read_model"]
+__all__ = [
+    "check_holds_model",
+    "check_takes_model",
+    "check_writable",
+    "model_to_change",
+    "read_model",
+]
 
 
 def read_model(folder: str) -> Recommender:
@@ -26,6 +35,21 @@ def read_model(folder: str) -> Recommender:
     """
     check_holds_model(folder)
     return load(folder)
+
+
+@contextmanager
+def model_to_change(folder: str, output: str) -> Iterator[Recommender]:
+    """Load a saved model that is to be changed and saved to ``output``, with :func:`read_model`.
+
+    If that is its own folder, other saves to it wait until the block is over, so that none is lost.
+    """
+    check_holds_model(folder)
+    check_takes_model(output)
+    if os.path.realpath(folder) != os.path.realpath(output):
+        yield load(folder)
+        return
+    with locked(Path(folder)):
+        yield load(folder)
 
 
 def check_holds_model(folder: str) -> None:

@@ -40,13 +40,16 @@ class Mapped(NamedTuple):
         The matrix, the ids of users and items, and the timestamps or None.
     known : dict
         What would otherwise take a pass over the entries: ``item_users`` and ``counts``.
+    origin : dict
+        See :mod:`mfrank.files.folder`.
     """
 
     fields: tuple[Any, ...]
     known: dict[str, Any]
+    origin: folders.Origin
 
 
-def write(data: Observed, path: Path) -> None:
+def write(data: Observed, path: Path, *, overwrite: bool = False) -> None:
     """Replace a folder's contents by the interactions; see :func:`mfrank.files.folder.write`."""
     arrays: dict[str, NDArray[Any]] = {}
     for name in _MATRICES:
@@ -56,18 +59,23 @@ def write(data: Observed, path: Path) -> None:
         arrays[f"{name}.values"] = rows.data
     if data.timestamps is not None:
         arrays["timestamps"] = data.timestamps
-    write_arrays(arrays, data.user_ids, data.item_ids, path)
+    contents = _named(arrays, data.user_ids, data.item_ids)
+    folders.write(path, contents, FORMAT, data.origin, overwrite)
 
 
 def write_arrays(
     arrays: Mapping[str, NDArray[Any]], user_ids: Ids, item_ids: Ids, path: Path
 ) -> None:
     """Write the arrays of the matrices and the timestamps, with the ids."""
+    folders.write(path, _named(arrays, user_ids, item_ids), FORMAT)
+
+
+def _named(arrays: Mapping[str, NDArray[Any]], user_ids: Ids, item_ids: Ids) -> Contents:
     named = dict(arrays)
     for name, ids in (("user_ids", user_ids), ("item_ids", item_ids)):
         if ids.table is not None:  # row numbers need no array
             named |= {f"{name}.{part}": array for part, array in ids.to_arrays().items()}
-    folders.write(path, Contents(named, {}), FORMAT)
+    return Contents(named, {})
 
 
 def check_takes(path: Path) -> None:
@@ -116,7 +124,7 @@ def read(path: Path, *, verify: bool) -> Mapped:
         raise ValueError(f"{path} is damaged: {error}") from error
     numbers = (np.diff(matrix.indptr).astype(np.int64) for matrix in (user_items, item_users))
     known = {"item_users": item_users, "counts": Counts(*map(read_only, numbers))}
-    return Mapped((user_items, user_ids, item_ids, times), known)
+    return Mapped((user_items, user_ids, item_ids, times), known, contents.origin)
 
 
 def _rows_of(name: str, arrays: dict[str, NDArray[Any]]) -> int:

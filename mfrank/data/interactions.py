@@ -85,11 +85,18 @@ class Interactions(Sourced):
             f"or polars, got {type(data).__name__}{remedy}"
         )
 
-    def to_folder(self, folder: str | os.PathLike[str]) -> Path:
+    def to_folder(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Save as a folder of arrays, which :meth:`open` maps instead of reading them.
 
         The matrix is stored by users and by items: about 16 bytes an entry, 24 with timestamps.
         As with a model's folder, it holds the old data or the new, whatever happens.
+
+        Parameters
+        ----------
+        folder : path
+        overwrite : bool, default False
+            Whether to replace what others have saved in the folder since these interactions, or
+            those that they were made from, were opened from there or saved there.
 
         Returns
         -------
@@ -97,6 +104,9 @@ class Interactions(Sourced):
 
         Raises
         ------
+        mfrank.files.folder.ChangedFolderError
+            A ValueError. If others have saved in the folder, see ``overwrite``: open it again, and
+            repeat the change.
         ValueError
             If the folder contains anything but interactions, or ids are neither integers nor
             strings.
@@ -104,7 +114,7 @@ class Interactions(Sourced):
             If writing fails; what was saved in the folder before is still there.
         """
         path = Path(folder)
-        interaction_folder.write(self, path)
+        interaction_folder.write(self, path, overwrite=overwrite)
         return path
 
     @classmethod
@@ -196,7 +206,7 @@ class Interactions(Sourced):
             message says how.
         """
         mapped = interaction_folder.read(Path(folder), verify=verify)
-        opened = cls(*mapped.fields)
+        opened = cls(*mapped.fields, origin=mapped.origin)
         opened.__dict__.update(mapped.known)
         return opened
 
@@ -231,7 +241,8 @@ class Interactions(Sourced):
             raise TypeError(f"parts must be a list of Interactions, got {kind}")
         if not each:
             raise ValueError("parts must have at least one Interactions")
-        return cls(*joined(each, duplicates))
+        origin = dict(item for part in each for item in part.origin.items())
+        return cls(*joined(each, duplicates), origin=origin)
 
     def __add__(self, other: Interactions) -> Interactions:
         if not isinstance(other, Interactions):

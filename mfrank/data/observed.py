@@ -19,6 +19,7 @@ from mfrank.data import cells
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.data.pickling import MadeOfFields
+from mfrank.files.folder import Origin
 
 __all__ = ["Observed"]
 
@@ -31,6 +32,7 @@ class Observed(MadeOfFields):
     user_ids: Ids
     item_ids: Ids
     timestamps: NDArray[np.int64] | None = None
+    origin: Origin = field(default_factory=dict, kw_only=True)
     _views: dict[tuple[str, Any], CSR] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -52,6 +54,7 @@ class Observed(MadeOfFields):
                 f"{counted(len(self.timestamps), 'timestamp')} for {counted(self.nnz, 'entry')}"
             )
         object.__setattr__(self, "user_items", read_only_rows(self.user_items, "user_items"))
+        object.__setattr__(self, "origin", dict(self.origin))  # of its own, for its saves
         if self.timestamps is not None:
             object.__setattr__(self, "timestamps", read_only(self.timestamps))
 

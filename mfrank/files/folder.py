@@ -14,6 +14,10 @@ outlives its name.
 Only files that a save is known to have written are removed (:mod:`mfrank.files.marks`). All other
 files stay, and a folder that contains other files and no manifest is not saved to. Only regular
 files, or links to them, are read; nothing is written, locked or removed through a link.
+
+What was loaded, changed and saved would undo what others saved in between. So an object knows its
+origin: which generation of which folders it was loaded from or saved as, and so contains. A save
+over another generation is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import os
 import secrets
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from mfrank.files import marks
 from mfrank.files.durable import flush, sync
@@ -32,10 +36,23 @@ from mfrank.files.npy import read_array, write_array
 from mfrank.files.regular import open_regular
 from mfrank.files.room import wanting_room
 
-__all__ = ["generation_of", "metadata_of", "read", "write"]
+__all__ = ["ChangedFolderError", "Origin", "generation_of", "metadata_of", "read", "write"]
+
+Origin: TypeAlias = dict[str, str]
+"""Names of generations by the absolute paths of their folders."""
 
 
-def write(folder: Path, contents: Contents, format: Format) -> None:
+class ChangedFolderError(ValueError):
+    """A folder has changed since what is to be saved there was loaded from it."""
+
+
+def write(
+    folder: Path,
+    contents: Contents,
+    format: Format,
+    origin: Origin | None = None,
+    overwrite: bool = False,
+) -> None:
     """Replace the contents of a folder, or create it.
 
     Parameters
@@ -45,9 +62,15 @@ def write(folder: Path, contents: Contents, format: Format) -> None:
     contents : Contents
     format : Format
         Format of the contents; a folder of another format is not overwritten.
+    origin : dict, optional
+        That of what is saved. It gets the generation that is written.
+    overwrite : bool, default False
+        Whether to replace a generation that ``origin`` does not know, of a folder that it knows.
 
     Raises
     ------
+    ChangedFolderError
+        If the folder has such a generation.
     ValueError
         If the folder contains anything else; it is then left unchanged.
     OSError
@@ -57,9 +80,13 @@ def write(folder: Path, contents: Contents, format: Format) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     sync(folder.parent)
     with locked(folder), wanting_room(folder):
+        if origin and not overwrite:
+            _refuse_changed(folder, format, origin)
         _sweep(folder, format)
         try:
-            _publish(folder, contents, format)
+            generation = _publish(folder, contents, format)
+            if origin is not None:
+                origin |= dict.fromkeys(_paths(folder), generation)
         finally:
             _sweep(folder, format)
 
@@ -107,7 +134,7 @@ def read(
             if _manifest(folder, format).data == manifest.data:
                 raise ValueError(f"{folder} is damaged: {error.filename} is missing") from None
             continue  # a save replaced the arrays after the manifest was read
-        return Contents(arrays, manifest.metadata)
+        return Contents(arrays, manifest.metadata, dict.fromkeys(_paths(folder), manifest.data))
 
 
 def metadata_of(folder: Path, format: Format) -> Mapping[str, Any] | None:
@@ -152,6 +179,22 @@ def generation_of(folder: Path, format: Format) -> str:
     return _manifest(folder, format).data
 
 
+def _paths(folder: Path) -> set[str]:
+    """Absolute paths of a folder: as it is named, which may be a link, and where it lies."""
+    return {os.path.abspath(folder), os.path.realpath(folder)}
+
+
+def _refuse_changed(folder: Path, format: Format, origin: Origin) -> None:
+    """Raise ChangedFolderError if the folder has another generation than the origin knows."""
+    known = {origin[path] for path in _paths(folder) if path in origin}
+    if known and os.path.lexists(folder / MANIFEST) and generation_of(folder, format) not in known:
+        raise ChangedFolderError(
+            f"{folder} has changed since this was loaded from it or saved to it, and what others "
+            "saved there would be lost: load it again and repeat the change, or pass "
+            "overwrite=True"
+        )
+
+
 def _manifest(folder: Path, format: Format) -> Manifest:
     path = folder / MANIFEST
     try:
@@ -176,8 +219,8 @@ def _sweep(folder: Path, format: Format) -> None:
             marks.remove(entry)
 
 
-def _publish(folder: Path, contents: Contents, format: Format) -> None:
-    """Write a new generation and make it the current one."""
+def _publish(folder: Path, contents: Contents, format: Format) -> str:
+    """Write a new generation and make it the current one; return its name."""
     generation = folder / f"data-{secrets.token_hex(8)}"
     marks.make(generation, [*(f"{name}.npy" for name in contents.arrays), MANIFEST])
     entries = {
@@ -192,3 +235,4 @@ def _publish(folder: Path, contents: Contents, format: Format) -> None:
     sync(generation)
     sync(folder)
     os.replace(draft, folder / MANIFEST)
+    return generation.name

@@ -1,10 +1,16 @@
-"""A lock file that serializes saves to a folder."""
+"""A lock file that serializes saves to a folder.
+
+A thread that has the lock may take it again: so it can load what is in the folder, change it and
+save it, while all others wait to save.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,12 +25,24 @@ __all__ = ["LOCK", "locked"]
 LOCK = ".lock"
 """Name of the lock file; the file stays when the lock is released."""
 
+_log = logging.getLogger("mfrank")
+
+
+class _Locked(threading.local):
+    """The lock files that this thread has locked, by device and inode."""
+
+    def __init__(self) -> None:
+        self.files = set[tuple[int, int]]()
+
+
+_by_this_thread = _Locked()
+
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock the folder during the block, waiting for other savers.
+    """Lock the folder during the block, waiting for other savers; a wait is logged.
 
-    Windows has no flock: saves must not overlap there.
+    Blocks of one thread may nest. Windows has no flock: saves must not overlap there.
 
     Raises
     ------
@@ -35,11 +53,30 @@ def locked(folder: Path) -> Iterator[None]:
     """
     descriptor = _opened(folder / LOCK)
     try:
-        if sys.platform != "win32":
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        found = os.fstat(descriptor)
+        file, files = (found.st_dev, found.st_ino), _by_this_thread.files
+        if file in files:
+            yield
+            return
+        _wait_for(descriptor, folder)
+        files.add(file)
+        try:
+            yield
+        finally:
+            files.remove(file)
     finally:
         os.close(descriptor)
+
+
+def _wait_for(descriptor: int, folder: Path) -> None:
+    """Lock an open lock file."""
+    if sys.platform == "win32":
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _log.info("waiting for another save to %s, or change of it, to end", folder)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _opened(path: Path) -> int:

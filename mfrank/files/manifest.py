@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -65,10 +65,19 @@ class Format:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """Named arrays and JSON metadata, the contents of a folder or of a file of any format."""
+    """Named arrays and JSON metadata, the contents of a folder or of a file of any format.
+
+    Attributes
+    ----------
+    arrays : mapping of str to array
+    metadata : mapping
+    origin : dict
+        Which generation of a folder they were read from (:mod:`mfrank.files.folder`).
+    """
 
     arrays: Mapping[str, NDArray[Any]]
     metadata: Mapping[str, Any]
+    origin: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():

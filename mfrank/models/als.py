@@ -22,6 +22,7 @@ from mfrank.arrays.checks import check_above_zero, check_choice, check_count, sh
 from mfrank.arrays.placement import copied
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
+from mfrank.arrays.turns import in_turn
 from mfrank.backends import Factors, choose
 from mfrank.backends.sharded import check_one_place, solving
 from mfrank.backends.solve_options import SolveOptions, Solver
@@ -177,6 +178,7 @@ class ALS(FactorModel, Growing):
         """Whether the objective reads the values of interactions: of mfrank's, WRMF does."""
         return self.objective.uses_values
 
+    @in_turn
     def fit(
         self,
         user_items: Any,

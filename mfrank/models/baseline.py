@@ -7,6 +7,7 @@ from copy import copy
 from time import perf_counter
 from typing import Any, Self
 
+from mfrank.arrays.turns import in_turn
 from mfrank.data.interactions import Interactions
 from mfrank.models.factor_model import Callback, FactorModel, check_callback, refuse_no_likes
 from mfrank.models.value_checks import tell_unread_values
@@ -18,6 +19,7 @@ __all__ = ["Baseline"]
 class Baseline(FactorModel):
     """A model to compare others with, whose store follows from the data."""
 
+    @in_turn
     def fit(
         self,
         user_items: Any,

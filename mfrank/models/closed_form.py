@@ -14,6 +14,7 @@ from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.labelled import check_same_rows
+from mfrank.arrays.turns import in_turn
 from mfrank.backends import Factors, choose
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown
@@ -267,6 +268,7 @@ class ClosedForm(Recommender):
     def _kernel_rows(self, cleaned: sp.csr_array) -> CSR:
         return CSR.from_scipy(cleaned, self.store.dtype)
 
+    @in_turn
     def remove(
         self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
     ) -> Self:

@@ -15,6 +15,7 @@ from mfrank.als.starts import as_step
 from mfrank.arrays.checks import check_above_zero, check_at_least_zero, check_choice, check_count
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
+from mfrank.arrays.turns import in_turn
 from mfrank.backends import choose
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster.connecting import Cluster, connected
@@ -195,6 +196,7 @@ class Descent(FactorModel):
         generator(self.random_state)
         check_backend(self.backend)
 
+    @in_turn
     def fit(
         self,
         user_items: Any,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import scipy.sparse as sp
 
@@ -19,7 +19,7 @@ from mfrank.models.parameters import Parameters, describe, restore
 from mfrank.models.progress import note
 from mfrank.models.shown import Fit, fit_of
 from mfrank.models.stopping import Stopping
-from mfrank.retrieval.fitted import Held, Promised
+from mfrank.retrieval.fitted import Promised
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 from mfrank.store.own_classes import IMPORTED, OwnClasses
@@ -110,11 +110,12 @@ class FactorModel(Parameters, Recommender):
         patience begins after the first ``unsettled`` epochs.
         """
         records, stopping = list(history), watch.stopping
+        fitter = describe(self)  # a callback may set other options for the next fit
         values = [float(record["valid"] or 0) for record in history] if stopping else []
         if stopping and start is not None:
             values.append(stopping.value(start, data, self.backend, self.n_threads))
             records.append({**start.record(), "valid": values[-1]})
-            best, unsettled = self._stored(data, start, records), unsettled + 1
+            best, unsettled = self._stored(data, start, records, fitter), unsettled + 1
         if stopping and values and stopping.is_over(_settled(values, unsettled)):
             steps = iter(())
         with progress_bar(self.iterations, "fit", "epoch", shown=watch.show_progress) as advance:
@@ -124,7 +125,7 @@ class FactorModel(Parameters, Recommender):
                     values.append(stopping.value(step, data, self.backend, self.n_threads))
                     records[-1]["valid"] = values[-1]
                 advance(1, note(step.objective, stopping, values))
-                self._take(step, data, records)
+                self._take(step, data, records, fitter)
                 if stopping and values[-1] > max(values[:-1], default=-math.inf):
                     best = self.store
                 if save:
@@ -153,21 +154,30 @@ class FactorModel(Parameters, Recommender):
     @property
     def store(self) -> FactorStore:
         """The fitted factors, as numpy arrays, with their ids and history."""
-        held = self._now()
-        here = held.store.on_host()
-        if here is not held.store:
-            self._held = Held(here, held.seen)
-        return here
+        return self._now().on_host()
 
     def _fit_told(self) -> Fit | None:
         return fit_of(None if self._held is None else self._held.store)
 
-    def _take(self, step: Step, data: Interactions, records: list[Record]) -> None:
-        """Replace the model's factors by those of an epoch."""
+    def _take(
+        self,
+        step: Step,
+        data: Interactions,
+        records: list[Record],
+        fitter: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Replace the model's factors by those of an epoch of a new fit."""
         seen = copy(data.user_items)  # shallow: the arrays are read-only
-        self._hold(self._stored(data, step, records), seen)
+        self._origin = {}
+        self._hold(self._stored(data, step, records, fitter), seen)
 
-    def _stored(self, data: Interactions, step: Step, history: Sequence[Record]) -> FactorStore:
+    def _stored(
+        self,
+        data: Interactions,
+        step: Step,
+        history: Sequence[Record],
+        fitter: Mapping[str, Any] | None = None,
+    ) -> FactorStore:
         return FactorStore(
             step.user_factors,
             step.item_factors,
@@ -176,7 +186,7 @@ class FactorModel(Parameters, Recommender):
             counts=data.counts,
             user_biases=step.user_biases,
             item_biases=step.item_biases,
-            fitter=describe(self),
+            fitter=fitter or describe(self),
             history=history,
             extras=step.extras,
         )

@@ -17,6 +17,7 @@ from mfrank.als.half_steps import HalfSteps
 from mfrank.als.touched import Tables, alternate
 from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.csr import CSR
+from mfrank.arrays.turns import in_turn
 from mfrank.backends import Factors, choose
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.feature_tables import FeatureTable, is_table
@@ -27,6 +28,7 @@ from mfrank.data.side_features import feature_rows
 from mfrank.models.closed_form import ClosedForm
 from mfrank.models.delta import Delta, with_rows
 from mfrank.models.partial_fit import grown, refit
+from mfrank.models.updates import check_batch, content_of, updated, was_applied
 from mfrank.models.value_checks import tell_unread_values
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_rows, sides
 from mfrank.store.factors import FactorStore
@@ -38,6 +40,7 @@ __all__ = ["Growing"]
 class Growing(ClosedForm):
     """A model with a quadratic objective that takes up new rows and interactions."""
 
+    @in_turn
     def partial_fit(
         self,
         new: Any = None,
@@ -45,6 +48,7 @@ class Growing(ClosedForm):
         user_items: Matrix | None = None,
         alternations: int = 3,
         decay: float = 1.0,
+        batch: str | None = None,
         user_features: Any = None,
         item_features: Any = None,
     ) -> Self:
@@ -78,6 +82,11 @@ class Growing(ClosedForm):
             ones are added. Only for objectives that use values. Below 1, every row has changed:
             those without new interactions are solved, too, in the one alternation of the rows that
             changed little, so an update takes about twice as long.
+        batch : str or None, default None
+            Name of ``new``, such as ``"2026-11-25"``, by which it is applied once: if the model has
+            a batch of this name, nothing is changed, and a line is logged. The history, which is
+            saved, knows the last 1,000 updates since the fit. Without a name, interactions that
+            equal those of an earlier update are applied again, with a warning.
         user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
             Features of the users and items of ``new``, with the columns of the fit, as a table if
             the fit had a table; only if the fit had features. A matrix has a row for each id of
@@ -97,6 +106,7 @@ class Growing(ClosedForm):
             and not in the other; or an argument is out of its range. The model is unchanged.
         """
         check_count("alternations", alternations, 0)
+        check_batch(batch)
         check_above_zero(decay=decay)
         if decay > 1:
             raise ValueError(f"decay must be at most 1, got {decay}")
@@ -111,12 +121,16 @@ class Growing(ClosedForm):
             "user": _given("user_features", user_features, store),
             "item": _given("item_features", item_features, store),
         }
+        given = Interactions.of(_NOTHING if new is None else new)
+        content = content_of(given)
+        if was_applied(store.history, batch, content):
+            return self
         data = with_labels(
-            Interactions.of(_NOTHING if new is None else new),
+            given,
             *(_new_labels(features[side], store, side) for side in ("user", "item")),
         )
         refuse_dislikes(self.objective, data.user_items.data)
-        given = {
+        means = {
             "user": _means_of("user_features", features["user"], data.user_ids, store),
             "item": _means_of("item_features", features["item"], data.item_ids, store),
         }
@@ -137,7 +151,7 @@ class Growing(ClosedForm):
             ("user", users, delta.user_ids, data.user_ids),
             ("item", items, delta.item_ids, data.item_ids),
         ):
-            extras = with_means(extras, side, len(factors), ids.rows(own.labels), given[side])
+            extras = with_means(extras, side, len(factors), ids.rows(own.labels), means[side])
             new_rows = slice(getattr(store, f"n_{side}s"), None)
             factors[new_rows] = (
                 extras[names_of(side)[1]][new_rows] if side in featured(store) else 0
@@ -158,12 +172,13 @@ class Growing(ClosedForm):
             item_ids=delta.item_ids,
             counts=half_steps.counts,
             extras=extras,
-            history=[*store.history, record],
+            history=updated(store.history, record, batch, content),
             **biases,
         )
         self._hold(grown_store, delta.user_items)
         return self
 
+    @in_turn
     def partial_fit_users(self, userids: Raw, user_items: Matrix, *, by_row: bool = False) -> Self:
         """Solve users from their rows and store the result; unknown users are added.
 
@@ -189,6 +204,7 @@ class Growing(ClosedForm):
         users, items = sides(self.store, by_row=by_row)
         return self._partial_fit(users, items, userids, user_items, self._folding.users_and_biases)
 
+    @in_turn
     def partial_fit_items(self, itemids: Raw, item_users: Matrix, *, by_row: bool = False) -> Self:
         """Solve items from their rows and store the result; see :meth:`partial_fit_users`."""
         users, items = sides(self.store, by_row=by_row)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays.checks import check_at_least_zero, check_count, check_instance, floats_of, shown
 from mfrank.arrays.labelled import refuse_labels
 from mfrank.arrays.random import Seed, generator
+from mfrank.arrays.turns import in_turn
 from mfrank.data.judged import Judged, feature_matrix, feature_names
 from mfrank.data.scaling import Scaling
 from mfrank.descent.judged_lists import QueryLists
@@ -107,6 +108,7 @@ class LinearRanker(Parameters):
             raise TypeError(f"scale must be True or False, got {shown(self.scale)}")
         generator(self.random_state)
 
+    @in_turn
     def fit(
         self,
         judged: Judged,

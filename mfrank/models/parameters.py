@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mfrank.arrays.turns import in_turn, without_turns
 from mfrank.models.shown import Fit, as_html, as_line
 from mfrank.store.own_classes import IMPORTED, OwnClasses
 
@@ -39,6 +40,7 @@ class Parameters:
         }
         return own | nested
 
+    @in_turn
     def set_params(self, **params: Any) -> Self:
         """Set options by the names of :meth:`get_params`; if one is invalid, none is changed.
 
@@ -69,6 +71,10 @@ class Parameters:
 
     def __post_init__(self) -> None:
         """Validate the options."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies get."""
+        return without_turns(vars(self))
 
     @recursive_repr()
     def __repr__(self) -> str:

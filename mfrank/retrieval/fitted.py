@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, Self, overload
 
 import scipy.sparse as sp
 
 from mfrank.arrays.lazy import lazy
 from mfrank.arrays.notebook import paragraphs
+from mfrank.arrays.turns import in_turn, turn_of, without_turns
 from mfrank.backends import Factors
 from mfrank.data.ids import Ids
 from mfrank.data.pickling import MadeOfFields
@@ -35,6 +37,16 @@ class Held(MadeOfFields):
 
     store: FactorStore
     seen: Seen | None
+
+    def on_host(self) -> FactorStore:
+        """The store in numpy, which takes the place of one on a GPU: each is copied once.
+
+        It is replaced here and not in the model, which may have another store by now.
+        """
+        here = self.store.on_host()
+        if here is not self.store:
+            object.__setattr__(self, "store", here)
+        return here
 
 
 class Promised(Held):
@@ -69,11 +81,18 @@ class Fitted:
     """A store of factors with the items that each user has seen, saved and loaded together.
 
     Both are in one attribute, which an update replaces: a call that reads it once has a store and
-    seen items that fit together, whatever other threads do to the model meanwhile.
+    seen items that fit together, whatever other threads do to the model meanwhile. Calls that
+    change the model take turns (:mod:`mfrank.arrays.turns`).
     """
 
     backend: str = "auto"
     _held: Held | None = None
+    _origin: Mapping[str, str] = MappingProxyType({})
+    """See :mod:`mfrank.files.folder`; replaced, never edited."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies get."""
+        return without_turns(vars(self))
 
     def __repr__(self) -> str:
         state = "not fitted" if self._held is None else f"of {self._held.store!r}"
@@ -119,6 +138,7 @@ class Fitted:
         """The items each user has in the training data; None if the model does not have them."""
         return None if self._held is None else self._held.seen
 
+    @in_turn
     def remove(
         self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
     ) -> Self:
@@ -168,12 +188,22 @@ class Fitted:
         return self
 
     @overload
-    def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path: ...
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        with_seen: bool = True,
+        overwrite: bool = False,
+    ) -> Path: ...
 
     @overload
-    def save(self, folder: IO[bytes], *, with_seen: bool = True) -> None: ...
+    def save(
+        self, folder: IO[bytes], *, with_seen: bool = True, overwrite: bool = False
+    ) -> None: ...
 
-    def save(self, folder: Place, *, with_seen: bool = True) -> Path | None:
+    def save(
+        self, folder: Place, *, with_seen: bool = True, overwrite: bool = False
+    ) -> Path | None:
         """Save as a folder, atomically, or to a file object; see :meth:`mfrank.FactorStore.save`.
 
         ``with_seen`` also saves which items each user has (not the values), so that a loaded model
@@ -181,6 +211,10 @@ class Fitted:
 
         Raises
         ------
+        mfrank.files.folder.ChangedFolderError
+            A ValueError. The model was loaded from this folder, or saved to it, and others have
+            saved there since, whose changes would be lost: load it again and repeat the change, or
+            pass ``overwrite=True``. A model that was fitted anew replaces what is there.
         ValueError
             Before anything is written: :meth:`load` would refuse the model (an option's class
             cannot be imported, or the interactions' arrays were changed since the fit), or the
@@ -188,18 +222,22 @@ class Fitted:
         OSError
             Writing fails; a model saved before is still there.
         """
-        held = self._now()
-        store = held.store.on_host()
-        try:
-            self._from_store(store)
-        except ValueError as error:
-            raise ValueError(
-                f"the model cannot be saved, because it could not be loaded ({error}); store.save "
-                "saves its factors"
-            ) from error
-        if held.seen is not None and with_seen:
-            store = pack(store, held.seen.matrix)
-        return store.save(folder)
+        with turn_of(self, "save"):  # else an older state of the model could be saved last
+            held = self._now()
+            store = held.on_host()
+            try:
+                self._from_store(store)
+            except ValueError as error:
+                raise ValueError(
+                    f"the model cannot be saved, because it could not be loaded ({error}); "
+                    "store.save saves its factors"
+                ) from error
+            if held.seen is not None and with_seen:
+                store = pack(store, held.seen.matrix)
+            origin = dict(self._origin)
+            path = store.save_over(folder, origin, overwrite=overwrite)
+            self._origin = origin
+            return path
 
     @classmethod
     def load(
@@ -237,7 +275,8 @@ class Fitted:
         return model
 
     def _adopt(self, store: FactorStore) -> None:
-        """Set the store and the seen items saved in it."""
+        """Set the store, where it is from, and the seen items saved in it."""
+        self._origin = store.origin.copy()
         self._hold(*unpack(store))
 
     def _hold(self, store: FactorStore, seen: sp.csr_array | None) -> None:

@@ -16,6 +16,7 @@ from mfrank.store.step import Record
 
 __all__ = ["without"]
 
+_OF_NOBODY = {"epoch", "seconds", "batch", "content"}  # of all that a history has
 _PER_ROW = {"user": ("user_factors", "user_biases"), "item": ("item_factors", "item_biases")}
 
 
@@ -93,4 +94,4 @@ def _counts(seen: sp.csr_array) -> Counts:
 
 def _without_sums(record: Any) -> Record:
     """A record of the history without its objective and metric, which are sums over users."""
-    return {name: record[name] if name in ("epoch", "seconds") else None for name in record}
+    return {name: record[name] if name in _OF_NOBODY else None for name in record}

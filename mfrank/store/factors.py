@@ -26,7 +26,7 @@ from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.data.pickling import MadeOfFields
 from mfrank.files.archive import Place, name_of, place_of, read_from, write_to
-from mfrank.files.folder import read, write
+from mfrank.files.folder import Origin, read, write
 from mfrank.files.manifest import Contents, Format
 from mfrank.store import checks as check
 from mfrank.store.contents import arrays_on_host, check_values, contents_of, made_of
@@ -168,6 +168,16 @@ class FactorStore(MadeOfFields):
             )
         return self.counts
 
+    @property
+    def origin(self) -> Origin:
+        """Which generation of a folder it was loaded from, see :mod:`mfrank.files.folder`.
+
+        For the model that gets the store. A store itself never changes, so that a save of it undoes
+        nothing by mistake.
+        """
+        origin: Origin = vars(self).setdefault("_origin", {})
+        return origin
+
     @lazy
     def user_directions(self) -> NDArray[Any]:
         """User factors with rows scaled to length 1, computed on first access."""
@@ -247,12 +257,18 @@ class FactorStore(MadeOfFields):
         OSError
             If writing fails; a store saved in the folder before is still there.
         """
+        return self.save_over(folder)
+
+    def save_over(
+        self, folder: Place, origin: Origin | None = None, *, overwrite: bool = False
+    ) -> Path | None:
+        """As :meth:`save`, for a model of this origin; see :func:`mfrank.files.folder.write`."""
         place, contents = place_of(folder), self.to_contents()
         check_values(contents.arrays)
         if not isinstance(place, Path):
             write_to(place, contents, FORMAT)
             return None
-        write(place, contents, FORMAT)
+        write(place, contents, FORMAT, origin, overwrite)
         return place
 
     @classmethod
@@ -292,4 +308,6 @@ class FactorStore(MadeOfFields):
     @classmethod
     def from_contents(cls, contents: Contents, where: object) -> FactorStore:
         """Build a store from the result of :meth:`to_contents`; ``where`` names it in errors."""
-        return made_of(contents, cls, where)
+        store = made_of(contents, cls, where)
+        store.origin.update(contents.origin)
+        return store

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from mfrank.arrays.counted import counted
-from mfrank.cli.folders import check_takes_model, read_model
+from mfrank.cli.folders import model_to_change
 from mfrank.cli.inputs import ids_in, ids_of
 
 EXAMPLES = """\
@@ -45,17 +45,18 @@ def run(args: argparse.Namespace) -> None:
     asked = {"user": [*args.user, *(ids_in(args.users) if args.users else [])], "item": args.item}
     if not any(asked.values()):
         raise ValueError("nothing to remove: pass --user, --users or --item")
-    check_takes_model(args.model)
-    model = read_model(args.model)
-    sides = {"user": model.user_ids, "item": model.item_ids}
-    removed = {
-        side: ids_of(list(dict.fromkeys(asked[side])), ids, side, skip_unknown=args.skip_unknown)
-        for side, ids in sides.items()
-    }
-    told = [counted(len(ids), side) for side, ids in removed.items() if len(ids)]
-    if not told:
-        print(f"{args.model} has none of them, and stays as it is")
-        return
-    model.remove(users=removed["user"], items=removed["item"])
-    model.save(args.model)
+    with model_to_change(args.model, args.model) as model:
+        sides = {"user": model.user_ids, "item": model.item_ids}
+        removed = {
+            side: ids_of(
+                list(dict.fromkeys(asked[side])), ids, side, skip_unknown=args.skip_unknown
+            )
+            for side, ids in sides.items()
+        }
+        told = [counted(len(ids), side) for side, ids in removed.items() if len(ids)]
+        if not told:
+            print(f"{args.model} has none of them, and stays as it is")
+            return
+        model.remove(users=removed["user"], items=removed["item"])
+        model.save(args.model)
     print(f"removed {' and '.join(told)}; saved to {args.model}")

@@ -3,6 +3,8 @@
 This takes a small part of the time of a fit: users and items with new interactions are solved again
 from old and new ones, and most others keep their factors. So fit anew from time to time. The folder
 of the model is replaced when everything is done; a server that reads it goes on with the new model.
+Of two updates at once, one waits for the other. With --batch, an update that is repeated by mistake
+changes nothing.
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ from __future__ import annotations
 import argparse
 
 from mfrank.arrays.counted import counted
-from mfrank.cli.folders import check_takes_model, read_model
+from mfrank.cli.folders import model_to_change
 from mfrank.cli.inputs import add_table_flags, read_spelled_like
 from mfrank.models.growing import Growing
 
 EXAMPLES = """\
   mfrank update today.csv --model model
+  mfrank update today.csv --model model --batch 2026-11-25
   mfrank update today.csv --model model --output newer
   mfrank update today.csv --model model --item-features new-items.csv
   mfrank update today.csv --model model --train before.csv --decay 0.9
@@ -30,6 +33,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--output", metavar="FOLDER", help="where to save the result (default: the same folder)"
+    )
+    parser.add_argument(
+        "--batch",
+        metavar="NAME",
+        help="a name of these interactions: a model that has a batch of this name stays as it is",
     )
     parser.add_argument(
         "--train",
@@ -64,28 +72,36 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Load, update and save."""
     output = args.output or args.model
-    model = read_model(args.model)
-    if not isinstance(model, Growing):
-        raise ValueError(
-            f"{args.model} is of {type(model).__name__}; only models of mfrank fit can be updated"
-        )
-    check_takes_model(output)
-    known = model.user_ids, model.item_ids
+    with model_to_change(args.model, output) as model:
+        if not isinstance(model, Growing):
+            raise ValueError(
+                f"{args.model} is of {type(model).__name__}; only models of mfrank fit can be "
+                "updated"
+            )
+        told = _update(model, args)
+        if told or output != args.model:
+            model.save(output)
+            print(f"{told}saved to {output}")
+
+
+def _update(model: Growing, args: argparse.Namespace) -> str:
+    """Update the model; report on it, with nothing if it had the batch."""
+    before = model.store
+    known = before.user_ids, before.item_ids
     data = read_spelled_like(args, args.interactions, *known)
     model.partial_fit(
         data,
         user_items=None if args.train is None else read_spelled_like(args, args.train, *known),
         alternations=args.alternations,
         decay=args.decay,
+        batch=args.batch,
         user_features=args.user_features,
         item_features=args.item_features,
     )
-    model.save(output)
-    users = counted(len(model.user_ids) - len(known[0]), "new user")
-    items = counted(len(model.item_ids) - len(known[1]), "new item")
+    if model.store is before:
+        return ""
+    users = counted(model.store.n_users - before.n_users, "new user")
+    items = counted(model.store.n_items - before.n_items, "new item")
     last = model.store.history[-1]
     rows = counted(int(last["rows"] or 0), "row")
-    print(
-        f"updated with {data}: {users}, {items}\n"
-        f"{rows} solved in {last['seconds']:.2f} s; saved to {output}"
-    )
+    return f"updated with {data}: {users}, {items}\n{rows} solved in {last['seconds']:.2f} s; "

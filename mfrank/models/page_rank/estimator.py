@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays.checks import check_above_zero, check_choice, check_count, share, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
+from mfrank.arrays.turns import in_turn
 from mfrank.data.counts import Counts
 from mfrank.data.interactions import Interactions
 from mfrank.models.factor_model import Callback, check_callback
@@ -141,6 +142,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         generator(self.random_state)
         check_backend(self.backend)
 
+    @in_turn
     def fit(
         self,
         data: Graphs | Interactions | Any,

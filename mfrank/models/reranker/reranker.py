@@ -14,7 +14,9 @@ import numpy as np
 from mfrank.arrays.checks import check_above_zero, check_count, shown
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
+from mfrank.arrays.turns import in_turn, turn_of
 from mfrank.data.unknown_ids import OnUnknown
+from mfrank.files.folder import Origin
 from mfrank.models.parameters import Parameters, describe
 from mfrank.models.reranker import saving, trees
 from mfrank.models.reranker.features import FEATURES
@@ -35,11 +37,12 @@ __all__ = ["Reranker"]
 
 
 class _Fitted(NamedTuple):
-    """The result of a fit: CatBoost's model, the caller's feature tables, and statistics."""
+    """The result of a fit: CatBoost's model, the caller's feature tables, statistics, origin."""
 
     trees: Any
     given: GivenFeatures
     found: Found
+    origin: Origin
 
 
 @dataclass(eq=False, repr=False)
@@ -109,6 +112,7 @@ class Reranker(Parameters):
         check_above_zero(learning_rate=self.learning_rate)
         generator(self.random_state)
 
+    @in_turn
     def fit(
         self,
         train: Any,
@@ -162,7 +166,7 @@ class Reranker(Parameters):
         grown = trees.grow(
             growth, pairs.features, pairs.relevant, pairs.users, [*FEATURES, *given.names]
         )
-        self._adopt(_Fitted(grown, given, pairs.found))
+        self._adopt(_Fitted(grown, given, pairs.found, {}))
         return self
 
     @property
@@ -265,11 +269,17 @@ class Reranker(Parameters):
         best, scores = (np.take_along_axis(part, order, axis=1) for part in (first.ids, new))
         return Answer(best[0], scores[0]) if is_single(userid) else Answer(best, scores)
 
-    def save(self, folder: str | os.PathLike[str], *, with_seen: bool = True) -> Path:
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        with_seen: bool = True,
+        overwrite: bool = False,
+    ) -> Path:
         """Save both stages atomically; nothing is pickled.
 
-        The trees are saved as CatBoost's own model file (cbm). ``with_seen`` is that of
-        :meth:`mfrank.Recommender.save`.
+        The trees are saved as CatBoost's own model file (cbm). ``with_seen`` and ``overwrite`` are
+        those of :meth:`mfrank.Recommender.save`.
 
         Raises
         ------
@@ -280,10 +290,12 @@ class Reranker(Parameters):
             Writing fails; a Reranker saved before is still there.
         """
         self.__post_init__()
-        grown, given, found = self._fitted()
-        second = saving.SecondStage(trees.to_bytes(grown), given, found)
-        options = {k: v for k, v in describe(self)["options"].items() if k != "model"}
-        return saving.save(Path(folder), self.model, options, second, with_seen=with_seen)
+        with turn_of(self, "save"):
+            grown, given, found, origin = self._fitted()
+            second = saving.SecondStage(trees.to_bytes(grown), given, found, origin)
+            options = {k: v for k, v in describe(self)["options"].items() if k != "model"}
+            how = {"with_seen": with_seen, "overwrite": overwrite}
+            return saving.save(Path(folder), self.model, options, second, **how)
 
     @classmethod
     def load(
@@ -316,7 +328,7 @@ class Reranker(Parameters):
             grown = trees.from_bytes(second.cbm, [*FEATURES, *second.given.names])
         except (TypeError, ValueError) as error:
             raise ValueError(f"{folder} is damaged: {error}") from error
-        loaded._adopt(_Fitted(grown, second.given, second.found))
+        loaded._adopt(_Fitted(grown, second.given, second.found, second.origin))
         return loaded
 
     def _adopt(self, fitted: _Fitted) -> None:

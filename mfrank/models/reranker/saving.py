@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.files import marks
-from mfrank.files.folder import metadata_of, read, write
+from mfrank.files.folder import Origin, metadata_of, read, write
 from mfrank.files.locks import LOCK, locked
 from mfrank.files.manifest import MANIFEST, Contents, Format, check_keys
 from mfrank.files.regular import is_folder
@@ -42,11 +42,15 @@ _GIVEN = {"users": "user_features", "items": "item_features"}
 
 
 class SecondStage(NamedTuple):
-    """What is saved of the second stage: CatBoost's model file as bytes, features, statistics."""
+    """What is saved of the second stage: CatBoost's model file as bytes, features, statistics.
+
+    ``origin`` is that of both stages, see :mod:`mfrank.files.folder`; a save adds to it.
+    """
 
     cbm: NDArray[np.uint8]
     given: GivenFeatures
     found: Found
+    origin: Origin
 
 
 def save(
@@ -56,8 +60,9 @@ def save(
     second: SecondStage,
     *,
     with_seen: bool,
+    overwrite: bool,
 ) -> Path:
-    """Write both stages; ValueError if the folder contains anything else."""
+    """Write both stages; ValueError if the folder contains anything else, or has changed."""
     _refuse_foreign(folder)
     arrays = {"cbm": second.cbm}
     for side, name in _GIVEN.items():
@@ -71,7 +76,8 @@ def save(
         try:
             marks.make(first, [MANIFEST, LOCK])
             model.save(first, with_seen=with_seen)
-            write(folder / _SECOND, Contents(arrays, metadata), FORMAT)
+            contents = Contents(arrays, metadata)
+            write(folder / _SECOND, contents, FORMAT, second.origin, overwrite)
         finally:
             _sweep(folder)
     return folder
@@ -125,7 +131,7 @@ def _second(
             raise ValueError("trees must be a 1-D array of uint8")
         tables = arrays.get("user_features"), arrays.get("item_features")
         given = GivenFeatures.of(*tables, store=model.store)
-        return options, SecondStage(arrays["cbm"], given, Found(**found))
+        return options, SecondStage(arrays["cbm"], given, Found(**found), contents.origin)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{folder} is damaged: {error}") from error
 

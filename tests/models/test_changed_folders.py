@@ -1,0 +1,196 @@
+"""What was loaded, changed and saved never undoes what others saved in between."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mfrank
+from mfrank.files.folder import ChangedFolderError
+
+DATA = replace(mfrank.synthetic(30, 20, 300, random_state=0), timestamps=None)
+MONDAY = mfrank.Interactions.from_arrays([30], [0])
+TUESDAY = mfrank.Interactions.from_arrays([31], [1])
+
+
+def als() -> mfrank.ALS:
+    return mfrank.ALS(mfrank.IALS(), 3, 2, random_state=0, n_threads=1).fit(DATA)
+
+
+LOADED: dict[str, Callable[[Path], Any]] = {
+    "load": mfrank.load,
+    "of its class": mfrank.ALS.load,
+    "mapped": lambda folder: mfrank.load(folder, mmap=True),
+    "by a relative path": lambda folder: mfrank.load(os.path.relpath(folder)),
+    "by a link": lambda folder: mfrank.load(linked(folder)),
+    "copied": lambda folder: copy.copy(mfrank.load(folder)),
+    "deeply copied": lambda folder: copy.deepcopy(mfrank.load(folder)),
+    "pickled": lambda folder: pickle.loads(pickle.dumps(mfrank.load(folder))),
+}
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "none": lambda model: model,
+    "partial_fit": lambda model: model.partial_fit(mfrank.Interactions.from_arrays([7], [3])),
+    "partial_fit_users": lambda model: model.partial_fit_users([1], DATA.user_items[[2]]),
+    "partial_fit_items": lambda model: model.partial_fit_items([1], DATA.item_users[[2]]),
+    "remove": lambda model: model.remove(users=[5]),
+}
+
+
+def linked(folder: Path) -> Path:
+    link = folder.with_name("link")
+    if not link.is_symlink():
+        link.symlink_to(folder)
+    return link
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return als().save(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("way", "change"),
+    [*((way, "remove") for way in LOADED), *(("load", change) for change in CHANGES)],
+)
+def test_a_model_is_not_saved_over_one_that_others_saved(
+    folder: Path, way: str, change: str
+) -> None:
+    model = LOADED[way](folder)
+    mfrank.load(folder).remove(users=[0]).save(folder)
+    CHANGES[change](model)
+    for place in (folder, linked(folder), str(folder) + os.sep):
+        with pytest.raises(ChangedFolderError, match=r"load it again.*overwrite=True"):
+            model.save(place)
+    assert mfrank.load(folder).store.n_users == DATA.n_users - 1
+    model.save(folder.with_name("another"))
+    model.save(folder, overwrite=True)
+    assert mfrank.load(folder).store.n_users == model.store.n_users
+    model.save(folder)  # it is that of this model now
+
+
+@pytest.mark.parametrize("way", LOADED)
+def test_one_that_is_as_it_was_loaded_is_replaced(folder: Path, way: str) -> None:
+    model = LOADED[way](folder)
+    for user in (3, 1):
+        model.remove(users=[user]).save(folder)
+    assert mfrank.load(folder).store.n_users == DATA.n_users - 2
+
+
+def test_a_model_that_was_saved_knows_its_folder(folder: Path) -> None:
+    model = als()
+    model.save(folder)
+    mfrank.load(folder).remove(users=[0]).save(folder)
+    with pytest.raises(ChangedFolderError):
+        model.remove(users=[1]).save(folder)
+    again = mfrank.load(folder).remove(users=[1])
+    again.save(folder)
+    assert mfrank.load(folder).store.n_users == DATA.n_users - 2
+
+
+def test_copies_of_a_model_are_others(folder: Path) -> None:
+    model = mfrank.load(folder)
+    other = copy.copy(model)
+    model.remove(users=[0]).save(folder)
+    with pytest.raises(ChangedFolderError):
+        other.remove(users=[1]).save(folder)
+
+
+def test_a_new_fit_replaces_what_is_there(folder: Path) -> None:
+    model = mfrank.ALS.load(folder)
+    mfrank.load(folder).remove(users=[0]).save(folder)
+    als().save(folder)
+    model.fit(DATA)
+    mfrank.load(folder).remove(users=[0]).save(folder)
+    model.save(folder)
+    assert mfrank.load(folder).store.n_users == DATA.n_users
+
+
+def test_a_link_that_was_set_to_another_model_has_changed(folder: Path) -> None:
+    link = linked(folder)
+    model = mfrank.load(link)
+    other = shutil.copytree(folder, folder.with_name("newer"))
+    mfrank.load(other).remove(users=[0]).save(other)
+    link.unlink()
+    link.symlink_to(other)
+    with pytest.raises(ChangedFolderError):
+        model.save(link)
+
+
+def test_a_folder_that_was_removed_is_made_again(folder: Path) -> None:
+    model = mfrank.load(folder)
+    shutil.rmtree(folder)
+    model.save(folder)
+    assert mfrank.load(folder).store.n_users == DATA.n_users
+
+
+@pytest.mark.parametrize(
+    "fitted",
+    [
+        mfrank.Descent(mfrank.BPR(), 3, 1, random_state=0),
+        mfrank.EASE(),
+        mfrank.ItemKNN(),
+        mfrank.Popularity(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_so_does_every_model(fitted: Any, tmp_path: Path) -> None:
+    fitted.fit(DATA).save(tmp_path / "m")
+    one, other = (mfrank.load(tmp_path / "m") for _ in range(2))
+    one.save(tmp_path / "m")
+    with pytest.raises(ChangedFolderError):
+        other.save(tmp_path / "m")
+    other.save(tmp_path / "m", overwrite=True)
+
+
+def test_so_does_a_reranker(tmp_path: Path) -> None:
+    pytest.importorskip("catboost")
+    split = mfrank.by_ratio(DATA, train=0.6, valid=0.4, test=0.0, random_state=0)
+    first = mfrank.ALS(mfrank.IALS(), 3, 2, random_state=0).fit(split.train)
+    reranker = mfrank.Reranker(first, candidates=5, iterations=2, loss="QueryRMSE", n_threads=1)
+    reranker.fit(split.train, split.valid).save(tmp_path / "m")
+    one, other = (mfrank.Reranker.load(tmp_path / "m") for _ in range(2))
+    one.save(tmp_path / "m")
+    one.save(tmp_path / "m")
+    for stale in (other, reranker):
+        with pytest.raises(ChangedFolderError):
+            stale.save(tmp_path / "m")
+    other.save(tmp_path / "m", overwrite=True)
+    reranker.fit(split.train, split.valid).save(tmp_path / "m")
+
+
+MADE: dict[str, Callable[[mfrank.Interactions], mfrank.Interactions]] = {
+    "as they are": lambda data: data,
+    "with a day after them": lambda data: data + TUESDAY,
+    "with a day before them": lambda data: TUESDAY + data,
+    "some": lambda data: data.take(data.user_items.data > 0),
+    "weighted": lambda data: data.weighted([2.0] * data.nnz),
+    "k_core": lambda data: data.k_core(1),
+    "a split": lambda data: mfrank.by_ratio(data, train=0.9, valid=0.1, test=0.0).train,
+    "pickled": lambda data: pickle.loads(pickle.dumps(data)),
+}
+
+
+@pytest.mark.parametrize("way", MADE)
+def test_nor_are_interactions(way: str, tmp_path: Path) -> None:
+    folder = DATA.to_folder(tmp_path / "data")
+    data = mfrank.Interactions.open(folder)
+    mine = MADE[way](data)
+    days = data + MONDAY
+    days.to_folder(folder)
+    with pytest.raises(ChangedFolderError, match=r"overwrite=True"):
+        mine.to_folder(folder)
+    assert mfrank.Interactions.open(folder).nnz == DATA.nnz + 1
+    (days + TUESDAY).to_folder(folder)
+    assert mfrank.Interactions.open(folder).nnz == DATA.nnz + 2
+    mine.to_folder(folder, overwrite=True)
+    assert mfrank.Interactions.open(folder).nnz == mine.nnz
