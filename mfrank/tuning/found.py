@@ -109,7 +109,11 @@ def search(
     runner = Runner(setting, judge, clock, {}, space)
 
     def run(trial: Trial, reserve: float) -> None:
-        outcome = runner.run(trial, reserve)
+        try:
+            outcome = runner.run(trial, reserve)
+        except BaseException:
+            journal.release()
+            raise
         journal.add(outcome)
         leader = best(journal.outcomes)
         kept = finalists(journal.outcomes, space, setting)
@@ -118,7 +122,9 @@ def search(
             _tell(outcome, journal.outcomes, clock, metric)
 
     course = Search(setting, clock, trials, space)
-    course.run(journal.outcomes, run)
+    course.run(
+        journal.outcomes, run, lambda propose: journal.claimed(propose, lambda: clock.left() > 0)
+    )
     left_out = course.left_out(journal.outcomes)
     return Found(runner, journal.outcomes, left_out, *_chosen(runner, journal.outcomes))
 

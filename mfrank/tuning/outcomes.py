@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from mfrank.tuning.axes import Point
 
 __all__ = ["Outcome", "Trial"]
+
+_PENDING = "in another search"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,22 @@ class Trial:
     point: Point
     rung: int
     is_new: bool = False
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Self:
+        """The trial of ``asdict``, also after JSON.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            The record is not one.
+        """
+        family, point, rung, is_new = (
+            record[name] for name in ("family", "point", "rung", "is_new")
+        )
+        if not isinstance(family, str) or type(rung) is not int or type(is_new) is not bool:
+            raise TypeError("the trial is none")
+        return cls(family, tuple(map(float, point)), rung, is_new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +70,32 @@ class Outcome:
     judge_seconds: float = 0.0
     error: str | None = None
 
+    @classmethod
+    def pending(cls, trial: Trial) -> Self:
+        """Of a trial that another search runs."""
+        return cls(trial, None, error=_PENDING)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is not known yet."""
+        return self.error == _PENDING
+
     def to_dict(self) -> dict[str, Any]:
         """As types that JSON has."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Self:
-        """What :meth:`to_dict` made, also after JSON."""
-        given = record["trial"]
-        trial = Trial(**{**given, "point": tuple(given["point"])})
-        return cls(**{**record, "trial": trial})
+        """What :meth:`to_dict` made, also after JSON.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            The record is not one.
+        """
+        made = cls(**{**record, "trial": Trial.from_dict(record["trial"])})
+        known = [made.epochs, made.seconds, made.fit_seconds, made.judge_seconds]
+        known += [each for each in (made.value, made.standard_error) if each is not None]
+        if not all(math.isfinite(each) for each in known):
+            raise ValueError("a number is not finite")
+        return made

@@ -19,6 +19,9 @@ __all__ = ["Search"]
 Run = Callable[[Trial, float], object]
 """Runs a trial, given the seconds that must be left after it."""
 
+Claimed = Callable[[Callable[[Sequence[Outcome]], Trial | None]], Trial | None]
+"""Returns the trial that a function proposes, so that no other search runs it."""
+
 _BASELINES_SHARE = 0.05
 """A baseline is left out if it would take more of the time than this; popularity never is."""
 _ITEMS_SHARE = 0.1
@@ -73,9 +76,12 @@ class Search:
         """Whether the narrowest fit has the memory it needs and, if it has one rung, the time."""
         return self._is_quick(family) and (family.rungs > 1 or family.fits(0, self._setting))
 
-    def run(self, done: Sequence[Outcome], run: Run) -> None:
-        """Run trials until there is no time or none is left; ``run`` appends to ``done``."""
-        while trial := self.next(done):
+    def run(self, done: Sequence[Outcome], run: Run, claimed: Claimed | None = None) -> None:
+        """Run trials until there is no time or none is left; ``run`` appends to ``done``.
+
+        ``claimed`` calls :meth:`next` with ``done`` and what other searches run.
+        """
+        while trial := claimed(self.next) if claimed else self.next(done):
             run(trial, self._left_after(trial, done))
 
     def next(self, done: Sequence[Outcome]) -> Trial | None:
@@ -191,7 +197,7 @@ class Search:
 
     def _is_over(self, ladder: Ladder, own: Sequence[Outcome]) -> bool:
         """Whether a ladder had all trials or time that it may have, only fails, or is too slow."""
-        if len(own) >= _HOPELESS and best(own) is None:
+        if sum(not one.is_pending for one in own) >= _HOPELESS and best(own) is None:
             return True
         if any(one.trial.rung == 0 and _too_slow(one) for one in own):
             return True
@@ -210,9 +216,10 @@ class Search:
 
     def _seconds_of(self, trial: Trial, own: Sequence[Outcome]) -> float:
         """About the seconds of a trial, by those of its family or else of its ladder."""
-        of_family = [one for one in own if one.trial.family == trial.family]
-        known = [(self._work(o.trial.family, o.trial.rung), o) for o in of_family or own]
-        return predicted_seconds(self._work(trial.family, trial.rung), known)
+        of_family = [o for o in own if o.trial.family == trial.family and not o.is_pending]
+        return predicted_seconds(
+            self._work(trial.family, trial.rung), self._measured(of_family or own)
+        )
 
     def _ends_with(self, own: Sequence[Outcome]) -> bool:
         """Whether the ladder has one trial left, or none."""
@@ -220,12 +227,17 @@ class Search:
 
     def _costs(self, ladder: Ladder, own: Sequence[Outcome]) -> Mapping[int, float]:
         """Seconds of a trial on each rung, predicted by those that are done."""
-        known = [(self._work(one.trial.family, one.trial.rung), one) for one in own]
+        known = self._measured(own)
         first = ladder.families[0].name
         return {
             rung: predicted_seconds(self._work(first, rung), known)
             for rung in range(ladder.top + 1)
         }
+
+    def _measured(self, own: Sequence[Outcome]) -> list[tuple[float, Outcome]]:
+        """The work and the outcome of each trial that is done."""
+        done = (one for one in own if not one.is_pending)
+        return [(self._work(one.trial.family, one.trial.rung), one) for one in done]
 
     def _work(self, family: str, rung: int) -> float:
         if (family, rung) not in self._works:

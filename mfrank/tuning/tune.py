@@ -138,7 +138,7 @@ def tune(
     storage : path or None, default None
         SQLite file that gets every result at once. The same call resumes a search that was stopped
         or killed: time and trials spent before count. Its best model is fitted even if no time is
-        left.
+        left. Several processes that make this call at the same time share the trials.
     show_progress : bool, default False
         Show each result on stderr.
 
@@ -151,7 +151,9 @@ def tune(
     ValueError, TypeError
         Before any work: an argument is out of range, the data have no positive values or have
         dislikes, no user has interactions to hold out, only one of ``data`` and ``valid`` has
-        timestamps or ids, or ``storage`` is not of this search.
+        timestamps or ids, or ``storage`` is damaged or not of this search.
+    TimeoutError
+        Another process has locked ``storage`` for half a minute.
 
     Examples
     --------

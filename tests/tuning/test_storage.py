@@ -1,0 +1,286 @@
+"""The file of a search: whose it is, what is damaged, who waits, and how several share it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from children import PATHS
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mfrank
+from mfrank.tuning import journal as module
+from mfrank.tuning.journal import Journal
+from mfrank.tuning.outcomes import Outcome, Trial
+
+TRIALS = [Trial("ALS", (0.25, number / 10), number, is_new=True) for number in range(6)]
+DONE = [Outcome(trial, 0.125 + trial.rung / 7, 0.01, 3, 1.5, 1.0, 0.25) for trial in TRIALS]
+
+
+def written(path: Path, outcomes: Sequence[Outcome] = DONE[:3]) -> Path:
+    journal = Journal(path, "search")
+    for outcome in outcomes:
+        journal.add(outcome)
+    return path
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+def of_others(path: Path, *statements: str) -> None:
+    execute(path, "CREATE TABLE trials (id INTEGER, value REAL)", *statements)
+
+
+FOREIGN: dict[str, Callable[[Path], object]] = {
+    "text": lambda path: path.write_text("what was measured\n" * 90),
+    "a few bytes": lambda path: path.write_bytes(b"SQLite format 3\0"),
+    "a picture": lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(200))),
+    "tables of others": lambda path: of_others(path),
+    "a table beside ours": lambda path: (
+        execute(written(path), "PRAGMA application_id = 0")
+        or execute(path, "CREATE TABLE notes (text TEXT)")
+    ),
+    "another program": lambda path: of_others(path, "PRAGMA application_id = 7"),
+    "ours, by name": lambda path: execute(written(path), "PRAGMA application_id = 7"),
+    "a write-ahead log": lambda path: of_others(path, "PRAGMA journal_mode = WAL"),
+    "a newer version": lambda path: execute(written(path), "PRAGMA user_version = 9"),
+    "another search": lambda path: Journal(path, "other"),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_file_of_others_is_refused_and_stays_as_it_is(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "search.sqlite"
+    FOREIGN[kind](path)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match=r"storage: .*search\.sqlite .*name another file"):
+        Journal(path, "search")
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_a_file_from_before_it_said_whose_it_is_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "search.sqlite"
+    execute(
+        path,
+        "CREATE TABLE search (fingerprint TEXT)",
+        "CREATE TABLE trials (number INTEGER PRIMARY KEY AUTOINCREMENT, outcome TEXT)",
+        "INSERT INTO search VALUES ('search')",
+        f"INSERT INTO trials (outcome) VALUES ('{json.dumps(DONE[0].to_dict())}')",
+    )
+    journal = Journal(path, "search")
+    journal.add(DONE[1])
+    assert Journal(path, "search").outcomes == journal.outcomes == DONE[:2]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "NULL",
+        "7",
+        "''",
+        "'{'",
+        "'[]'",
+        "'{}'",
+        "x'ff00'",
+        "substr(outcome, 1, 40)",
+        "replace(outcome, '3', '4')",
+        "replace(outcome, 'ALS', 'ALT')",
+    ],
+)
+def test_a_damaged_row_is_named(tmp_path: Path, harm: str) -> None:
+    path = written(tmp_path / "search.sqlite")
+    execute(path, f"UPDATE trials SET outcome = {harm} WHERE number = 2")
+    with pytest.raises(ValueError, match=r"search\.sqlite: trial 2 is damaged .*delete this row"):
+        Journal(path, "search")
+    execute(path, "DELETE FROM trials WHERE number = 2")
+    assert Journal(path, "search").outcomes == [DONE[0], DONE[2]]
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.data())
+def test_a_damaged_file_is_no_other_search(tmp_path: Path, data: st.DataObject) -> None:
+    path = tmp_path / "search.sqlite"
+    path.unlink(missing_ok=True)
+    text = bytearray(written(path).read_bytes())
+    used = [at for at, byte in enumerate(text) if byte]  # most of a page is empty
+    for at in data.draw(st.lists(st.sampled_from(used), min_size=1, max_size=3)):
+        text[at] ^= 1 << data.draw(st.integers(0, 7))
+    if data.draw(st.booleans()):
+        del text[data.draw(st.integers(0, len(text) - 1)) :]
+    path.write_bytes(text)
+    try:
+        found = Journal(path, "search").outcomes
+    except ValueError:
+        return
+    # A bit may lie in a row's number, or cut the list of rows short; no outcome is another.
+    assert all(outcome in DONE for outcome in found)
+
+
+def test_a_lock_is_waited_for_and_then_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "search.sqlite")
+    with closing(sqlite3.connect(path, check_same_thread=False)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_LOCKED", 0.05)
+            with pytest.raises(TimeoutError, match=r"has locked .*search\.sqlite .*same call"):
+                Journal(path, "search")
+        ends = threading.Timer(0.2, other.rollback)
+        ends.start()
+        assert Journal(path, "search").outcomes == DONE[:3]
+        ends.join()
+
+
+def in_order(done: Sequence[Outcome]) -> Trial | None:
+    """The first trial that is neither done nor pending."""
+    known = [outcome.trial for outcome in done]
+    return next((trial for trial in TRIALS if trial not in known), None)
+
+
+def test_several_searches_share_the_trials(tmp_path: Path) -> None:
+    path = tmp_path / "search.sqlite"
+    one, two, three = (Journal(path, "search") for _ in range(3))
+    assert [each.claimed(in_order) for each in (one, two, three)] == TRIALS[:3]
+    two.add(DONE[1])
+    assert two.claimed(in_order) == TRIALS[3]
+    assert two.outcomes == [DONE[1]]
+    one.release()  # by Ctrl-C
+    three.add(DONE[2])
+    assert three.claimed(in_order) == TRIALS[0]
+    assert three.outcomes == [DONE[1], DONE[2]]
+    for each in (two, three):
+        each.release()
+
+
+def test_the_last_outcomes_of_others_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "search.sqlite"
+    one, two = (Journal(path, "search") for _ in range(2))
+    few = lambda done: in_order([*done, *map(Outcome.pending, TRIALS[2:])])  # noqa: E731
+    assert [one.claimed(few), two.claimed(few)] == TRIALS[:2]
+    two.add(DONE[1])
+    assert two.claimed(few, lambda: False) is None  # there is no time
+    assert two.outcomes == [DONE[1]]
+
+    def meanwhile(_: float) -> None:
+        one.add(DONE[0])
+
+    monkeypatch.setattr(module.time, "sleep", meanwhile)
+    assert two.claimed(few) is None
+    assert two.outcomes == [DONE[1], DONE[0]]
+
+
+def claims(path: Path) -> list[tuple[str, float]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT owner, until FROM claims").fetchall()
+
+
+def test_the_claim_of_a_process_that_ended_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "search.sqlite"
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys, os; sys.path[:0] = {PATHS!r}\n"
+            "from mfrank.tuning.journal import Journal\n"
+            "from test_storage import in_order\n"
+            f"assert Journal({str(path)!r}, 'search').claimed(in_order)\n"
+            "os._exit(0)",
+        ],
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+        capture_output=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert len(claims(path)) == 1
+    journal = Journal(path, "search")
+    assert journal.claimed(in_order) == TRIALS[0]
+    journal.release()
+    assert not claims(path)
+
+
+@pytest.mark.parametrize("machine", ["elsewhere", "here"])
+def test_a_claim_that_is_not_renewed_ends(tmp_path: Path, machine: str) -> None:
+    path = tmp_path / "search.sqlite"
+    stopped, other = (Journal(path, "search") for _ in range(2))
+    assert stopped.claimed(in_order) == TRIALS[0]
+    if machine == "elsewhere":
+        execute(path, "UPDATE claims SET owner = 'x 1 elsewhere'")
+    assert other.claimed(in_order) == TRIALS[1]
+    other.release()
+    execute(path, f"UPDATE claims SET until = {time.time() - 1}")
+    assert other.claimed(in_order) == TRIALS[0]
+    other.add(DONE[0])
+    stopped.add(replace(DONE[0], value=0.5))  # it wakes: the trial is there, and counts once
+    assert stopped.outcomes == Journal(path, "search").outcomes == [DONE[0]]
+
+
+def test_a_claim_is_renewed_while_its_trial_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, renewed, real = tmp_path / "search.sqlite", threading.Event(), Journal._renew
+    monkeypatch.setattr(module, "_CLAIMED", 0.04)
+
+    def told(self: Journal) -> None:
+        real(self)
+        renewed.set()
+
+    monkeypatch.setattr(Journal, "_renew", told)
+    journal = Journal(path, "search")
+    journal.claimed(in_order)
+    ((_, before),) = claims(path)
+    assert renewed.wait(30)
+    ((_, after),) = claims(path)
+    assert after > before
+    journal.release()
+
+
+PROCESS = f"""
+import sys; sys.path[:0] = {PATHS!r}
+import mfrank
+data = mfrank.synthetic(150, 60, 2500, random_state=0)
+found = mfrank.tune(data, trials=6, factors=16, n_threads=1, storage=sys.argv[1])
+print(sorted((row["model"], row["value"]) for row in found.leaderboard if row["family"] != "blend"))
+"""
+
+
+def test_two_processes_at_once_run_no_trial_twice(tmp_path: Path) -> None:
+    path = tmp_path / "search.sqlite"
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROCESS, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    told = [process.communicate() for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    assert told[0][0] == told[1][0]
+    data: Any = mfrank.synthetic(150, 60, 2500, random_state=0)
+    alone = mfrank.tune(data, trials=6, factors=16, n_threads=1)
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT outcome FROM trials").fetchall()
+    trials = [Outcome.from_dict(json.loads(text)).trial for (text,) in rows]
+    assert len(set(trials)) == len(trials)
+    own = [row for row in alone.leaderboard if row["family"] != "blend"]
+    assert len(trials) == len(own)
+    assert not claims(path)
