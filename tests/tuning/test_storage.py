@@ -52,9 +52,8 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
     "a few bytes": lambda path: path.write_bytes(b"SQLite format 3\0"),
     "a picture": lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(200))),
     "tables of others": lambda path: of_others(path),
-    "a table beside ours": lambda path: (
-        execute(written(path), "PRAGMA application_id = 0")
-        or execute(path, "CREATE TABLE notes (text TEXT)")
+    "a table beside ours": lambda path: execute(
+        written(path), "PRAGMA application_id = 0", "CREATE TABLE notes (text TEXT)"
     ),
     "another program": lambda path: of_others(path, "PRAGMA application_id = 7"),
     "ours, by name": lambda path: execute(written(path), "PRAGMA application_id = 7"),
