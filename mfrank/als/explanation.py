@@ -16,7 +16,7 @@ __all__ = ["Explanation", "UserWeights"]
 class UserWeights:
     """A user's factors as a sum over the user's items, plus a background.
 
-    They hold for the factors of the items at the time: not after another fit.
+    They hold for the model as it was: not after a fit, an update or a removal.
 
     Attributes
     ----------
@@ -26,11 +26,14 @@ class UserWeights:
         What each of them adds to the user's factors.
     background : float64, shape (factors,)
         What the objective's background (0 for WRMF, IALS and EALS) and the user's features add.
+    version : int or None
+        A checksum of what they were solved from, besides the user's row; None is not checked.
     """
 
     items: NDArray[np.int32]
     parts: NDArray[np.float64]
     background: NDArray[np.float64]
+    version: int | None = None
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypeAlias
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from mfrank.als.half_steps import HalfSteps
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.lazy import lazy
+from mfrank.arrays.placement import on_host
 from mfrank.arrays.threads import single_threaded
 from mfrank.backends import Factors, choose
 from mfrank.backends.row_problem import RowProblem
@@ -102,7 +104,17 @@ class FoldIn(MadeOfFields):
         parts = pull[:, None] * (observed @ solved)
         if prior is not None:
             background = background + problem.ridge[0] * (prior[0].astype(np.float64) @ basis)
-        return UserWeights(user_items.indices, parts, background @ solved)
+        return UserWeights(user_items.indices, parts, background @ solved, self.version)
+
+    @lazy
+    def version(self) -> int:
+        """A checksum of the objective, and of the item factors and counts that it is used with."""
+        store, counts = self.store, self.store.known_counts
+        checksum = crc32(repr(self.objective).encode())
+        for array in (store.item_factors, store.item_biases, counts.users, counts.items):
+            if array is not None:
+                checksum = crc32(np.ascontiguousarray(on_host(array)).data, checksum)
+        return checksum
 
     def _user_problem(self, user_items: CSR) -> RowProblem:
         return self._steps.user_problem(user_items, total=self._items_total)

@@ -27,6 +27,7 @@ from mfrank.evaluation.tables import ByGroup
 from mfrank.evaluation.unseen import folded_in
 from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
 from mfrank.retrieval.queries import check_rows
+from mfrank.retrieval.recommender import Recommender
 from mfrank.steering.steering import Steering
 
 __all__ = ["DEFAULT_METRICS", "evaluate"]
@@ -141,6 +142,8 @@ def evaluate(
         Nothing answers at the address ``cluster``, or Dask or Ray is not installed.
     """
     check_threads(n_threads)
+    if isinstance(model, Recommender):
+        model = model.snapshot()  # which another thread may change meanwhile
     check_one_place(cluster, backend)
     if cluster is not None and negatives is not None:
         raise ValueError("cluster and negatives, which are drawn in turn, do not go together")

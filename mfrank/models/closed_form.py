@@ -206,6 +206,11 @@ class ClosedForm(Recommender):
                 f"user_weights have {len(user_weights.background)} factors, the model "
                 f"{len(factors)}: explain without them once after each fit"
             )
+        if user_weights.version not in (None, self._folding.version):
+            raise ValueError(
+                "user_weights are of the model as it was before a fit, an update or a removal: "
+                "explain without them once after each"
+            )
         parts, baseline = user_weights.parts @ factors, float(user_weights.background @ factors)
         if bias is not None:
             baseline += float(bias[item])

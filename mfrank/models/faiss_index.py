@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -25,6 +25,7 @@ __all__ = ["FaissAnswer", "FaissLists", "from_faiss", "to_faiss"]
 StrPath = str | os.PathLike[str]
 _SIDES = ("item", "user")
 _MOST_FETCHED = 1 << 24  # numbers that faiss returns at once
+_COMPARED = 1 << 16  # vectors that are compared at once
 
 
 def to_faiss(
@@ -171,7 +172,8 @@ class FaissLists:
 
     model: Recommender
     index: Any
-    _queries: NDArray[np.float32] = field(init=False)
+    _of: Recommender = field(init=False)
+    """The model as it was when the index was compared with it."""
 
     def __post_init__(self) -> None:
         check_instance("model", self.model, Recommender, "a fitted model")
@@ -182,15 +184,47 @@ class FaissLists:
             index = _read(index)
             object.__setattr__(self, "index", index)
         check_instance("index", index, faiss.Index, "the path of a faiss index, or one in memory")
-        users, items = with_bias_columns(self.model.store)
         if index.metric_type != faiss.METRIC_INNER_PRODUCT:
             raise ValueError("index must be one of inner products; make it with mfrank.to_faiss")
-        if (index.ntotal, index.d) != items.shape:
+        self._check(model := self.model.snapshot())
+        object.__setattr__(self, "_of", model)
+
+    def _check(self, model: Recommender) -> None:
+        """Raise ValueError unless the index has the items of a model, as far as it can be seen."""
+        items = _single(with_bias_columns(model.store)[1])
+        if (self.index.ntotal, self.index.d) != items.shape:
             raise ValueError(
-                f"index has {index.ntotal:,} vectors of {index.d}, and the model's items are "
-                f"{len(items):,} vectors of {items.shape[1]}; make it with mfrank.to_faiss"
+                f"index has {self.index.ntotal:,} vectors of {self.index.d}, and the model's items "
+                f"are {len(items):,} vectors of {items.shape[1]}; make it with mfrank.to_faiss"
             )
-        object.__setattr__(self, "_queries", _single(users))
+        if not _holds(self.index, items):
+            raise ValueError(
+                "index has other vectors than the model's items: it is of another model, or of "
+                "this one before a fit, an update or a removal; make it with mfrank.to_faiss"
+            )
+
+    def _as_now(self) -> Recommender:
+        """The model as it is now, if the index is still of its items.
+
+        Raises
+        ------
+        ValueError
+            The items have changed since the index was compared with them.
+        """
+        model = self.model.snapshot()
+        if model.is_as(self._of):
+            return model
+        before, now = self._of.store, model.store
+        if before.item_ids != now.item_ids or not all(
+            np.array_equal(one, other)
+            for one, other in zip(_of_items(before), _of_items(now), strict=True)
+        ):
+            raise ValueError(
+                "index is of the model's items as they were before a fit, an update or a removal; "
+                "write it again with mfrank.to_faiss, and make FaissLists of it"
+            )
+        object.__setattr__(self, "_of", model)
+        return model
 
     def recommend(
         self,
@@ -225,12 +259,14 @@ class FaissLists:
         UnknownIdError
             A user or item is unknown.
         ValueError
-            ``N`` or ``fetch`` is out of its range, or the model does not know what was seen.
+            ``N`` or ``fetch`` is out of its range, the model does not know what was seen, or its
+            items have changed since the index was made.
         """
         check_count("N", N, 1)
         if fetch is not None:
             check_count("fetch", fetch, N)
-        store = self.model.store
+        model = self._as_now()
+        store = model.store
         userids: Any = given_ids(userid, "userid")
         users, answering = sides(store)
         rows = users.rows(userids, "userid")
@@ -241,7 +277,7 @@ class FaissLists:
         found = np.full((len(rows), N), -1, np.int64)
         scores = np.full((len(rows), N), np.nan, np.float32)
         exact = np.zeros(len(rows), bool)
-        seen = self._seen(rows) if filter_already_liked_items else None
+        seen = _seen(model, rows) if filter_already_liked_items else None
         own = np.zeros(len(rows), np.int64) if seen is None else np.diff(seen.indptr)
         wanted = np.minimum(N + own + len(banned) if fetch is None else fetch, store.n_items)
         wanted = np.broadcast_to(wanted, len(rows))
@@ -249,7 +285,7 @@ class FaissLists:
         # rest.
         for group in _groups(wanted):
             k = int(wanted[group].max())
-            values, items = self.index.search(self._queries[rows[group]], k)
+            values, items = self.index.search(_queries(store, rows[group]), k)
             for user, own_items, own_values in zip(group, items, values, strict=True):
                 kept = (own_items >= 0) & ~np.isin(own_items, banned)
                 if seen is not None:
@@ -265,14 +301,54 @@ class FaissLists:
         """Whether a search compares all vectors as they are."""
         return isinstance(self.index, _faiss().IndexFlat)
 
-    def _seen(self, rows: NDArray[np.int64]) -> CSR:
-        seen = self.model.seen
-        if seen is None:
-            raise ValueError(
-                "the model does not know what its users have seen; pass "
-                "filter_already_liked_items=False, or load a model saved with with_seen=True"
-            )
-        return CSR.from_scipy(seen.checked[rows], dtype=None)
+
+def _seen(model: Recommender, rows: NDArray[np.int64]) -> CSR:
+    if model.seen is None:
+        raise ValueError(
+            "the model does not know what its users have seen; pass "
+            "filter_already_liked_items=False, or load a model saved with with_seen=True"
+        )
+    return CSR.from_scipy(model.seen.checked[rows], dtype=None)
+
+
+def _queries(store: FactorStore, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """What to search for some users, of whom no copy is kept."""
+    biases = None if store.user_biases is None else store.user_biases[rows]
+    of_users = replace(
+        store,
+        user_factors=store.user_factors[rows],
+        user_ids=Ids.numbered(len(rows)),
+        user_biases=biases,
+        counts=None,
+    )
+    return _single(with_bias_columns(of_users)[0])
+
+
+def _of_items(store: FactorStore) -> tuple[Any, ...]:
+    """What the vectors of items are made of."""
+    return store.item_factors, store.item_biases, store.user_biases is None
+
+
+def _holds(index: Any, vectors: NDArray[np.float32]) -> bool:
+    """Whether the index was made of these vectors, as far as they can be read from it.
+
+    Where it keeps them with less precision, each must be nearer to its own than to the next one's.
+    """
+    faiss = _faiss()
+    exact = isinstance(index, faiss.IndexFlat | faiss.IndexHNSWFlat | faiss.IndexIVFFlat)
+    own = next_one = squares = 0.0
+    for begin in range(0, len(vectors), _COMPARED):
+        part = vectors[begin : begin + _COMPARED]
+        try:
+            found = index.reconstruct_n(begin, len(part))
+        except RuntimeError:  # this kind of index does not give vectors back
+            return True
+        if exact and not np.array_equal(found, part):
+            return False
+        own += float(np.square(found - part).sum(dtype=np.float64))
+        next_one += float(np.square(found - np.roll(part, 1, 0)).sum(dtype=np.float64))
+        squares += float(np.square(part).sum(dtype=np.float64))
+    return own <= max(0.9 * next_one, 0.01 * squares)
 
 
 def _groups(wanted: NDArray[np.int64]) -> list[NDArray[np.int64]]:

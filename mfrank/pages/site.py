@@ -144,7 +144,8 @@ class _Site:
         format = asked.query.get("format", "html")
         if format not in _FORMATS:
             raise ValueError(f"format must be html or json, got {format!r}")
-        content = view(self.world, asked)
+        self.world = world = self.world.now()
+        content = view(world, asked)
         if format == "json":
             return Response(dump(content), media_type="application/json")
         links = {"json_url": asked.url(format="json"), "here": name, "asked": asked}

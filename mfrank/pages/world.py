@@ -38,7 +38,11 @@ class Has:
 
 
 class World:
-    """The models by name, in order, and everything that is known beside them."""
+    """The models by name, in order, and everything that is known beside them.
+
+    It is of the models as they are when it is made. :meth:`now` is another one after one of them
+    has changed. ``made`` is for what pages have computed of it.
+    """
 
     def __init__(
         self,
@@ -52,12 +56,20 @@ class World:
             check_instance(f"models[{name!r}]", model, Recommender, "a fitted model")
         if data is not None:
             check_instance("data", data, Interactions, "Interactions")
-        self.names, self.models = list(models), list(models.values())
+        self._of, self.made = (models, data, items), dict[Any, Any]()
+        self.names = list(models)
+        self.models = [model.snapshot() for model in models.values()]
         self.data = data
         first = self.models[0]
         self.catalog = Catalog(first.item_ids, first.user_ids, _popularity(first), items)
         values = None if data is None else data.user_items.data
         self.has_values = values is not None and bool((values != values[:1]).any())
+
+    def now(self) -> World:
+        """The world of the models as they are now."""
+        models = self._of[0].values()
+        same = all(model.is_as(own) for model, own in zip(models, self.models, strict=True))
+        return self if same else World(*self._of)
 
     def item(self, label: Any, **more: Any) -> dict[str, Any]:
         """An item as pages and JSON show it."""

@@ -71,6 +71,7 @@ class AllLists:
     Parameters
     ----------
     model : Recommender
+        Lists are of the model as it is now, also if it changes before they are written.
     n : int
         Length of a list.
     format : {"parquet", "csv"}
@@ -92,6 +93,7 @@ class AllLists:
     options: Mapping[str, Any]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "model", self.model.snapshot())
         check_length("N", self.n)
         check_choice("format", self.format, get_args(ListFormat))
         check_table_file(self._name(0))

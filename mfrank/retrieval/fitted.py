@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -282,6 +283,15 @@ class Fitted:
     def _hold(self, store: FactorStore, seen: sp.csr_array | None) -> None:
         """Replace the store and the seen entries, at once."""
         self._held = Held(store, None if seen is None else Seen(seen))
+
+    def snapshot(self) -> Self:
+        """The model as it is now: a copy with the same arrays, which no change reaches."""
+        self._now()
+        return copy(self)
+
+    def is_as(self, snapshot: Fitted) -> bool:
+        """Whether the model has not changed since a snapshot."""
+        return self._held is snapshot._held
 
     def _now(self) -> Held:
         """The store and the seen entries, to be read once in a call."""

@@ -241,8 +241,9 @@ class Reranker(Parameters):
                 f"N must be at most the {self.candidates} candidates of the first stage, got {N}: "
                 "fit with more candidates"
             )
-        fitted.given.check(self.model.store)
-        ids, scores = self.model.recommend(
+        model = self.model.snapshot()  # which another thread may change meanwhile
+        fitted.given.check(model.store)
+        ids, scores = model.recommend(
             userid,
             user_items,
             self.candidates,
@@ -258,7 +259,7 @@ class Reranker(Parameters):
         new = scores_of_trees(
             fitted.trees,
             fitted.given,
-            self.model,
+            model,
             userid,
             first,
             user_items if recalculate_user else None,

@@ -17,10 +17,7 @@ _KEPT = 6
 
 
 class ItemMap:
-    """The page, with the maps that were made last."""
-
-    def __init__(self) -> None:
-        self._made: dict[tuple[int, int], Any] = {}
+    """The page; the maps that were made last are kept with the world."""
 
     def __call__(self, world: World, asked: Asked) -> dict[str, Any]:
         """The places of the ``n`` most popular items."""
@@ -34,10 +31,11 @@ class ItemMap:
         }
         if asked.query.get("format") != "json":  # the page asks for the points when it is there
             return {**about, "popular": world.items(self._labels(world, 20))}
-        found = self._made.get(key) or self._make(world, *key)
-        for old in list(self._made)[: max(0, len(self._made) - _KEPT + 1)]:
-            self._made.pop(old, None)  # another thread may have been here
-        self._made[key] = found
+        made = world.made.setdefault(ItemMap, {})
+        found = made.get(key) or self._make(world, *key)
+        for old in list(made)[: max(0, len(made) - _KEPT + 1)]:
+            made.pop(old, None)  # another thread may have been here
+        made[key] = found
         return {**about, **found}
 
     def _labels(self, world: World, n: int) -> list[Any]:

@@ -21,10 +21,9 @@ _LISTED, _POINTS = 20, 50
 
 
 class Quality:
-    """The page, with what was judged before: once for each model."""
+    """The page; each model is judged once."""
 
     def __init__(self) -> None:
-        self._made: dict[int, dict[str, Any]] = {}
         self._making = Lock()
 
     def __call__(self, world: World, asked: Asked) -> dict[str, Any]:
@@ -36,9 +35,10 @@ class Quality:
             There are no data.
         """
         index = asked.place("index", len(world.models))
+        key = Quality, index
         with self._making:
-            if index not in self._made:
-                self._made[index] = _made(world, index)
+            if key not in world.made:
+                world.made[key] = _made(world, index)
         return {
             "model": index,
             "names": world.names,
@@ -47,7 +47,7 @@ class Quality:
                 for other, name in enumerate(world.names)
             ],
             "both": path_of("quality", "both") if len(world.names) > 1 else None,
-            **self._made[index],
+            **world.made[key],
         }
 
 

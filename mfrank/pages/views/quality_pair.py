@@ -23,7 +23,6 @@ class QualityPair:
     """The page, judged once."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Any] | None = None
         self._making = Lock()
 
     def __call__(self, world: World, _: Asked) -> dict[str, Any]:
@@ -35,15 +34,15 @@ class QualityPair:
             There is one model only, or there are no data.
         """
         with self._making:
-            if self._made is None:
-                self._made = _made(world)
+            if QualityPair not in world.made:
+                world.made[QualityPair] = _made(world)
         return {
             "names": world.names,
             "others": [
                 {"name": name, "url": path_of("quality", index)}
                 for index, name in enumerate(world.names)
             ],
-            **self._made,
+            **world.made[QualityPair],
         }
 
 
