@@ -150,15 +150,16 @@ class Desk:
 
 async def _unless_gone(answer: asyncio.Future[bytes], request: Request) -> bytes:
     """The answer, unless the client goes away before."""
-    leaving: asyncio.Future[Any] = asyncio.ensure_future(_left(request))
+    leaving = asyncio.ensure_future(_left(request))
+    leaving.add_done_callback(lambda _: answer.cancel())
     try:
-        await asyncio.wait([answer, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if answer.done():
-            return answer.result()
-        raise HTTPException(503, "the client has gone")
+        return await answer
+    except asyncio.CancelledError:
+        if not leaving.done():  # it is this request that is cancelled
+            raise
+        raise HTTPException(503, "the client has gone") from None
     finally:
         leaving.cancel()
-        answer.cancel()
 
 
 async def _left(request: Request) -> None:
@@ -211,11 +212,11 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
     @router.post(
         "/recommend",
         responses={200: {"model": Lists}, **_NO_JSON},
-        dependencies=checked,
         openapi_extra=_BODY,
     )
     async def recommend_batch(request: Request) -> Response:
         """Best items of many users, or of somebody new who likes ``from_items``."""
+        await check_query(request)
         body = await request.body()
         check_json_type(request.headers)
 

@@ -240,10 +240,10 @@ class Bounded:
             if has_begun:
                 raise
             await refused(too_late(self.limits.max_seconds))(scope, receive, send)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if has_begun:
                 raise
-            await refusal(503, "the service is being stopped")(scope, receive, send)
+            await refused(error)(scope, receive, send)
 
 
 class Measured:

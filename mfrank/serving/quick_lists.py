@@ -72,7 +72,7 @@ class QuickLists:
             start = {"type": "http.response.start", "status": 200, "headers": [length, *_HEADERS]}
             await send(start)
             await send({"type": "http.response.body", "body": content})
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             if status == 200:  # it is the connection that failed
                 raise
             response = refused(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ def refusal(
     return Response(content, status, {**again, **(headers or {})}, "application/json")
 
 
-def told(error: Exception) -> tuple[int, str]:
+def told(error: BaseException) -> tuple[int, str]:
     """The status and the sentence of an error that is the request's fault, or the model's."""
     match error:
         case CannotAnswer():
@@ -47,11 +48,13 @@ def told(error: Exception) -> tuple[int, str]:
             return 503, f"{error}; try again later, or ask for less"
         case ValueError() | TypeError():
             return 422, str(error)
+        case asyncio.CancelledError():
+            return 503, "the service is being stopped"
     _LOG.error("a request failed", exc_info=error)
     return 500, "this request failed inside; the service's log says why"
 
 
-def refused(error: Exception) -> Response:
+def refused(error: BaseException) -> Response:
     """The answer to a request that ended with an error."""
     status, sentence = told(error)
     if isinstance(error, UnknownIdError):

@@ -36,7 +36,10 @@ _VALUES: tuple[Any, ...] = (
     ),
     *([10**400], [1.5], [True], {"a": 1}, "skip", "error", ["item-1", "item-2"], [0.5, math.inf]),
 )
-_FIELDS = ("users", "from_items", "weights", "n", "filter_items", "items", "include_seen", "item")
+_FIELDS = (
+    *("users", "from_items", "weights", "n", "filter_items", "items", "include_seen", "item"),
+    *("on_unknown", "boosts", "diversity"),
+)
 _LIMITS = serving.Limits(max_n=50, max_batch=20, max_body=2000, max_waiting=4)
 
 
@@ -77,7 +80,7 @@ class Service:
             _text(method),
             quote(f"/{_text(route)}?{_text(query)}", "/?%=&+", errors="replace"),
             content=body if isinstance(body, bytes) else _text(body).encode(errors="replace"),
-            headers={"host": "localhost"},
+            headers={"host": "localhost", "content-type": "application/json"},
         )
         assert answer.status_code < 500 or answer.status_code in (501, 503), answer.text
 
