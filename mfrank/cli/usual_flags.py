@@ -25,6 +25,7 @@ def add_address_flags(parser: argparse.ArgumentParser, port: int) -> None:
     )
     parser.add_argument(
         "--allow-host",
+        dest="allow_hosts",
         action="append",
         default=[],
         metavar="NAME",

@@ -27,6 +27,8 @@ def app(
     limits: Limits | None = None,
     reload_seconds: float = 1.0,
     allow_hosts: Iterable[str] = (),
+    classes: Iterable[type] = (),
+    trust: bool = False,
 ) -> FastAPI:
     """Return the application that answers from a model.
 
@@ -46,6 +48,8 @@ def app(
         The host names by which the service is asked, such as "api.example.com" or
         "*.example.com"; requests for another are refused. By default all are answered, but see
         :func:`run`.
+    classes, trust
+        As in :func:`mfrank.load`, for the models of the folder, newer ones too.
 
     Raises
     ------
@@ -57,7 +61,7 @@ def app(
     """
     with needs("serve"):
         from mfrank.serving.application import build
-    return build(model, limits or Limits(), reload_seconds, allow_hosts)
+    return build(model, limits or Limits(), reload_seconds, allow_hosts, classes, trust)
 
 
 def run(application: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> None:

@@ -42,11 +42,13 @@ def build(
     limits: Limits,
     reload_seconds: float,
     allow_hosts: Iterable[str],
+    classes: Iterable[type],
+    trust: bool,
 ) -> FastAPI:
     """The application of :func:`mfrank.serving.app`."""
     check_above_zero(reload_seconds=reload_seconds)
     hosts = AllowedHosts(allow_hosts)
-    live, measures = LiveModel(model), Measures()
+    live, measures = LiveModel(model, classes, trust), Measures()
     # Each thread asks the model on one core. Long requests share the cores with the short ones,
     # which never wait for a thread that a long one has.
     n_threads = usable_cores()

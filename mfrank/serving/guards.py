@@ -75,8 +75,8 @@ class AllowedHosts:
         for name in names:
             if not isinstance(name, str) or not _HOST.fullmatch(name.lower()):
                 raise ValueError(
-                    "allow_hosts must be host names without scheme and port, such as "
-                    f"api.example.com or *.example.com, got {shown(name)}"
+                    "allow_hosts must have names of hosts alone, such as api.example.com or "
+                    f"*.example.com, got {shown(name)}"
                 )
             self._names.add(name.lower().rstrip("."))
         self._remembered.clear()

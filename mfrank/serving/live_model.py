@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -47,10 +48,19 @@ class LiveModel:
         Why the last load failed; None if it did not.
     """
 
-    def __init__(self, model: Recommender | str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        model: Recommender | str | os.PathLike[str],
+        classes: Iterable[type] | type = (),
+        trust: bool = False,
+    ) -> None:
         self.folder = None if isinstance(model, Recommender) else _folder(model)
+        self._classes = (classes,) if isinstance(classes, type) else tuple(classes)
+        self._trust = trust
+        if self.folder is None and (self._classes or trust):
+            raise ValueError("classes and trust are for a folder; this model is loaded already")
         self._version = self._look()
-        self.current = model if isinstance(model, Recommender) else load(model)
+        self.current = model if isinstance(model, Recommender) else self._loaded(_folder(model))
         _warm(self.current)
         self.since, self.loads, self.failures = time.time(), 0, 0
         self.error: str | None = None
@@ -122,11 +132,14 @@ class LiveModel:
 
     def _load(self, version: _Version) -> None:
         assert self.folder is not None
-        newer = load(self.folder)
+        newer = self._loaded(self.folder)
         _warm(newer)
         self._version, self._failed, self._pause, self.error = version, None, 0.0, None
         self.current, self.since, self.loads = newer, time.time(), self.loads + 1
         _LOG.info("%s: a newer model answers", self.folder)
+
+    def _loaded(self, folder: Path) -> Recommender:
+        return load(folder, classes=self._classes, trust=self._trust)
 
     def _note(self, version: _Version, error: BaseException) -> None:
         """Count a failed load, and say when the next one is due."""

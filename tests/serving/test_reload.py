@@ -58,7 +58,7 @@ def test_a_newer_model_answers_and_no_request_fails(tmp_path: Path) -> None:
         asking.start()
         try:
             for turn in range(1, 4):
-                (other() if turn % 2 else model()).save(tmp_path / "model")
+                (other() if turn % 2 else model()).save(tmp_path / "model", overwrite=True)
                 wait_for(lambda turn=turn: asked.get("/health").json()["reloads"] >= turn)
         finally:
             done.set()
@@ -150,6 +150,37 @@ def test_a_newer_model_whose_manifest_has_the_same_size_is_loaded(tmp_path: Path
     assert np.array_equal(live.current.user_factors, again.user_factors)
 
 
+def test_newer_models_are_loaded_as_the_first_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model().save(tmp_path / "model")
+    asked, load = [], live_model.load
+    monkeypatch.setattr(
+        live_model, "load", lambda *args, **options: asked.append(options) or load(*args, **options)
+    )
+    application = serving.app(tmp_path / "model", classes=iter([Clock]), trust=True)
+    application.state.live.refresh(forced=True)
+    assert asked == [{"classes": (Clock,), "trust": True}] * 2
+    for more in ({"trust": True}, {"classes": [Clock]}):
+        with pytest.raises(ValueError, match="folder"):
+            serving.app(model(), **more)
+
+
+def test_hosts_are_flags_of_both_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model().save(tmp_path / "model")
+    run = []
+    monkeypatch.setattr("mfrank.serving.run", lambda application, **_: run.append(application))
+    for command in ("serve", "explore"):
+        flags = [command, str(tmp_path / "model"), "--allow-host"]
+        assert main([*flags, "a.example", "--allow-host", "b.example"]) == 0
+        hosts = run.pop().state.hosts
+        assert [hosts.has(b"%c.example" % each) for each in b"abc"] == [True, True, False]
+        assert main([*flags, "https://a.example"]) == 2
+        assert "--allow-host" in capsys.readouterr().err
+
+
 class Odd(BaseException):
     """What no program expects."""
 
@@ -179,7 +210,7 @@ def test_whatever_a_load_raises_the_service_lives_and_tells(
         about = asked.get("/health").json()
         assert (about["failed_reloads"], about["reload_error"]) == (2, None)
         left.extend([error] * 10_000)
-        model().save(folder)
+        model().save(folder, overwrite=True)
         wait_for(lambda: asked.get("/health").json()["failed_reloads"] > 2)
         about = asked.get("/health").json()
         assert (about["status"], about["reloads"], about["watched"]) == ("ok", 1, True)

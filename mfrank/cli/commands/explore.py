@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
     models = {name: read_model(each) for name, each in zip(_names(folders), folders, strict=True)}
     first = next(iter(models.values()))
     data = None if args.data is None else _data(args, first)
-    site = pages.app(models, data, args.items, allow_hosts=args.allow_host)
+    site = pages.app(models, data, args.items, allow_hosts=args.allow_hosts)
     serving.run(site, host=args.host, port=args.port)
 
 

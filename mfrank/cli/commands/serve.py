@@ -34,5 +34,5 @@ def run(args: argparse.Namespace) -> None:
     """Serve until stopped."""
     check_holds_model(args.model)
     limits = serving.Limits(**given(args, serving.Limits))
-    application = serving.app(args.model, limits=limits, allow_hosts=args.allow_host)
+    application = serving.app(args.model, limits=limits, allow_hosts=args.allow_hosts)
     serving.run(application, host=args.host, port=args.port)
