@@ -13,6 +13,7 @@ from mfrank.arrays.counted import counted
 from mfrank.arrays.placement import empty_aligned
 from mfrank.arrays.random import Seed, generator
 from mfrank.backends import Backend, Factors
+from mfrank.data.alignment import check_numbering
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.store.factors import FactorStore
@@ -71,12 +72,23 @@ def first_factors(
         return user_factors, item_factors
     check_start(start, width)
     start = start.on_host()
+    for side, ids, old in (
+        ("user", data.user_ids, start.user_ids),
+        ("item", data.item_ids, start.item_ids),
+    ):
+        check_numbering(old, ids, "start", side, "fit without start, or to data with its ids")
     user_factors = random_factors((data.n_users, width), random, dtype)
     item_factors = random_factors((data.n_items, width), random, dtype)
     _carry_over("users", user_factors, data.user_ids, start.user_factors, start.user_ids)
     # ALS begins by solving the users, so only item factors carry the start over.
     if not _carry_over("items", item_factors, data.item_ids, start.item_factors, start.item_ids):
         raise ValueError("start contains no item of the data; fit without start")
+    if start.user_ids.are_text != data.user_ids.are_text:
+        raise ValueError(
+            f"start has users like {start.user_ids.raw([0]).item()!r}, the data like "
+            f"{data.user_ids.raw([0]).item()!r}: convert the ids of one of them, or fit without "
+            "start"
+        )
     return user_factors, item_factors
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from mfrank.arrays.checks import shown
 
-__all__ = ["check_same_rows", "examples", "is_labelled", "refuse_labels"]
+__all__ = ["check_same_ids", "check_same_rows", "examples", "is_labelled", "refuse_labels"]
 
 
 def is_labelled(given: Any) -> bool:
@@ -59,6 +59,11 @@ def check_same_rows(**columns: Any) -> None:
                 f"their rows may not belong together: pass {first}.to_numpy() and {name} in the "
                 f"same order, or Series with the same index, such as {name}.reindex({first}.index)"
             )
+
+
+def check_same_ids(**ids: Any) -> None:
+    """Like :func:`check_same_rows` for ids only: an array beside a Series contradicts no label."""
+    check_same_rows(**{name: each for name, each in ids.items() if hasattr(type(each), "iloc")})
 
 
 def examples(index: Any) -> str:

@@ -133,6 +133,8 @@ def read_like(
         items[known],
         data.user_items.data[known],
         shape=(len(user_ids), len(item_ids)),
+        user_ids=user_ids,
+        item_ids=item_ids,
     )
     return matched, int((~known).sum())
 

@@ -27,7 +27,7 @@ from mfrank.comparison.protocol import Course
 from mfrank.comparison.scoreboard import Comparison, Row
 from mfrank.comparison.tuned import Tuning, tuned
 from mfrank.comparison.usual import usual_factors, usual_models
-from mfrank.data.alignment import aligned
+from mfrank.data.alignment import in_rows_of
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
 from mfrank.evaluation.kinds import Metric
@@ -163,7 +163,7 @@ def _parts(train: Any, test: Any) -> tuple[Interactions, Interactions]:
     if test is None:
         raise ValueError("test is needed: pass it, or a Split, such as mfrank.by_ratio(data)")
     known = Interactions.of(train)
-    return known, aligned(Interactions.of(test), known.user_ids, known.item_ids, "test")
+    return known, in_rows_of(test, known.user_ids, known.item_ids, "test")
 
 
 def _listed(metrics: Sequence[Metric | str] | Metric | str) -> Sequence[Metric | str]:

@@ -1,23 +1,54 @@
-"""Interactions in the rows of other data, for test sets that were built apart from the training."""
+"""Interactions in the rows of other data, for test sets that were built apart from the training.
+
+Interactions have ids and are matched by them, also where they have as many rows as the others. A
+matrix has no ids, so its rows must be those of the others.
+"""
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.arrays.interop import sparse_to_host
 from mfrank.data import cells
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import UnknownIdError
 
-__all__ = ["aligned"]
+__all__ = ["aligned", "check_alike", "check_numbering", "in_rows_of", "matrix_in_rows"]
+
+
+def in_rows_of(given: Any, user_ids: Ids, item_ids: Ids, name: str) -> Interactions:
+    """Interactions or a table by id, or a matrix by row, as :func:`aligned` interactions."""
+    here = sparse_to_host(given)
+    if sp.issparse(here):
+        return matrix_in_rows(here, user_ids, item_ids, name)
+    return aligned(Interactions.of(here), user_ids, item_ids, name)
+
+
+def matrix_in_rows(matrix: Any, user_ids: Ids, item_ids: Ids, name: str) -> Interactions:
+    """A scipy sparse matrix as interactions of these users and items, which are its rows.
+
+    Raises
+    ------
+    ValueError
+        It has another shape.
+    """
+    shape, given = (len(user_ids), len(item_ids)), cast(Any, matrix).shape
+    if given != shape:
+        raise ValueError(
+            f"{name}: a matrix must have the shape {shape} of the training data, because it has no "
+            f"ids, got {given}; pass Interactions, which are matched by id: "
+            "Interactions.from_frame(test, user_ids=train.user_ids, item_ids=train.item_ids)"
+        )
+    return Interactions.from_sparse(matrix, user_ids=user_ids, item_ids=item_ids)
 
 
 def aligned(data: Interactions, user_ids: Ids, item_ids: Ids, name: str) -> Interactions:
     """The same interactions in the rows of these ids, matched by id.
-
-    Rows stay as they are if both have equally many and one of them has only row numbers as ids: a
-    model that was fitted to a matrix does not have the ids of its test set.
 
     Parameters
     ----------
@@ -54,22 +85,61 @@ def aligned(data: Interactions, user_ids: Ids, item_ids: Ids, name: str) -> Inte
 
 def _places(own: Ids, ids: Ids, used: NDArray[np.bool_], name: str, side: str) -> NDArray[np.int64]:
     """The row among ``ids`` of each row of ``own``; any number for rows without entries."""
-    numbered = own.table is None, ids.table is None
-    if len(own) == len(ids) and any(numbered):
+    check_alike(own, ids, name, side)
+    check_numbering(own, ids, name, side)
+    if own is ids or own == ids:
         return np.arange(len(own))
-    if all(numbered):
-        raise ValueError(
-            f"{name} has {len(own)} {side}s and the training data {len(ids)}, which both only "
-            f"number: give {name} the shape of the training data, or make it with "
-            f"{side}_ids=train.{side}_ids"
-        )
     places = np.zeros(len(own), dtype=np.int64)
     try:
         places[used] = ids.rows(own.labels[used])
     except UnknownIdError as error:
         raise UnknownIdError(
-            f"{name} has {side}s that the training data do not have ({error}); leave their rows "
-            f"out of {name}, or add them to the training data",
+            f"{name} has {side}s that the training data do not have ({error}); "
+            + _remedy(own, ids, name, side),
             error.ids,
         ) from error
     return places
+
+
+def check_alike(own: Ids, ids: Ids, name: str, side: str) -> None:
+    """Raise ValueError if both only number their rows, and not equally many."""
+    if own.table is None and ids.table is None and len(own) != len(ids):
+        raise ValueError(
+            f"{name} has {len(own)} {side}s and the training data {len(ids)}, which both only "
+            f"number: give {name} the shape of the training data, or make it with "
+            f"{side}_ids=train.{side}_ids"
+        )
+
+
+def check_numbering(own: Ids, ids: Ids, name: str, side: str, remedy: str | None = None) -> None:
+    """Raise UnknownIdError if one of both only numbers its rows, as many as the other has numbers.
+
+    They are then likely to be the same rows, of which one was made without their ids; matched by
+    id, the numbers would be taken for whom they happen to name. Numbers that are the other's ids in
+    another order are ids. Numbers and text need no check, because they are never the same id.
+    """
+    one_is_numbered = (own.table is None) != (ids.table is None)
+    if not (one_is_numbered and len(own) == len(ids) and own.are_numbers and ids.are_numbers):
+        return
+    unknown = own.labels[ids.rows(own.labels, missing=-1) < 0]
+    if len(unknown):
+        raise UnknownIdError(
+            f"{name} and the training data have {len(own)} {side}s each, with ids like "
+            f"{own.labels[:3].tolist()} and {ids.labels[:3].tolist()}; "
+            + (remedy or _remedy(own, ids, name, side)),
+            unknown.tolist(),
+        )
+
+
+def _remedy(own: Ids, ids: Ids, name: str, side: str) -> str:
+    """What to do about unknown ids: those of one side may be row numbers, or of another kind."""
+    if own.table is None or ids.table is None:
+        numbered = name if own.table is None else "the training data"
+        return (
+            f"the {side}s of {numbered} are only numbered, and rows are not matched by number: "
+            "make both with the same ids, or pass the matrix (Interactions.user_items) of one with "
+            "the rows of the other"
+        )
+    if own.are_numbers != ids.are_numbers:
+        return "convert the ids of one of them: numbers and text are never the same id"
+    return f"leave their rows out of {name}, or add them to the training data"

@@ -25,7 +25,7 @@ from mfrank.evaluation.report import Evaluation
 from mfrank.evaluation.sampled import check_sampled, protocol_of
 from mfrank.evaluation.tables import ByGroup
 from mfrank.evaluation.unseen import folded_in
-from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
+from mfrank.evaluation.user_items import UserItems, ids_of_rows, in_rows_of, matrix_of
 from mfrank.retrieval.queries import check_rows
 from mfrank.retrieval.recommender import Recommender
 from mfrank.steering.steering import Steering
@@ -86,7 +86,8 @@ def evaluate(
     test : Interactions, sparse (scipy or CuPy) of shape (n_users, n_items), or HeldOut
         Held-out interactions, or held-out users as described above. Interactions with other ids
         than the model's or the training data's are matched by id
-        (:func:`mfrank.data.alignment.aligned`); a sparse matrix has their rows.
+        (:func:`mfrank.data.alignment.aligned`), also where they are as many; a sparse matrix has
+        their rows. A model that was fitted to a matrix has the ids of ``train``, if that is given.
     train : Interactions or sparse (scipy or CuPy), shape (n_users, n_items), optional
         Interactions to exclude from the ranking: those that the model was fitted to. None uses
         those kept by a fitted or loaded mfrank model; factors, functions and other libraries'
@@ -157,7 +158,7 @@ def evaluate(
         model, train, users = folded_in(model, test, train, filter_already_liked_items, users)
         protocol += ", users folded in"
         test = test.target
-    ids = ids_of(model) or ids_of(train)
+    ids = ids_of_rows(model, train)
     test, train = in_rows_of(test, ids, "test"), in_rows_of(train, ids, "train")
     relevance = matrix_of(test, "test")
     n_users, n_items = relevance.shape

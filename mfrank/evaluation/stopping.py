@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.csr_checks import checked_rows
 from mfrank.arrays.interop import sparse_to_host
+from mfrank.data.interactions import Interactions
 from mfrank.evaluation.evaluate import evaluate
 from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, Metric
 from mfrank.evaluation.metrics import NDCG
@@ -36,8 +37,8 @@ class EarlyStopping:
     Parameters
     ----------
     valid : Interactions or sparse (scipy or CuPy), shape (n_users, n_items)
-        Interactions that the fit does not see, such as ``by_ratio(data).valid``; of the same shape
-        as the fit's data.
+        Interactions that the fit does not see, such as ``by_ratio(data).valid``. Interactions are
+        matched by id with the fit's data; a matrix has their rows.
     metric : Metric or str, default NDCG @ 10
         Metric to maximize, such as ``mfrank.Recall @ 20``.
     patience : int, default 2
@@ -74,6 +75,16 @@ class EarlyStopping:
                 f"got {shown(metric)}"
             )
         object.__setattr__(self, "metric", metric)
+
+    def in_rows_of(self, train: Interactions) -> Self:
+        """The rule with ``valid`` in the rows of the fit's data, matched by id.
+
+        Raises
+        ------
+        ValueError
+            ``valid`` has users or items that the data do not have.
+        """
+        return replace(self, valid=in_rows_of(self.valid, ids_of(train), "valid"))
 
     def check(self, train: sp.csr_array) -> None:
         """Raise if ``valid`` has no positive entry outside these training interactions."""

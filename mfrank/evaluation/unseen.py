@@ -32,11 +32,10 @@ def folded_in(
         )
     known, own = ids_of(model), (held_out.fold_in.user_ids, held_out.fold_in.item_ids)
     for theirs, mine in zip(known or own, own, strict=True):
-        alike = theirs.table is None or mine.table is None or theirs == mine
-        if not alike or len(theirs) != len(mine):
+        if theirs != mine:
             raise ValueError(
                 "the model has other users or items than the split of the held-out users: fit it "
-                "to split.train"
+                "to split.train, with its ids"
             )
     chosen = held_out.users if users is None else users
     return partial(recommend, recalculate_user=True), held_out.fold_in, chosen

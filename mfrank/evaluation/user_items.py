@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 import scipy.sparse as sp
 
 from mfrank.arrays.csr_checks import all_finite, checked_rows
@@ -12,11 +13,36 @@ from mfrank.data.alignment import aligned
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.retrieval.candidates import HasUserItems
+from mfrank.retrieval.seen import Seen
 
-__all__ = ["UserItems", "ids_of", "in_rows_of", "matrix_of"]
+__all__ = ["UserItems", "ids_of", "ids_of_rows", "in_rows_of", "matrix_of"]
 
 UserItems: TypeAlias = HasUserItems | sp.sparray | sp.spmatrix
 Data = TypeVar("Data", UserItems, UserItems | None)
+
+
+def ids_of_rows(model: Any, train: UserItems | None) -> tuple[Ids, Ids] | None:
+    """The ids that name the rows of an evaluation: the model's, else those of ``train``.
+
+    A model that was fitted to a matrix only numbers its rows. If ``train`` are the interactions of
+    that matrix, the rows have their ids.
+    """
+    own, theirs = ids_of(model), ids_of(train)
+    if own is None or theirs is None:
+        return own or theirs
+    seen = getattr(model, "seen", None)
+    if isinstance(train, Interactions) and isinstance(seen, Seen):
+        numbered = all(ids.table is None for ids in own)
+        if numbered and _same_cells(seen.matrix, train.user_items):
+            return theirs
+    return own
+
+
+def _same_cells(one: sp.csr_array, other: sp.csr_array) -> bool:
+    return one.shape == other.shape and (
+        one is other
+        or (np.array_equal(one.indptr, other.indptr) and np.array_equal(one.indices, other.indices))
+    )
 
 
 def ids_of(fitted: Any) -> tuple[Ids, Ids] | None:

@@ -279,7 +279,7 @@ class ALS(FactorModel, Growing):
         if cluster is None:  # else its workers are sent what they gather, whatever the backend
             check_gathers(self.gather_dtype, self.backend, backend)
         data = Interactions.of(user_items)
-        watch = Watch.of(data.user_items, stopping, callback, show_progress)
+        watch = Watch.of(data, stopping, callback, show_progress)
         if self.biases:
             others = checkpoint, user_features, item_features
             check_biased_fit(backend, self.backend, *others)

@@ -286,7 +286,7 @@ class Descent(FactorModel):
         if cluster is not None:
             check_rotates(self.loss, self.optimizer)
         data = Interactions.of(user_items)
-        watch = Watch.of(data.user_items, stopping, callback, show_progress)
+        watch = Watch.of(data, stopping, callback, show_progress)
         rows = positives_of(data, self.dtype)
         if checkpoint is not None and stopping is not None:
             raise ValueError(

@@ -8,8 +8,6 @@ from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
-import scipy.sparse as sp
-
 from mfrank.arrays.checks import shown
 from mfrank.arrays.progress import progress_bar
 from mfrank.backends import choose
@@ -18,7 +16,7 @@ from mfrank.models.option_checks import OPTION_KINDS, option_classes, runnable
 from mfrank.models.parameters import Parameters, describe, restore
 from mfrank.models.progress import note
 from mfrank.models.shown import Fit, fit_of
-from mfrank.models.stopping import Stopping
+from mfrank.models.stopping import AlignedStopping, Stopping
 from mfrank.retrieval.fitted import Promised
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
@@ -42,7 +40,7 @@ class Watch:
     @classmethod
     def of(
         cls,
-        train: sp.csr_array,
+        train: Interactions,
         stopping: Stopping | None,
         callback: Callback | None,
         show_progress: bool,
@@ -58,7 +56,9 @@ class Watch:
         if stopping is not None:
             if not isinstance(stopping, Stopping):
                 raise TypeError(f"stopping must be an EarlyStopping or None, got {shown(stopping)}")
-            stopping.check(train)
+            if isinstance(stopping, AlignedStopping):
+                stopping = stopping.in_rows_of(train)
+            stopping.check(train.user_items)
         return cls(stopping, callback, show_progress)
 
 

@@ -17,9 +17,11 @@ from mfrank.als.half_steps import HalfSteps
 from mfrank.als.touched import Tables, alternate
 from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.csr import CSR
+from mfrank.arrays.interop import sparse_to_host
 from mfrank.arrays.turns import in_turn
 from mfrank.backends import Factors, choose
 from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.alignment import check_numbering
 from mfrank.data.feature_tables import FeatureTable, is_table
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
@@ -69,8 +71,9 @@ class Growing(ClosedForm):
         Parameters
         ----------
         new : Interactions, scipy or CuPy sparse matrix (users x items), or DataFrame
-            Matched by id; unknown ids are new users and items. The value of a cell that the model
-            has is added to the old one. None if new rows come only from tables of features.
+            Matched by id; unknown ids are new users and items. A matrix has no ids, so it is for
+            models that only number their rows. The value of a cell that the model has is added to
+            the old one. None if new rows come only from tables of features.
         user_items : Interactions or scipy sparse, optional
             All interactions of the model, without the new ones; default those it has. A sparse
             matrix has its rows and columns.
@@ -121,7 +124,7 @@ class Growing(ClosedForm):
             "user": _given("user_features", user_features, store),
             "item": _given("item_features", item_features, store),
         }
-        given = Interactions.of(_NOTHING if new is None else new)
+        given = _new_of(new, store)
         content = content_of(given)
         if was_applied(store.history, batch, content):
             return self
@@ -251,6 +254,22 @@ class Growing(ClosedForm):
 
 
 _NOTHING = sp.csr_array((0, 0), dtype=np.float32)
+
+
+def _new_of(new: Any, store: FactorStore) -> Interactions:
+    """New interactions, matched by id; raise if they are a matrix and the model's ids numbers."""
+    here = sparse_to_host(_NOTHING if new is None else new)
+    data = Interactions.of(here)
+    for side in ("user", "item"):
+        known: Ids = getattr(store, f"{side}_ids")
+        if new is not None and sp.issparse(here) and known.table is not None and known.are_numbers:
+            raise ValueError(
+                f"new is a matrix, whose rows have no ids, and the model's {side} ids are like "
+                f"{known.labels.item(0)!r}: pass Interactions.from_sparse(new, user_ids=..., "
+                "item_ids=...)"
+            )
+        check_numbering(getattr(data, f"{side}_ids"), known, "new", side)
+    return data
 
 
 def _given(name: str, given: Any, store: FactorStore) -> Any:

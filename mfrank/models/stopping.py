@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from mfrank.data.interactions import Interactions
 
-__all__ = ["KnownStopping", "Stopping"]
+__all__ = ["AlignedStopping", "KnownStopping", "Stopping"]
 
 
 @runtime_checkable
@@ -27,6 +27,14 @@ class Stopping(Protocol):
 
     def is_over(self, values: Sequence[float]) -> bool:
         """Whether to stop, given the scores of all epochs so far."""
+
+
+@runtime_checkable
+class AlignedStopping(Stopping, Protocol):
+    """A rule whose interactions have ids, by which they are brought into the rows of a fit."""
+
+    def in_rows_of(self, train: Interactions) -> Stopping:
+        """The rule for a fit to ``train``; raise if its ids are not those of ``train``."""
 
 
 @runtime_checkable

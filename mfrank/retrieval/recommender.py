@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import check_instance
-from mfrank.arrays.labelled import check_same_rows
+from mfrank.arrays.labelled import check_same_ids
 from mfrank.arrays.placement import beside
 from mfrank.arrays.row_lists import Listed, Picked
 from mfrank.cluster.connecting import Cluster, check_cluster
@@ -293,7 +293,7 @@ class Recommender(Similar):
         With ``on_unknown="skip"``, the score is NaN where the user or the item is unknown.
         """
         check_on_unknown(on_unknown)
-        check_same_rows(userid=userid, itemid=itemid)
+        check_same_ids(userid=userid, itemid=itemid)
         users, items = sides(self.placed, by_row=by_row)
         pairs = given_ids(userid, "userid"), given_ids(itemid, "itemid")
         missing = None if on_unknown == "error" else -1

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.counted import counted
-from mfrank.arrays.labelled import check_same_rows
+from mfrank.arrays.labelled import check_same_ids
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
 from mfrank.retrieval.answers import Answer, answer
 from mfrank.retrieval.known import Known
@@ -135,7 +135,7 @@ class RowScorer(Recommender):
         With ``on_unknown="skip"``, it is NaN where the user or the item is unknown.
         """
         check_on_unknown(on_unknown)
-        check_same_rows(userid=userid, itemid=itemid)
+        check_same_ids(userid=userid, itemid=itemid)
         users, items = sides(self.store, by_row=by_row)
         missing = None if on_unknown == "error" else -1
         user_rows = users.rows(given_ids(userid, "userid"), "userid", missing=missing)

@@ -16,6 +16,7 @@ from mfrank.arrays.interop import is_on_gpu, is_sparse_on_gpu, sparse_to_host, t
 from mfrank.arrays.placement import on_host
 from mfrank.arrays.row_lists import Listed
 from mfrank.backends import Factors
+from mfrank.data.alignment import check_numbering
 from mfrank.data.frames import is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
@@ -312,6 +313,8 @@ def _by_ids(
     if query_side.name == "item":
         table, rows, columns = matrix.item_users, columns, rows
     labels = query_side.ids.raw(query_side.rows(raw, argument)) if query_side.by_row else raw
+    check_numbering(rows, query_side.ids, argument, query_side.name)
+    check_numbering(columns, answering.ids, argument, answering.name)
     try:
         picked = table[rows.rows([labels] if is_single(labels) else labels)]  # type: ignore[arg-type]
         if columns == answering.ids:

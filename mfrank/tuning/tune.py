@@ -6,11 +6,14 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+import scipy.sparse as sp
+
 from mfrank.arrays.checks import check_above_zero, check_count
+from mfrank.arrays.interop import sparse_to_host
 from mfrank.arrays.notebook import paragraphs
 from mfrank.arrays.threads import check_threads
 from mfrank.arrays.time_limit import OutOfTimeError
-from mfrank.data.alignment import aligned
+from mfrank.data.alignment import aligned, check_alike, check_numbering, matrix_in_rows
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.metrics import NDCG
@@ -179,7 +182,7 @@ def tune(
     everything = train = likes_of(data)
     chooses = None
     if valid is not None:
-        everything, train, chooses = _joined(train, without_dislikes(valid, "valid"))
+        everything, train, chooses = _joined(train, _valid_of(valid, train))
     _tell_readers(everything)
     with values_told():
         found = search(
@@ -210,19 +213,31 @@ def _tell_readers(data: Interactions) -> None:
     tell_readers(data.user_items.data, by_use[True], by_use[False])
 
 
+def _is_numbered(data: Interactions) -> bool:
+    return data.user_ids.table is None and data.item_ids.table is None
+
+
+def _valid_of(valid: Any, data: Interactions) -> Interactions:
+    """The interactions to choose by: a matrix has the rows of the data, all others have ids."""
+    here = sparse_to_host(valid)
+    if sp.issparse(here) and not _is_numbered(data):
+        here = matrix_in_rows(here, data.user_ids, data.item_ids, "valid")
+    return without_dislikes(here, "valid")
+
+
 def _joined(
     data: Interactions, valid: Interactions
 ) -> tuple[Interactions, Interactions, Interactions]:
-    """Both together, and each in the rows of both; rows that are only numbered are the same."""
+    """Both together, and each in the rows of both."""
     if (data.timestamps is None) != (valid.timestamps is None):
         some, none = ("data", "valid") if valid.timestamps is None else ("valid", "data")
         raise ValueError(
             f"{some} has timestamps and {none} has none: give both, or leave them out with "
             f"dataclasses.replace({some}, timestamps=None)"
         )
-    every_id = (each for part in (data, valid) for each in (part.user_ids, part.item_ids))
-    if any(ids.table is None for ids in every_id):
-        valid = aligned(valid, data.user_ids, data.item_ids, "valid")
+    for side in ("user", "item"):
+        for check in (check_alike, check_numbering):
+            check(getattr(valid, f"{side}_ids"), getattr(data, f"{side}_ids"), "valid", side)
     both = data + valid
     ids = both.user_ids, both.item_ids
     return both, aligned(data, *ids, "data"), aligned(valid, *ids, "valid")

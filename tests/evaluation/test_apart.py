@@ -76,11 +76,13 @@ def test_numbers_of_some_rows_are_ids_too():
     assert scores(model, test) == scores(model, same)
 
 
-def test_a_model_of_a_matrix_is_evaluated_by_row():
+def test_a_model_of_a_matrix_is_evaluated_by_a_matrix_or_beside_its_training_data():
     split = mfrank.by_ratio(data_of(1), train=0.8, test=0.2)
     labeled = mfrank.ALS(factors=3, iterations=2, random_state=0).fit(split.train)
     bare = mfrank.ALS(factors=3, iterations=2, random_state=0).fit(split.train.to_scipy())
-    assert scores(bare, split.test) == scores(labeled, split.test)
+    assert scores(bare, split.test, train=split.train) == scores(labeled, split.test)
+    with pytest.raises(mfrank.UnknownIdError, match="only numbered"):
+        scores(bare, split.test)
     matrix = split.test.to_scipy()
     assert scores(labeled, matrix) == scores(bare, matrix)
 

@@ -231,7 +231,10 @@ def test_columns_with_other_labels_are_refused(name: str, odd: str) -> None:
     n = len(columns[odd])
     for index in shuffled(n):
         series = {key: as_pandas(column, index) for key, column in columns.items()}
-        for other in (columns[odd], as_pandas(columns[odd]), series[odd][::-1]):
+        others = [as_pandas(columns[odd]), series[odd][::-1]]
+        if not name.startswith("score"):  # of ids, which an array has as well as a Series
+            others.append(columns[odd])
+        for other in others:
             with pytest.raises(ValueError, match=r"to_numpy\(\)"):
                 call(**series | {odd: other})
 

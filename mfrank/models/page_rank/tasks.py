@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.csr_checks import checked_rows
+from mfrank.data.alignment import aligned
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import leave_last
@@ -116,6 +117,8 @@ class Task:
 
 def _labels(labels: Any, data: Interactions) -> sp.csr_array:
     """The labels as a matrix of relevant items, users x items; raise if they do not match data."""
+    if isinstance(labels, Interactions):
+        labels = aligned(labels, data.user_ids, data.item_ids, "labels")
     table: Any = labels.user_items if isinstance(labels, Interactions) else labels
     is_sparse: bool = sp.issparse(table)
     if not is_sparse:
@@ -123,8 +126,6 @@ def _labels(labels: Any, data: Interactions) -> sp.csr_array:
             "labels of interactions must be Interactions or a scipy sparse matrix (users x "
             f"items), such as a split's test part; got {type(labels).__name__}"
         )
-    if isinstance(labels, Interactions) and labels.item_ids != data.item_ids:
-        raise ValueError("labels must have the item ids of data; a split's parts have them")
     if table.shape != data.user_items.shape:
         raise ValueError(
             f"labels must have data's shape {data.user_items.shape}, got {table.shape}"

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.data.alignment import check_numbering, matrix_in_rows
 from mfrank.data.interactions import Interactions
 from mfrank.models.reranker.features import FirstLists
 from mfrank.models.value_checks import tell_unread_values
@@ -113,13 +114,14 @@ def in_rows_of(store: FactorStore, data: Any, argument: str) -> sp.csr_array:
 def _read(data: Any, argument: str, store: FactorStore) -> Interactions:
     try:
         if not sp.issparse(data):
-            return Interactions.of(data)
-        shape, given = (store.n_users, store.n_items), cast(Any, data).shape
-        if given != shape:
-            raise ValueError(f"a matrix must have the model's shape {shape}, got {given}")
-        return Interactions.from_sparse(data, user_ids=store.user_ids, item_ids=store.item_ids)
+            data = Interactions.of(data)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{argument}: {error}") from None
+    if sp.issparse(data):
+        return matrix_in_rows(data, store.user_ids, store.item_ids, argument)
+    check_numbering(data.user_ids, store.user_ids, argument, "user")
+    check_numbering(data.item_ids, store.item_ids, argument, "item")
+    return cast(Interactions, data)
 
 
 def _placed(data: Interactions, store: FactorStore) -> sp.csr_array:
