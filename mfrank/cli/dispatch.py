@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
 import os
+import re
+import shlex
 import sys
 import traceback
 import warnings
@@ -51,7 +54,7 @@ def run(arguments: list[str]) -> int:
     except SystemExit as done:  # --help and --version
         return int(done.code or 0)
     except ValueError as error:
-        return _report(error, str, debug=debug)
+        return _report(_with_remedy(error, arguments), str, debug=debug)
     say = Wording(args.parser)
     with _messages_on_stderr(say):
         try:
@@ -72,6 +75,19 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+def _with_remedy(error: ValueError, arguments: list[str]) -> ValueError:
+    """The error, with the remedy for an argument that begins with a dash and is no flag."""
+    message = str(error)
+    flag = re.match(r"argument (?:\S+/)?(-\S+?): expected", message)
+    remedy = ""
+    for before, word in itertools.pairwise(["", *arguments]):
+        if flag and before == flag[1] and word.startswith("-"):
+            remedy = f"write {shlex.join([f'{before}={word}'])} for a value that begins with -"
+        elif not flag and re.match("-[^-]", word) and re.search("required|unrecognized", message):
+            remedy = f"write -- before words that begin with - and are no flags: -- {word}"
+    return ValueError(message.replace(" (see ", f"; {remedy} (see ")) if remedy else error
 
 
 def _parser() -> _Parser:

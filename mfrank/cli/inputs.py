@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,6 +20,9 @@ from mfrank.data.ids import Ids
 from mfrank.data.interaction_folder import holds_interactions
 from mfrank.data.interactions import Interactions
 from mfrank.data.labels import objects
+from mfrank.data.layouts import Dialect
+from mfrank.data.quotes import AS_USUAL
+from mfrank.data.text_files import lines_of
 from mfrank.data.time_units import TimestampUnit
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.files.manifest import MANIFEST
@@ -27,6 +31,7 @@ __all__ = [
     "add_table_flags",
     "as_ids",
     "columns_of",
+    "dialect_of",
     "ids_in",
     "ids_of",
     "read_like",
@@ -46,7 +51,8 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         group.add_argument(
             f"--{role}",
             metavar="COLUMN",
-            help=f"name of the {role} column (default: recognized by common names)",
+            help=f"name of the {role} column, or its number from 1 if there is no header (default: "
+            "recognized by common names)",
         )
     for role in ("value", "timestamp"):
         group.add_argument(f"--no-{role}", action="store_true", help=f"ignore the {role} column")
@@ -60,6 +66,26 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
         "--sep",
         metavar="MARK",
         help="what separates fields: one character, or :: (default: detected)",
+    )
+    group.add_argument(
+        "--quote",
+        type=_quote,
+        default=AS_USUAL,
+        metavar="MARK",
+        help="what may enclose fields: a character; none: quotes are text like any other; auto: "
+        "double quotes, but rows that a stray one would swallow are refused (default: auto)",
+    )
+    group.add_argument(
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        help="whether the first row names the columns (default: detected)",
+    )
+    group.add_argument(
+        "--columns",
+        type=_names,
+        metavar="NAMES",
+        help="names of all columns in order, such as item,user,value,timestamp,- of a file without "
+        "a header; - is ignored",
     )
     group.add_argument(
         "--ids",
@@ -94,7 +120,7 @@ def read_table(args: argparse.Namespace, path: str) -> Interactions:
             path,
             **columns_of(args),
             timestamp_unit=args.timestamp_unit,
-            sep=args.sep,
+            **asdict(dialect_of(args)),
             ids=args.ids,
             duplicates=args.duplicates,
         )
@@ -106,6 +132,11 @@ def columns_of(args: argparse.Namespace) -> dict[str, Any]:
     return {
         role: False if getattr(args, f"no_{role}", False) else getattr(args, role) for role in ROLES
     }
+
+
+def dialect_of(args: argparse.Namespace) -> Dialect:
+    """What the flags say of how text is written."""
+    return Dialect(args.sep, args.quote, args.header, args.columns)
 
 
 def read_like(
@@ -164,14 +195,14 @@ def ids_in(path: str) -> list[str]:
         It is not text.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        lines = list(lines_of(path))
     except FileNotFoundError:
         raise FileNotFoundError(
             f"--users takes a text file of user ids, one per line, and there is no file {path}; "
             f"for the user {path}, pass --user {path}"
         ) from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not text in UTF-8: write one id per line") from None
+    except ValueError as error:
+        raise ValueError(f"{error}; --users takes a text file with one id per line") from None
     return [line.strip() for line in lines if line.strip()]
 
 
@@ -203,6 +234,14 @@ def ids_of(texts: Sequence[str], known: Ids, noun: str, *, skip_unknown: bool) -
         left_out = counted(int((~kept).sum()), f"unknown {noun}")
         print(f"mfrank: {left_out} left out", file=sys.stderr)
     return ids[kept]
+
+
+def _quote(text: str) -> str | None:
+    return None if text == "none" else text
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
 def _rows(theirs: Ids, ids: Ids) -> NDArray[np.int64]:

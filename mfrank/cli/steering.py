@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import csv
-from pathlib import Path
 from typing import Any
 
 from mfrank.cli.inputs import as_ids
 from mfrank.data.feature_tables import place_of_ids
 from mfrank.data.ids import Ids
+from mfrank.data.table_files import text_rows
 from mfrank.steering.steering import Steering
 
 __all__ = ["add_steering_flags", "steering_of"]
@@ -85,11 +84,7 @@ def _boosts(texts: list[str], items: Ids) -> dict[Any, float]:
 
 
 def _categories(path: str, items: Ids) -> dict[Any, list[str]]:
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            header, *rows = [row for row in csv.reader(file) if row] or [[""]]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} is no CSV in UTF-8: {error}") from None
+    header, *rows = [row for _, row in text_rows(path, ",")] or [[""]]
     if any(len(row) < 2 or len(row) != len(header) for row in rows):
         raise ValueError(
             f"{path} must have a header and at least two columns in each row: item ids, and "

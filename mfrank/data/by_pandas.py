@@ -6,6 +6,7 @@ unusual: pandas pads short rows, does not report line numbers, and reads ``007``
 
 from __future__ import annotations
 
+import csv
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 from mfrank.data.fields import IdsAs, as_text, parsed
 from mfrank.data.layouts import Layout
+from mfrank.data.quotes import AS_USUAL, Quotes, Tell
+from mfrank.data.text_files import LONGEST_LINE
 from mfrank.data.time_units import Moments, TimeKind
 from mfrank.data.times import moments
 
@@ -47,10 +50,12 @@ class _Readable:
         leading 0, no -0, no +, and no quote or white space besides the separator.
     """
 
-    def __init__(self, text: IO[str], separator: str) -> None:
+    def __init__(self, text: IO[str], layout: Layout) -> None:
         self.is_plain = True
-        self._text, self._tail = text, "\n"
-        self._marks = ["-0", *({*'"+ \t\v\f'} - {separator})]
+        self.quotes = Quotes(layout.separator, layout.quote)
+        self._text, self._tail, self._run = text, "\n", 0
+        marks = {*'"+ \t\v\f', *(self.quotes.mark or "")}
+        self._marks = ["-0", *(marks - {layout.separator})]
 
     def read(self, size: int = -1) -> str:
         part = self._text.read(size)
@@ -59,6 +64,11 @@ class _Readable:
         lone = "\r" in part and part.count("\r") > part.count("\r\n")
         if lone or "\0" in part or "\ufeff" in part:
             raise OddError("a character that pandas may not keep")
+        ends = part.find("\n")
+        if self._run + (len(part) if ends < 0 else ends) > LONGEST_LINE:
+            raise OddError("a line that pandas would take into memory")
+        self._run = self._run + len(part) if ends < 0 else len(part) - part.rfind("\n") - 1
+        self.quotes.scan(part)
         if self.is_plain:
             seen = self._tail + part  # a match may span two parts
             self._tail = seen[-2:]
@@ -70,7 +80,7 @@ class _Readable:
         return iter(self._text)
 
 
-def read(lines: _Lines, layout: Layout, ids: IdsAs) -> dict[str, Any] | None:
+def read(lines: _Lines, layout: Layout, ids: IdsAs, tell: Tell) -> dict[str, Any] | None:
     """Role -> values, or None if the standard library must read the file.
 
     Timestamps are :class:`Moments`, whose unit is not settled.
@@ -79,7 +89,7 @@ def read(lines: _Lines, layout: Layout, ids: IdsAs) -> dict[str, Any] | None:
 
     try:
         with lines() as text:
-            readable = _Readable(text, layout.separator)
+            readable = _Readable(text, layout)
             frame = _frame(readable, layout)
         _refuse_holes(frame, layout)
         columns = {role: frame.iloc[:, at] for role, at in layout.fields.items()}
@@ -92,13 +102,14 @@ def read(lines: _Lines, layout: Layout, ids: IdsAs) -> dict[str, Any] | None:
                 found[role] = np.asarray(column, dtype=np.int64)
         rest = {role: column for role, column in columns.items() if role not in found}
         found |= _as_spelled(rest, lines, layout, ids)
+        readable.quotes.told(tell)
         return {role: found[role] for role in columns}
     except (ValueError, pandas.errors.ParserWarning):
         return None
 
 
 def portions(
-    lines: _Lines, layout: Layout, ids: IdsAs, n_rows: int, times: TimeKind | None
+    lines: _Lines, layout: Layout, ids: IdsAs, n_rows: int, times: TimeKind | None, tell: Tell
 ) -> Iterator[tuple[dict[str, NDArray[Any]], Moments | None]]:
     """Yield the columns of ``n_rows`` rows at a time, and their timestamps.
 
@@ -121,6 +132,8 @@ def portions(
                 portion = _portion(frame, layout, ids, times, spelled, readable.is_plain)
                 yield portion
                 done += 1
+            if done:
+                readable.quotes.told(tell)
             return
         except _AsSpelledError as error:  # from this portion on
             spelled.add(str(error))
@@ -139,7 +152,7 @@ def _frames(
 ) -> Iterator[tuple[Any, _Readable]]:
     """Frames of rows whose columns are numbered, some of them read as text."""
     with lines() as text:
-        readable = _Readable(text, layout.separator)
+        readable = _Readable(text, layout)
         as_text = {layout.fields[role]: str for role in spelled if role in layout.fields}
         names = range(layout.width)
         with _frame(readable, layout, chunksize=n_rows, names=names, dtype=as_text) as frames:
@@ -204,6 +217,8 @@ def _frame(readable: Any, layout: Layout, **how: Any) -> Any:
             skipinitialspace=True,
             keep_default_na=False,  # "NA" may be an id
             na_values=[""],
+            quoting=csv.QUOTE_NONE if layout.quote is None else csv.QUOTE_MINIMAL,
+            quotechar='"' if layout.quote in (None, AS_USUAL) else layout.quote,
             low_memory=False,  # a column has one type, not one for each chunk
             **how,
         )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Literal
 
 from mfrank.arrays.checks import shown
 
 __all__ = [
+    "NOT_READ",
     "ROLES",
     "BadRow",
     "Chosen",
@@ -16,7 +18,11 @@ __all__ = [
     "guess",
     "ignored_roles",
     "in_column",
+    "tell_columns",
 ]
+
+NOT_READ = "-"
+"""Name that stands for a column to be ignored."""
 
 ROLES = ("user", "item", "value", "timestamp")
 """The roles of columns, in their order in a file without a header."""
@@ -32,6 +38,27 @@ _NAMES: Mapping[str, str] = {
     "clicks views listens purchases preference stars",
     "timestamp": "timestamp time date datetime ts unixtime unixtimestamp unixreviewtime createdat",
 }
+
+_RARER_NAMES: Mapping[str, str] = {
+    "value": "overall starrating bookrating userrating reviewrating",
+    "timestamp": "eventtime when",
+}
+"""Names that count if no column has one of the others."""
+
+_TYPE = re.compile(r":(?:token|float)(?:_seq)?$")  # in the headers of RecBole
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_MEANS = {"avg", "average", "mean"}  # of an item, not of an interaction
+_LIKE: Mapping[str, str] = {
+    "value": "rating ratings rate score scores star stars overall count counts playcount plays "
+    "listens views clicks click clicked label target like liked feedback response bought purchased "
+    "purchases quantity qty amount strength weight preference confidence duration spent dwell "
+    "hours minutes seconds played",
+    "timestamp": "time times date dates datetime timestamp ts dt when at day created updated added "
+    "epoch unixtime",
+    "event": "event events action behavior behaviour interaction activity type",
+}
+"""What a column may hold -> words of names that look like it."""
+_SHOWN = 6  # ignored columns that are named
 
 _REMEDIES: Mapping[str, str] = {
     "user": "give it an id, or drop the row",
@@ -60,14 +87,19 @@ def guess(columns: Sequence[Hashable], role: str) -> list[Hashable]:
 
     Case, punctuation and a final "id" do not matter: ``userId``, ``USER_ID`` and ``user`` are the
     same. If no other column is a timestamp, the timestamp of something is one: ``click_timestamp``.
+    Rarer names, such as ``overall``, count last.
     """
-    names = set(_NAMES[role].split())
-    named = [column for column in columns if not names.isdisjoint(_spellings(column))]
-    if role != "timestamp" or named:
-        return named
-    # A header whose separator has not been found yet is no name.
-    single = [column for column in columns if re.fullmatch(r"[\w.-]+", str(column))]
-    return [c for c in single if any(name.endswith("timestamp") for name in _spellings(c))]
+    named = _having(_NAMES[role], columns)
+    if role == "timestamp" and not named:
+        # A header whose separator has not been found yet is no name.
+        single = [column for column in columns if re.fullmatch(r"[\w.-]+(?::\w+)?", str(column))]
+        named = [c for c in single if any(name.endswith("timestamp") for name in _spellings(c))]
+    return named or _having(_RARER_NAMES.get(role, ""), columns)
+
+
+def _having(names: str, columns: Sequence[Hashable]) -> list[Hashable]:
+    wanted = set(names.split())
+    return [column for column in columns if not wanted.isdisjoint(_spellings(column))]
 
 
 def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:
@@ -118,6 +150,63 @@ def assign(columns: Sequence[Hashable], chosen: Chosen) -> dict[str, Hashable]:
     return roles
 
 
+def tell_columns(
+    names: Sequence[Hashable],
+    roles: Mapping[str, Hashable],
+    chosen: Chosen,
+    tell: Callable[[int, str], None],
+) -> None:
+    """Tell which columns are read as what, and which are ignored: a warning if one may be meant.
+
+    Nothing is told if all columns are read, and named as their roles are.
+
+    Parameters
+    ----------
+    names : sequence
+        Of all columns.
+    roles : mapping of role -> column
+        Those that are read.
+    chosen : mapping of role -> column, None or False
+        Of a role that is chosen or ignored, other columns are nothing to warn of.
+    tell : callable
+        Takes a level of the module logging, and one line.
+    """
+    taken = set(roles.values())
+    free = [name for name in names if name not in taken and name != NOT_READ]
+    if not free and all(role in _spellings(name) for role, name in roles.items()):
+        return
+    said = ["columns read: " + ", ".join(f"{role} {name!r}" for role, name in roles.items())]
+    if "value" not in roles and chosen.get("value") is None:
+        said[0] += ", and no values: each row counts 1"
+    if free:
+        more = f" and {len(free) - _SHOWN:,} more" * (len(free) > _SHOWN)
+        said.append("ignored: " + ", ".join(map(repr, free[:_SHOWN])) + more)
+    doubts = [doubt for name in free if (doubt := _doubt(name, roles, chosen))]
+    tell(logging.WARNING if doubts else logging.INFO, "; ".join(said + doubts[:_SHOWN]))
+
+
+def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str:
+    """Why an ignored column may be meant, and how it is read; "" if it hardly is."""
+    if not isinstance(name, str):
+        return ""
+    words = {word.lower() for word in _WORD.findall(_TYPE.sub("", name))}
+    if words & {"id", *_MEANS}:
+        return ""
+    value, time, event = (words & {*_LIKE[what].split()} for what in _LIKE)
+    may_be_value = chosen.get("value") is None
+    if value and may_be_value and not words & {"at", "date", "timestamp"}:
+        instead = f" in place of {roles['value']!r}" if "value" in roles else ""
+        return f"{name!r} looks like a value: value={name!r} reads it{instead}"
+    if time and "timestamp" not in roles and chosen.get("timestamp") is None:
+        return f"{name!r} looks like a time: timestamp={name!r} reads it"
+    if event and not time and may_be_value:
+        return (
+            f"{name!r} looks like kinds of events, which all count alike: keep the rows you mean, "
+            "or name a column of weights with value="
+        )
+    return ""
+
+
 def ignored_roles(chosen: Chosen) -> set[str]:
     """The roles that are False; the user and the item cannot be."""
     ignored = {role for role, column in chosen.items() if column is False}
@@ -130,7 +219,7 @@ def ignored_roles(chosen: Chosen) -> set[str]:
 def _spellings(column: Hashable) -> set[str]:
     if not isinstance(column, str):
         return set()
-    name = "".join(letter for letter in column.casefold() if letter.isalnum())
+    name = "".join(letter for letter in _TYPE.sub("", column).casefold() if letter.isalnum())
     return {name, name.removesuffix("id")}
 
 

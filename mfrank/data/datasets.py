@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -141,11 +142,16 @@ def published_split(path: str | Path, *, column: str = "split") -> Split:
 @contextmanager
 def _ratings_file(path: Path) -> Iterator[tuple[_Layout, io.TextIOBase]]:
     """Layout and lines of the file of ratings: ``path`` itself, or in this folder or zip file."""
+    if path.suffix == ".zip" and path.is_file() and not zipfile.is_zipfile(path):
+        raise ValueError(f"{path}: no zip file, or a damaged one; download it again. {_WHERE}")
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            layout, name = _find(archive.namelist(), path)
-            with archive.open(name) as member, io.TextIOWrapper(member, "ascii") as lines:
-                yield layout, lines
+        try:
+            with zipfile.ZipFile(path) as archive:
+                layout, name = _find(archive.namelist(), path)
+                with archive.open(name) as member, io.TextIOWrapper(member, "ascii") as lines:
+                    yield layout, lines
+        except (EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise ValueError(f"{path}: a damaged zip file: {error}; download it again") from error
         return
     if not path.exists():
         raise FileNotFoundError(f"there is no {path}. {_WHERE}")
@@ -184,8 +190,11 @@ def _columns(path: str | Path) -> dict[str, NDArray[Any]]:
     file = Path(path)
     if file.is_dir():
         file /= "interactions.npz"
-    with np.load(file, allow_pickle=False) as stored:
-        columns = {name: stored[name] for name in stored.files}
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            columns = {name: stored[name] for name in stored.files}
+    except (EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{file}: a damaged file of arrays: {error}; copy it again") from error
     for name in ("user", "item"):
         if name not in columns:
             raise ValueError(f"{file} has no array {name!r}, only {', '.join(columns)}")

@@ -7,8 +7,10 @@ ordinary files faster (:mod:`mfrank.data.by_pandas`); all others are read by the
 from __future__ import annotations
 
 import itertools
+import logging
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import IO, Any, NamedTuple
 
@@ -20,41 +22,49 @@ from mfrank.data import by_pandas, fields
 from mfrank.data.columns import BadRow, Chosen, in_column
 from mfrank.data.fields import IdsAs
 from mfrank.data.labels import objects
-from mfrank.data.layouts import DOUBLE_COLON, Layout, layout_of, rows
+from mfrank.data.layouts import DOUBLE_COLON, IF_LISTS, Dialect, Layout, layout_of, rows
+from mfrank.data.quotes import Quotes, Tell
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
 from mfrank.data.times import is_time, moments, settle, time_kind
 
 __all__ = ["portions", "read"]
 
+Lines = Callable[[], IO[str]]
+"""Opens the text anew: it is read more than once."""
+
 
 def read(
-    lines: Callable[[], IO[str]],
-    separator: str | None,
+    lines: Lines,
+    dialect: Dialect,
     usual: str | None,
     chosen: Chosen,
     ids: IdsAs,
+    tell: Tell,
     unit: TimestampUnit | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Role -> values of the text that ``lines`` opens; see :mod:`mfrank.data.table_files`."""
     with lines() as text:
-        layout = layout_of(text, separator, usual, chosen)
+        layout = layout_of(text, dialect, usual, chosen, tell)
     pandas_reads = layout.separator != DOUBLE_COLON and find_spec("pandas")
-    columns = by_pandas.read(lines, layout, ids) if pandas_reads else None
+    found = by_pandas.read(lines, layout, ids, tell) if pandas_reads else None
     is_chosen = chosen.get("timestamp") is not None
-    if columns is not None:
-        try:
-            return settle(columns, unit, is_chosen=is_chosen)
-        except BadRow:
-            pass  # read again, for the number of the line
-    return _read(lines, layout, ids, unit, is_chosen=is_chosen)
+    columns: dict[str, NDArray[Any]] | None = None
+    if found is not None:
+        with suppress(BadRow):  # read again, for the number of the line
+            columns = settle(found, unit, is_chosen=is_chosen)
+    if columns is None:
+        columns = _read(lines, layout, ids, tell, unit, is_chosen=is_chosen)
+    _tell_if_lists(layout, columns, tell)
+    return columns
 
 
 def portions(
-    lines: Callable[[], IO[str]],
-    separator: str | None,
+    lines: Lines,
+    dialect: Dialect,
     usual: str | None,
     chosen: Chosen,
     ids: IdsAs,
+    tell: Tell,
     *,
     n_rows: int,
     times: TimeKind | None,
@@ -66,11 +76,13 @@ def portions(
     out.
     """
     with lines() as text:
-        layout = layout_of(text, separator, usual, chosen)
+        layout = layout_of(text, dialect, usual, chosen, tell)
     done = 0
     if layout.separator != DOUBLE_COLON and find_spec("pandas"):
         try:
-            for portion in by_pandas.portions(lines, layout, ids, n_rows, times):
+            for portion in by_pandas.portions(lines, layout, ids, n_rows, times, tell):
+                if not done:
+                    _tell_if_lists(layout, portion[0], tell)
                 yield portion
                 done += 1
         except by_pandas.OddError:
@@ -78,20 +90,39 @@ def portions(
         else:
             if done:
                 return
-    yield from _portions(lines, layout, ids, n_rows, times, done)
+    for portion in _portions(lines, layout, ids, n_rows, times, done, tell):
+        if not done:
+            _tell_if_lists(layout, portion[0], tell)
+        yield portion
+        done += 1
+
+
+def _tell_if_lists(layout: Layout, columns: dict[str, NDArray[Any]], tell: Tell) -> None:
+    """Warn of rows that may be lists of items of equal length, each of the next user."""
+    users, items, values = (columns.get(role) for role in ("user", "item", "value"))
+    if not layout.is_guess or users is None or items is None or values is None:
+        return
+    if len(users) < 2 or users.dtype != np.int64 or items.dtype != np.int64:
+        return
+    if (users[1:] == users[:-1] + 1).all() and (values == np.floor(values)).all():
+        tell(
+            logging.WARNING,
+            "each row has the next user, and its third field is taken as a value; " + IF_LISTS,
+        )
 
 
 def _read(
-    lines: Callable[[], IO[str]],
+    lines: Lines,
     layout: Layout,
     ids: IdsAs,
+    tell: Tell,
     unit: TimestampUnit | None,
     *,
     is_chosen: bool,
 ) -> dict[str, NDArray[Any]]:
     """Read with the csv module; the ValueError for a bad line names its number."""
     with lines() as text:
-        (rows,) = _batches(text, layout, None)
+        (rows,) = _batches(text, layout, None, tell)
     found: dict[str, Any] = {}
     for role, column in rows.columns.items():
         try:
@@ -109,12 +140,13 @@ def _read(
 
 
 def _portions(
-    lines: Callable[[], IO[str]],
+    lines: Lines,
     layout: Layout,
     ids: IdsAs,
     n_rows: int,
     times: TimeKind | None,
     done: int,
+    tell: Tell,
 ) -> Iterator[tuple[dict[str, NDArray[Any]], Moments | None]]:
     """Read with the csv module, all portions but the first ``done``.
 
@@ -123,7 +155,7 @@ def _portions(
     """
     bad: dict[str, tuple[bool, str]] = {}
     with lines() as text:
-        for rows in itertools.islice(_batches(text, layout, n_rows), done, None):
+        for rows in itertools.islice(_batches(text, layout, n_rows, tell), done, None):
             found: dict[str, NDArray[Any]] = {}
             when = None
             for role, column in rows.columns.items():
@@ -173,15 +205,18 @@ class _Rows(NamedTuple):
         return in_column(what, role, layout.column(role))
 
 
-def _batches(text: IO[str], layout: Layout, n_rows: int | None) -> Iterator[_Rows]:
+def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> Iterator[_Rows]:
     """Yield so many rows at a time, or all; raise ValueError for a row of another form."""
     batch, is_empty = _Rows.none(layout), True
-    for line, row in itertools.islice(rows(text, layout.separator), layout.has_header, None):
+    quotes = Quotes(layout.separator, layout.quote)
+    every = rows(text, layout.separator, quotes)
+    for line, row in itertools.islice(every, layout.has_header, None):
         if len(row) < layout.width or any(row[layout.width :]):
+            lists = "" if layout.names else f"; {IF_LISTS}"
             raise ValueError(
                 f"line {line}: {counted(len(row), 'field')}, the first row has "
                 f"{layout.width:,}; quote fields that contain {layout.separator!r}, or name "
-                "another separator with sep="
+                f"another separator with sep={lists}"
             )
         for role, field in layout.fields.items():
             if not row[field]:
@@ -195,5 +230,6 @@ def _batches(text: IO[str], layout: Layout, n_rows: int | None) -> Iterator[_Row
             batch = _Rows.none(layout)
     if is_empty:
         raise ValueError("the file has a header and no rows")
+    quotes.told(tell)
     if batch.begins:
         yield batch

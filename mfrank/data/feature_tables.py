@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 import os
 import re
@@ -24,6 +23,9 @@ from mfrank.data.fields import parsed, spelled_like
 from mfrank.data.frames import columns_reader, is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
+from mfrank.data.parquet_files import faults_named
+from mfrank.data.table_files import text_rows
+from mfrank.data.text_files import local_file, refuse_elsewhere
 
 __all__ = ["FeatureTable", "is_table", "is_unnamed", "place_of_ids"]
 
@@ -275,6 +277,10 @@ def _of_file(
     argument: str, given: str | os.PathLike[str], side: str
 ) -> tuple[NDArray[Any], dict[Hashable, NDArray[Any]]]:
     path = Path(given)
+    try:
+        refuse_elsewhere(given)
+    except ValueError as error:
+        raise ValueError(f"{argument}: {error}") from None
     if path.suffix.lower() == ".parquet":
         try:
             import pyarrow.parquet
@@ -282,11 +288,15 @@ def _of_file(
             raise ModuleNotFoundError(
                 "parquet files need pyarrow: pip install mfrank[parquet]"
             ) from error
-        return _of_frame(argument, pyarrow.parquet.read_table(path), side)
+        with faults_named(local_file(path)):
+            table = pyarrow.parquet.read_table(path)
+        return _of_frame(argument, table, side)
     if path.suffix.lower() not in _SEPARATORS:
         raise ValueError(f"{argument} must be a .csv, .tsv or .parquet file, got {path}")
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = [row for row in csv.reader(file, delimiter=_SEPARATORS[path.suffix.lower()]) if row]
+    try:
+        rows = [row for _, row in text_rows(path, _SEPARATORS[path.suffix.lower()])]
+    except ValueError as error:
+        raise ValueError(f"{argument}: {error}") from None
     if not rows:
         raise ValueError(f"{argument}: {path} is empty; its first line must name the columns")
     names, *rows = rows

@@ -7,6 +7,7 @@ own.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
@@ -14,12 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.data.columns import BadRow, Chosen, assign, in_column
+from mfrank.data.columns import BadRow, Chosen, assign, in_column, tell_columns
 from mfrank.data.time_units import TimestampUnit
 from mfrank.data.times import moments, settle
 from mfrank.data.values import as_numbers
 
 __all__ = ["columns_reader", "frame_columns", "is_frame", "unsettled_columns"]
+
+_log = logging.getLogger("mfrank")
 
 _READ: Mapping[str, Callable[[Any], Any]] = {"value": as_numbers, "timestamp": moments}
 
@@ -37,7 +40,7 @@ def frame_columns(
     Categories are read as their values, dates of any time zone as UTC. Values are converted by
     :func:`mfrank.data.values.as_numbers`, timestamps by
     :func:`mfrank.data.times.epoch_seconds`, in this unit. A missing id or value stays one: NaN,
-    None or NA.
+    None or NA. What is read and ignored is logged.
 
     Raises
     ------
@@ -51,6 +54,7 @@ def frame_columns(
     """
     names, values_of = columns_reader(frame)
     roles = assign(names, chosen)
+    tell_columns(names, roles, chosen, _log.log)
     found = unsettled_columns(values_of, roles)
     try:
         return settle(found, unit, is_chosen=chosen.get("timestamp") is not None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,12 @@ from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.folder_writer import ENTRIES_AT_ONCE, FolderWriter, even_bounds
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical
+from mfrank.data.layouts import Dialect
 from mfrank.data.numbering import Numbering
 from mfrank.data.on_disk import Spill
 from mfrank.data.table_files import Portion, read_portions
 from mfrank.data.table_kinds import is_stream
+from mfrank.data.text_files import local_file
 from mfrank.data.time_units import (
     FractionsError,
     TimeKind,
@@ -50,6 +52,7 @@ from mfrank.files.room import wanting_room
 
 __all__ = ["check_files", "ingest"]
 
+_USUAL_DIALECT = Dialect()
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = 1 << 18
 """Rows of a portion of a file."""
@@ -64,12 +67,19 @@ class _Source:
     paths: Sequence[Path]
     chosen: Chosen
     ids: IdsAs
-    sep: str | None
+    dialect: Dialect
     unit: TimestampUnit | None
+    said: set[str] = field(default_factory=set)
 
     def portions(self, path: Path, times: TimeKind | None) -> Iterator[Portion]:
         yield from read_portions(
-            path, self.chosen, self.ids, self.sep, n_rows=_ROWS_AT_ONCE, times=times
+            path,
+            self.chosen,
+            self.ids,
+            self.dialect,
+            n_rows=_ROWS_AT_ONCE,
+            times=times,
+            said=self.said,
         )
 
     def told(self) -> dict[str, Any]:
@@ -77,9 +87,8 @@ class _Source:
         stats = [(os.path.abspath(path), path.stat()) for path in self.paths]
         files = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
         chosen = [[role, name] for role, name in sorted(self.chosen.items())]
-        return {"files": files, "chosen": chosen, "ids": self.ids, "sep": self.sep} | {
-            "unit": self.unit
-        }
+        how = {"ids": self.ids, "unit": self.unit, **asdict(self.dialect)}
+        return {"files": files, "chosen": chosen, **how}
 
 
 def check_files(files: Sequence[str | os.PathLike[str]]) -> list[Path]:
@@ -88,21 +97,19 @@ def check_files(files: Sequence[str | os.PathLike[str]]) -> list[Path]:
     Raises
     ------
     ValueError
-        There are none, or one is a stream.
+        There are none, or one is a stream, a folder or a URL.
     FileNotFoundError
         One is missing.
     """
-    paths = sorted({Path(file) for file in files})
-    if not paths:
+    if not files:
         raise ValueError("files must have at least one file")
-    for path in paths:
-        if is_stream(path):
+    for file in files:
+        if is_stream(Path(file)):
             raise ValueError(
-                f"files are read twice, and {path} can be only once: save it as a file"
+                f"files are read twice, and {file} can be only once: save it as a file"
             )
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
-    return paths
+        local_file(file)
+    return sorted({Path(file) for file in files})
 
 
 def ingest(
@@ -112,7 +119,7 @@ def ingest(
     *,
     unit: TimestampUnit | None = None,
     ids: IdsAs = "auto",
-    sep: str | None = None,
+    dialect: Dialect = _USUAL_DIALECT,
     duplicates: Duplicates = "sum",
     show_progress: bool = False,
 ) -> None:
@@ -123,7 +130,7 @@ def ingest(
     files : sequence of path
         At least one, none of them a stream. Either all have timestamps or none.
     folder : Path
-    chosen, ids, sep, unit
+    chosen, ids, dialect, unit
         As in :func:`mfrank.data.table_files.read_columns`. If one file has whole numbers as ids and
         another has text, all become text.
     duplicates : {"sum", "max", "last"}
@@ -138,7 +145,8 @@ def ingest(
         If a file cannot be read or the disk is full; the folder is unchanged, too. If there is work
         with which the same call can go on, the message tells where it is.
     """
-    source = _Source(check_files(files), chosen, ids, sep, unit)
+    dialect.check()
+    source = _Source(check_files(files), chosen, ids, dialect, unit)
     interaction_folder.check_takes(folder)
     origin = {"layout": _LAYOUT, "at_once": _ENTRIES_AT_ONCE, "duplicates": duplicates}
     origin |= source.told()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from gzip import GzipFile
+from gzip import BadGzipFile, GzipFile
 from pathlib import Path
 from typing import Self
 
@@ -15,10 +16,12 @@ from mfrank.data.columns import Chosen
 from mfrank.data.fields import IdsAs
 from mfrank.data.folder_writer import ENTRIES_AT_ONCE
 from mfrank.data.ingest import check_files
+from mfrank.data.layouts import Dialect
 from mfrank.data.table_files import parquet_rows, read_portions
 
 __all__ = ["IngestPlan"]
 
+_USUAL_DIALECT = Dialect()
 _SAMPLE = 1 << 20
 """Bytes of a text file of which rows are counted."""
 _ROWS = 1000
@@ -60,7 +63,7 @@ class IngestPlan:
         chosen: Chosen,
         *,
         ids: IdsAs = "auto",
-        sep: str | None = None,
+        dialect: Dialect = _USUAL_DIALECT,
     ) -> Self:
         """Estimate the ingest of files to a folder; the first rows of each are checked.
 
@@ -69,9 +72,9 @@ class IngestPlan:
         ValueError, TypeError, FileNotFoundError
             As :func:`mfrank.data.ingest.ingest`, as far as the first rows show.
         """
-        paths, rows, timed = check_files(files), 0, False
+        paths, rows, timed, said = check_files(files), 0, False, set[str]()
         for path in paths:
-            portion = next(read_portions(path, chosen, ids, sep, n_rows=_ROWS))
+            portion = next(read_portions(path, chosen, ids, dialect, n_rows=_ROWS, said=said))
             timed |= portion.is_timed
             exact = parquet_rows(path)
             rows += max(portion.n_rows, _text_rows(path)) if exact is None else exact
@@ -103,7 +106,12 @@ class IngestPlan:
 def _text_rows(path: Path) -> int:
     """About how many rows a text file has, from the bytes of its first rows."""
     with path.open("rb") as raw:
-        text = (GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw).read(_SAMPLE)
+        try:
+            text = (GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw).read(_SAMPLE)
+        except (EOFError, BadGzipFile, zlib.error) as error:
+            raise ValueError(
+                f"{path}: the compressed file is damaged ({error}); copy or download it again"
+            ) from error
         at_end = len(text) < _SAMPLE
         consumed = path.stat().st_size if at_end else raw.tell()
     return round(text.count(b"\n") * path.stat().st_size / max(1, consumed))

@@ -19,6 +19,8 @@ from mfrank.data.concat import joined
 from mfrank.data.fields import IdsAs
 from mfrank.data.frames import is_frame
 from mfrank.data.ingest import ingest
+from mfrank.data.layouts import Dialect
+from mfrank.data.quotes import AS_USUAL
 from mfrank.data.sources import Sourced
 from mfrank.data.time_units import TimestampUnit, check_unit
 
@@ -123,12 +125,15 @@ class Interactions(Sourced):
         files: Sequence[str | os.PathLike[str]],
         folder: str | os.PathLike[str],
         *,
-        user: str | None = None,
-        item: str | None = None,
-        value: str | Literal[False] | None = None,
-        timestamp: str | Literal[False] | None = None,
+        user: str | int | None = None,
+        item: str | int | None = None,
+        value: str | int | Literal[False] | None = None,
+        timestamp: str | int | Literal[False] | None = None,
         timestamp_unit: TimestampUnit | None = None,
         sep: str | None = None,
+        quote: str | None = AS_USUAL,
+        header: bool | None = None,
+        columns: Sequence[str] | None = None,
         ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
         show_progress: bool = False,
@@ -150,7 +155,7 @@ class Interactions(Sourced):
             either all have timestamps or none.
         folder : path
             Its contents are replaced when everything has been read.
-        user, item, value, timestamp, timestamp_unit, sep, ids, duplicates
+        user, item, value, timestamp, timestamp_unit, sep, quote, header, columns, ids, duplicates
             As in :meth:`from_file`. If one file has whole numbers as ids and another has text, all
             become text.
         show_progress : bool, default False
@@ -176,7 +181,7 @@ class Interactions(Sourced):
             chosen,
             unit=timestamp_unit,
             ids=ids,
-            sep=sep,
+            dialect=Dialect(sep, quote, header, columns),
             duplicates=duplicates,
             show_progress=show_progress,
         )

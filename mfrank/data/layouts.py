@@ -6,25 +6,74 @@ import csv
 import itertools
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
 from mfrank.arrays.checks import shown
 from mfrank.arrays.counted import counted
-from mfrank.data.columns import ROLES, Chosen, assign, guess, ignored_roles
+from mfrank.data.columns import NOT_READ, ROLES, Chosen, assign, guess, ignored_roles, tell_columns
+from mfrank.data.quotes import AS_USUAL, Quotes, Tell, check_quote
 
-__all__ = ["DOUBLE_COLON", "NUMBER", "Layout", "check_separator", "layout_of", "rows"]
+__all__ = ["DOUBLE_COLON", "IF_LISTS", "NUMBER", "Dialect", "Layout", "layout_of", "rows"]
 
 DOUBLE_COLON = "::"
 """The separator of MovieLens 1M and 10M, the only one of two characters."""
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
+IF_LISTS = (
+    "if each line is a user and their items, write one pair a line, such as by "
+    "awk '{for (i = 2; i <= NF; i++) print $1, $i}' FILE > pairs.txt"
+)
+
 _MARKS = ("\t", ",", ";", "|", DOUBLE_COLON)
 _ONE_FIELD = "\x1f"  # stands for two colons, because the csv module takes one character
 
-_log = logging.getLogger("mfrank")
+
+@dataclass(frozen=True)
+class Dialect:
+    """What the caller knows of how a text file is written.
+
+    Attributes
+    ----------
+    sep : str or None, default None
+        Separator of fields: one character, or ``::``. None detects it.
+    quote : "auto", None or str, default "auto"
+        What encloses fields: see :class:`mfrank.data.quotes.Quotes`.
+    header : bool or None, default None
+        Whether the first row names the columns. None detects it.
+    columns : sequence of str or None, default None
+        Names of all columns in order, ``-`` for one that is ignored; those of a header, if there
+        is one, do not count then.
+    """
+
+    sep: str | None = None
+    quote: str | None = AS_USUAL
+    header: bool | None = None
+    columns: Sequence[str] | None = None
+
+    def check(self) -> None:
+        """Raise ValueError or TypeError for what cannot be."""
+        sep, columns = self.sep, self.columns
+        one = isinstance(sep, str) and len(sep) == 1 and sep not in '"\r\n\0'
+        if not (sep is None or one or sep == DOUBLE_COLON):
+            raise ValueError(
+                f"sep must be one character, such as ';' or '\\t', or '::', got {shown(sep)}"
+            )
+        check_quote(self.quote, sep)
+        if not (self.header is None or isinstance(self.header, bool)):
+            raise TypeError(f"header must be True, False or None, got {shown(self.header)}")
+        if columns is None:
+            return
+        if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+            raise TypeError(
+                "columns must be a list of names such as ['user', 'item', '-'], got "
+                f"{shown(columns)}"
+            )
+        named = [name for name in columns if name != NOT_READ]
+        if len(set(named)) < len(named):
+            raise ValueError(f"columns must differ in name, got {list(columns)}")
 
 
 @dataclass(frozen=True)
@@ -34,41 +83,47 @@ class Layout:
     Attributes
     ----------
     separator : str
+    quote : "auto", None or str
     width : int
         Fields of a row.
     names : sequence of str
-        Names of the columns; empty if the file has no header.
+        Names of the columns; empty if they have none.
+    has_header : bool
+        Whether the first row is a header.
     fields : mapping of role -> field
         Fields are counted from 0.
+    is_guess : bool
+        Whether nothing but the order of the columns says what their roles are.
     """
 
     separator: str
+    quote: str | None
     width: int
     names: Sequence[str]
+    has_header: bool
     fields: Mapping[str, int]
-
-    @property
-    def has_header(self) -> bool:
-        """Whether the first row has the names of the columns."""
-        return bool(self.names)
+    is_guess: bool
 
     def column(self, role: str) -> str | int:
-        """Name of the role's column, or its number from 1 if the file has no header."""
+        """Name of the role's column, or its number from 1 if it has none."""
         field = self.fields[role]
         return self.names[field] if self.names else field + 1
 
 
-def layout_of(text: IO[str], separator: str | None, usual: str | None, chosen: Chosen) -> Layout:
-    """Detect the layout of a file from its first two rows.
+def layout_of(
+    text: IO[str], dialect: Dialect, usual: str | None, chosen: Chosen, tell: Tell
+) -> Layout:
+    """Detect the layout of a file from its first two rows, and tell the roles of its columns.
 
     Parameters
     ----------
     text : text file
-    separator : str or None
-        None detects it.
+    dialect : Dialect
     usual : str or None
         What separates fields in most files of this kind; None if there is no such separator.
     chosen : mapping of role -> column, None or False
+        A column is given by its name, or by its number from 1.
+    tell : callable
     """
     start, filled = list[str](), 0
     for line in text:
@@ -76,36 +131,98 @@ def layout_of(text: IO[str], separator: str | None, usual: str | None, chosen: C
         filled += bool(line.strip())
         if filled == 2:
             break
-    separator = separator or _separator_of(start, usual)
-    found = [row for _, row in itertools.islice(rows(itertools.chain(start, text), separator), 2)]
+    separator = dialect.sep or _separator_of(start, usual, dialect.quote)
+    every = rows(itertools.chain(start, text), separator, Quotes(separator, dialect.quote))
+    found = [[field.strip() for field in row] for _, row in itertools.islice(every, 2)]
     if not found:
         raise ValueError("the file is empty")
-    names = [name.strip() for name in found[0]]
-    if _is_header(found, chosen):
-        fields = {role: names.index(str(name)) for role, name in assign(names, chosen).items()}
-        return Layout(separator, len(names), names, fields)
-    if not 2 <= len(names) <= len(ROLES):
+    has_header = _has_header(found, dialect, chosen)
+    names: Sequence[str] = found[0] if has_header else ()
+    if dialect.columns is not None:
+        names = dialect.columns
+        if len(names) != len(found[0]):
+            raise ValueError(
+                f"columns= names {counted(len(names), 'column')}, and the first row has "
+                f"{counted(len(found[0]), 'field')} separated by {separator!r}; write - for each "
+                "that is ignored"
+            )
+    width = len(found[0])
+    is_named = bool(names) or _are_named(chosen)
+    if is_named:
+        fields = _named(names, width, chosen, dialect, tell)
+    else:
+        fields = _in_order(found, separator, dialect, chosen, tell)
+    is_guess = not is_named and dialect.header is None
+    return Layout(separator, dialect.quote, width, names, has_header, fields, is_guess)
+
+
+def _named(
+    names: Sequence[str], width: int, chosen: Chosen, dialect: Dialect, tell: Tell
+) -> dict[str, int]:
+    """Role -> field of columns that have names, or are chosen by their numbers."""
+    labels: list[Hashable] = [*names] if names else [*range(1, width + 1)]
+    by_name = {role: _label(role, column, labels, bool(names)) for role, column in chosen.items()}
+    try:
+        roles = assign(labels, by_name)
+    except ValueError as error:
+        if dialect.header is None and dialect.columns is None and not _are_named(chosen):
+            raise ValueError(f"{error}; or, if the first row is no header, header=False") from None
+        raise
+    tell_columns(labels, roles, by_name, tell)
+    return {role: labels.index(name) for role, name in roles.items()}
+
+
+def _label(role: str, column: Hashable, labels: Sequence[Hashable], have_names: bool) -> Hashable:
+    """The label of a chosen column, which may be given by its number from 1."""
+    if column is None or isinstance(column, bool):
+        return column
+    if isinstance(column, str) and not have_names:
+        if not column.isdecimal():
+            raise ValueError(
+                f"{role}={column!r} names a column, and without a header columns have none: give "
+                "its number from 1, or name all with columns="
+            )
+        column = int(column)
+    if isinstance(column, int):
+        if not 1 <= column <= len(labels):
+            raise ValueError(
+                f"{role}={column}: there are {counted(len(labels), 'column')}, numbered from 1"
+            )
+        return labels[column - 1]
+    return column
+
+
+def _in_order(
+    found: Sequence[Sequence[str]],
+    separator: str,
+    dialect: Dialect,
+    chosen: Chosen,
+    tell: Tell,
+) -> dict[str, int]:
+    """Role -> field of columns without names: user, item, value, timestamp."""
+    width = len(found[0])
+    if not 2 <= width <= len(ROLES):
+        unequal = f"; {IF_LISTS}" if len({len(row) for row in found}) > 1 and width > 1 else ""
         raise ValueError(
-            f"no header, and {counted(len(names), 'column')} separated by {separator!r}, whose "
-            "roles are unknown; add a header with the names user, item, value, timestamp, or name "
-            "the separator with sep="
+            f"no header, and {counted(width, 'column')} separated by {separator!r}, whose roles "
+            "are unknown; name them in order, as in columns=['user', 'item', 'value', '-'], name "
+            f"the separator with sep=, or add a header{unequal}"
         )
-    ignored, roles = ignored_roles(chosen), ROLES[: len(names)]
-    _log.info("no header found; columns taken as %s", ", ".join(roles))
+    ignored, roles = ignored_roles(chosen), ROLES[:width]
     fields = {role: field for field, role in enumerate(roles) if role not in ignored}
-    return Layout(separator, len(names), (), fields)
+    level, doubt = logging.INFO, ""
+    if dialect.header is None and not any(map(NUMBER.fullmatch, found[0])):
+        level = logging.WARNING
+        doubt = f"; the first row is {list(found[0])}: if it is a header, pass header=True"
+    elif dialect.header is None and found[0] == [*map(str, range(width))]:
+        level = logging.WARNING
+        doubt = f"; the first row is {list(found[0])}: if these are names, pass header=True"
+    taken = ", ".join(roles)
+    tell(level, f"no header found; columns taken as {taken} (columns= names others){doubt}")
+    return fields
 
 
-def check_separator(separator: str | None) -> None:
-    """Raise ValueError unless it is None, one character that can separate, or two colons."""
-    one = isinstance(separator, str) and len(separator) == 1 and separator not in '"\r\n\0'
-    if not (separator is None or one or separator == DOUBLE_COLON):
-        raise ValueError(
-            f"sep must be one character, such as ';' or '\\t', or '::', got {shown(separator)}"
-        )
-
-
-def _separator_of(start: Sequence[str], usual: str | None) -> str:
+def _separator_of(start: Sequence[str], usual: str | None, quote: str | None) -> str:
     """The mark that splits the first two lines into equally many fields, and into most.
 
     Marks that split off a column name that is known go first, above all the usual one.
@@ -113,20 +230,22 @@ def _separator_of(start: Sequence[str], usual: str | None) -> str:
     marks = [usual, *_MARKS] if usual else [*_MARKS, " "]
     best, most = None, (False, 1)
     for mark in marks:
-        fields = _split(start, mark)
+        fields = _split(start, mark, quote)
         known = any(guess(row, role) for row in fields[:1] for role in ROLES)
         if known and mark == usual:
             return mark
         widths = {len(row) for row in fields}
         if len(widths) == 1 and (known, widths.pop()) > most:
             best, most = mark, (known, len(fields[0]))
+    if best is None and quote is not None:
+        return _separator_of(start, usual, None)
     return best or usual or next((mark for mark in marks if mark in "".join(start)), " ")
 
 
-def _split(start: Sequence[str], mark: str) -> list[list[str]]:
+def _split(start: Sequence[str], mark: str, quote: str | None) -> list[list[str]]:
     """The rows, less empty fields at their ends; none if a quote is closed in a later line."""
     try:
-        found = [row for _, row in rows(start, mark)]
+        found = [row for _, row in rows(start, mark, Quotes(mark, quote))]
     except ValueError:
         return []
     for row in found:
@@ -135,37 +254,73 @@ def _split(start: Sequence[str], mark: str) -> list[list[str]]:
     return found
 
 
-def rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+def rows(
+    lines: Iterable[str], separator: str, quotes: Quotes, *, keep_blanks: bool = False
+) -> Iterator[tuple[int, list[str]]]:
     """Yield each row that is not blank, with the line it begins on, counted from 1.
+
+    Spaces before a field are dropped unless ``keep_blanks``.
 
     Raises
     ------
     ValueError
-        A quote is opened and never closed, or a field is longer than the csv module accepts.
+        A quote is opened and never closed, or joins rows, or a field is longer than the csv module
+        accepts.
     """
-    # An extra blank line is an empty row at the end, unless a quote is still open.
-    closed: Iterable[str] = itertools.chain(lines, ["\n"])
-    if separator == DOUBLE_COLON:
-        closed = (line.replace(DOUBLE_COLON, _ONE_FIELD) for line in closed)
-        separator = _ONE_FIELD
-    reader = csv.reader(closed, delimiter=separator, skipinitialspace=True)
+    mark, own = quotes.mark, list[str]()
+    no_end = "opened there and not closed"
+
+    def kept() -> Iterator[str]:
+        # An extra blank line is an empty row at the end, unless a quote is still open.
+        for line in itertools.chain(lines, ["\n"]):
+            own.append(line)
+            yield line if separator != DOUBLE_COLON else line.replace(DOUBLE_COLON, _ONE_FIELD)
+
+    reader = csv.reader(
+        kept(),
+        delimiter=_ONE_FIELD if separator == DOUBLE_COLON else separator,
+        skipinitialspace=not keep_blanks,
+        quoting=csv.QUOTE_NONE if mark is None else csv.QUOTE_MINIMAL,
+        quotechar=mark or '"',
+    )
     line, begin, row = 1, 1, list[str]()
     try:
         for row in reader:
             line, begin = begin, reader.line_num + 1
+            if mark is not None and (len(own) > 1 or mark in own[0]) and row:
+                quotes.row(line, own)
+            own.clear()
             if len(row) > 1 or any(field.strip(" \t") for field in row):
                 yield line, row
     except csv.Error as error:
-        raise ValueError(
-            f"line {begin}: {error}; is a quote opened there and not closed?"
-        ) from error
+        raise ValueError(f"line {begin}: {error}; is a quote {no_end}? {quotes.remedy}") from error
     if row:
-        raise ValueError(f"line {line}: a quote is opened there and not closed")
+        raise ValueError(f"line {line}: a quote is {no_end}; {quotes.remedy}")
 
 
-def _is_header(found: Sequence[Sequence[str]], chosen: Chosen) -> bool:
-    named = any(name is not None and name is not False for name in chosen.values())
-    if named or any(guess(found[0], role) for role in ROLES):
+def _has_header(found: Sequence[Sequence[str]], dialect: Dialect, chosen: Chosen) -> bool:
+    """Whether the first row is a header."""
+    if dialect.header is not None:
+        return dialect.header
+    first = ", ".join(map(repr, found[0][:6]))
+    known = any(guess(found[0], role) for role in ROLES)
+    is_number = [[bool(NUMBER.fullmatch(field)) for field in row] for row in found]
+    of_words = not any(is_number[0]) and any(itertools.chain(*is_number[1:]))
+    if dialect.columns is not None:
+        if known or of_words:
+            raise ValueError(
+                f"the first row looks like a header: {first}; pass header=True if it is one, or "
+                "header=False if it is data"
+            )
+        return False
+    if any(isinstance(column, str) for column in chosen.values()):
         return True
-    first, *rest = ([bool(NUMBER.fullmatch(field.strip())) for field in row] for row in found)
-    return not any(first) and any(itertools.chain(*rest))
+    if known and any(is_number[0]) and len(found[0]) <= len(ROLES):
+        raise ValueError(
+            f"the first row may be a header or data: {first}; pass header=True or header=False"
+        )
+    return known or of_words
+
+
+def _are_named(chosen: Chosen) -> bool:
+    return any(column is not None and column is not False for column in chosen.values())

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from mfrank.data.columns import BadRow, Chosen, assign, in_column
+from mfrank.data.columns import BadRow, Chosen, assign, in_column, tell_columns
 from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.frames import columns_reader, unsettled_columns
 from mfrank.data.labels import canonical
+from mfrank.data.quotes import Tell
 from mfrank.data.time_units import TimestampUnit
 from mfrank.data.times import settle
 
-__all__ = ["batches_of", "modules", "number_of_rows", "read", "write"]
+__all__ = ["batches_of", "faults_named", "modules", "number_of_rows", "read", "write"]
 
 
 def modules() -> Any:
@@ -37,30 +39,55 @@ def modules() -> Any:
     return pyarrow
 
 
+@contextmanager
+def faults_named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise what is wrong with a file as a ValueError that begins with its name.
+
+    pyarrow names no file, and reports damage as errors of many kinds.
+    """
+    import pyarrow
+
+    try:
+        yield
+    except (OSError, pyarrow.ArrowException) as error:
+        # An error of the system has a number, and a lack of memory is not the file's fault.
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+            raise
+        cause = str(error).partition("\n")[0]
+        raise ValueError(
+            f"{path}: no Parquet file, or a damaged one: {cause}; copy or write it again"
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
 def number_of_rows(path: str | os.PathLike[str]) -> int:
     """Number of rows of the file, from its footer."""
-    return int(modules().parquet.read_metadata(path).num_rows)
+    parquet = modules().parquet
+    with faults_named(path):
+        return int(parquet.read_metadata(path).num_rows)
 
 
 def read(
-    file: Path, chosen: Chosen, ids: IdsAs, unit: TimestampUnit | None = None
+    file: Path, chosen: Chosen, ids: IdsAs, tell: Tell, unit: TimestampUnit | None = None
 ) -> dict[str, NDArray[Any]]:
     """Read the columns of a file; see :func:`mfrank.data.table_files.read_columns`."""
     parquet = modules().parquet
-    roles = assign(parquet.read_schema(file).names, chosen)
-    frame = parquet.read_table(file, columns=list(roles.values())).to_pandas()
-    if not len(frame):
-        raise ValueError(f"{file}: the file has columns and no rows")
-    found = _columns_of(file, frame, roles, ids, 0)
-    try:
-        return settle(found, unit, is_chosen=chosen.get("timestamp") is not None)
-    except BadRow as error:
-        what = in_column(f"{error.what} in row {error.row}", "timestamp", roles["timestamp"])
-        raise ValueError(f"{file}: {what}") from error
+    with faults_named(file):
+        roles = _roles(parquet.read_schema(file).names, chosen, tell)
+        frame = parquet.read_table(file, columns=list(roles.values())).to_pandas()
+        if not len(frame):
+            raise ValueError("the file has columns and no rows")
+        found = _columns_of(frame, roles, ids, 0)
+        try:
+            return settle(found, unit, is_chosen=chosen.get("timestamp") is not None)
+        except BadRow as error:
+            what = f"{error.what} in row {error.row}"
+            raise ValueError(in_column(what, "timestamp", roles["timestamp"])) from error
 
 
 def batches_of(
-    file: Path, chosen: Chosen, ids: IdsAs, n_rows: int
+    file: Path, chosen: Chosen, ids: IdsAs, n_rows: int, tell: Tell
 ) -> Iterator[tuple[dict[str, Any], int]]:
     """Yield the columns of up to ``n_rows`` rows at a time, and the number of rows before.
 
@@ -68,13 +95,16 @@ def batches_of(
     """
     pyarrow, first_row = modules(), 0
     # A row group is not read as a whole: each column has a buffer.
-    with pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened:
-        roles = assign(opened.schema_arrow.names, chosen)
+    with (
+        faults_named(file),
+        pyarrow.parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened,
+    ):
+        roles = _roles(opened.schema_arrow.names, chosen, tell)
         if not opened.metadata.num_rows:
-            raise ValueError(f"{file}: the file has columns and no rows")
+            raise ValueError("the file has columns and no rows")
         for batch in opened.iter_batches(n_rows, columns=list(roles.values()), use_threads=False):
             frame = pyarrow.Table.from_batches([batch]).to_pandas()
-            yield _columns_of(file, frame, roles, ids, first_row), first_row
+            yield _columns_of(frame, roles, ids, first_row), first_row
             first_row += len(frame)
 
 
@@ -85,17 +115,18 @@ def write(file: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     pyarrow.parquet.write_table(pyarrow.table(arrays), file)
 
 
+def _roles(names: list[str], chosen: Chosen, tell: Tell) -> dict[str, Hashable]:
+    roles = assign(names, chosen)
+    tell_columns(names, roles, chosen, tell)
+    return roles
+
+
 def _columns_of(
-    file: Path, frame: Any, roles: Mapping[str, Hashable], ids: IdsAs, first_row: int
+    frame: Any, roles: Mapping[str, Hashable], ids: IdsAs, first_row: int
 ) -> dict[str, Any]:
-    try:
-        columns = unsettled_columns(columns_reader(frame)[1], roles, first_row)
-        if ids == "text":
-            columns |= {
-                role: as_text(canonical(columns[role], first_row)) for role in ("user", "item")
-            }
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
+    columns = unsettled_columns(columns_reader(frame)[1], roles, first_row)
+    if ids == "text":
+        columns |= {role: as_text(canonical(columns[role], first_row)) for role in ("user", "item")}
     return columns
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -14,6 +14,8 @@ from mfrank.data.cells import Duplicates
 from mfrank.data.fields import IdsAs, spelled_like
 from mfrank.data.frames import frame_columns
 from mfrank.data.ids import RawIds
+from mfrank.data.layouts import Dialect
+from mfrank.data.quotes import AS_USUAL
 from mfrank.data.selectable import Selectable
 from mfrank.data.table_kinds import is_text
 from mfrank.data.time_units import TimestampUnit, check_unit
@@ -155,12 +157,15 @@ class Sourced(Selectable):
         cls,
         path: str | os.PathLike[str],
         *,
-        user: str | None = None,
-        item: str | None = None,
-        value: str | Literal[False] | None = None,
-        timestamp: str | Literal[False] | None = None,
+        user: str | int | None = None,
+        item: str | int | None = None,
+        value: str | int | Literal[False] | None = None,
+        timestamp: str | int | Literal[False] | None = None,
         timestamp_unit: TimestampUnit | None = None,
         sep: str | None = None,
+        quote: str | None = AS_USUAL,
+        header: bool | None = None,
+        columns: Sequence[str] | None = None,
         ids: IdsAs = "auto",
         duplicates: Duplicates = "sum",
         user_ids: IdsLike | None = None,
@@ -175,9 +180,23 @@ class Sourced(Selectable):
 
         Parameters
         ----------
+        user, item, value, timestamp : str or int, optional
+            Name of the column; or, in text, its number from 1.
         sep : str or None, default None
             Separator of the fields of text: one character, or ``::``. None detects commas, tabs,
             semicolons, bars and ``::``, and spaces unless the file is .csv or .tsv.
+        quote : "auto", None or str, default "auto"
+            What may enclose fields of text. ``"auto"`` is ``"``; rows of several lines are logged
+            as a warning, and refused if each of their lines is a row by itself, because a stray
+            quote swallows rows. ``'"'``, or any other character, takes them as they are. None:
+            quotes are text like any other.
+        header : bool, optional
+            Whether the first row of text names the columns. By default it does if it has a name
+            that is known, if columns are chosen by name, or if it has no number but the second row
+            has.
+        columns : sequence of str, optional
+            Names of all columns of text, in order, ``"-"`` for one that is ignored; for files
+            without a header, or to replace the names of one (``header=True``).
         ids : {"auto", "text"}, default "auto"
             A text file does not distinguish numbers from text: ``"auto"`` reads a column of ids as
             integers if every field is spelled as one, otherwise as text (``007``, ``1.0``);
@@ -186,16 +205,17 @@ class Sourced(Selectable):
         """
         chosen = {"user": user, "item": item, "value": value, "timestamp": timestamp}
         check_unit(timestamp_unit)
-        columns = table_files.read_columns(path, chosen, ids, sep, timestamp_unit)
+        dialect = Dialect(sep, quote, header, columns)
+        found = table_files.read_columns(path, chosen, ids, dialect, timestamp_unit)
         user_ids, item_ids = (
             validation.known("users", user_ids),
             validation.known("items", item_ids),
         )
         if is_text(path):
-            columns["user"] = spelled_like(columns["user"], user_ids)
-            columns["item"] = spelled_like(columns["item"], item_ids)
+            found["user"] = spelled_like(found["user"], user_ids)
+            found["item"] = spelled_like(found["item"], item_ids)
         try:
-            return cls._from_columns(columns, duplicates, user_ids, item_ids)
+            return cls._from_columns(found, duplicates, user_ids, item_ids)
         except UnknownIdError as error:
             raise error.given_as(str(path)) from error
         except ValueError as error:

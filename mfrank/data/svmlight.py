@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from array import array
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_count
 from mfrank.data.fields import whole_number
+from mfrank.data.text_files import lines_of
 
 __all__ = ["read_svmlight"]
 
@@ -41,21 +41,19 @@ def read_svmlight(
         check_count("n_features", n_features, 1)
     relevance, queries = array("d"), list[int | str]()
     rows, numbers, values = array("q"), array("q"), array("d")
-    with Path(path).open(encoding="utf-8", errors="surrogateescape") as lines:
-        for number, line in enumerate(lines, start=1):
-            text = line.partition("#")[0].strip()
-            if not text:
-                continue
-            try:
-                _check_text(line)
-                found = _document(text, n_features)
-            except ValueError as error:
-                raise ValueError(f"{path}, line {number}: {error}") from None
-            rows.extend([len(queries)] * len(found.numbers))
-            numbers.extend(found.numbers)
-            values.extend(found.values)
-            relevance.append(found.relevance)
-            queries.append(found.query)
+    for number, line in enumerate(lines_of(path), start=1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        try:
+            found = _document(text, n_features)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+        rows.extend([len(queries)] * len(found.numbers))
+        numbers.extend(found.numbers)
+        values.extend(found.values)
+        relevance.append(found.relevance)
+        queries.append(found.query)
     if not numbers:
         raise ValueError(f"{path} has no document with a feature")
     shape = len(queries), n_features or max(numbers)
@@ -87,13 +85,6 @@ def _document(text: str, n_features: int | None) -> _Document:
         values.append(_number(value))
     _check_numbers(numbers, n_features)
     return _Document(relevance, whole_number(query), numbers, values)
-
-
-def _check_text(line: str) -> None:
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        raise ValueError("it is not UTF-8 text") from None
 
 
 def _check_table(shape: tuple[int, int], n_values: int) -> None:

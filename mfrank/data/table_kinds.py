@@ -1,14 +1,12 @@
-"""The kind of a table file, by its suffix, and how to open a text file."""
+"""The kind of a table file, by its suffix."""
 
 from __future__ import annotations
 
-import gzip
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, cast
 
-__all__ = ["USUAL", "is_stream", "is_text", "kind_of", "open_text"]
+__all__ = ["USUAL", "is_stream", "is_text", "kind_of"]
 
 USUAL: Mapping[str, str | None] = {
     ".csv": ",",
@@ -28,9 +26,7 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     kind = suffixes[-1] if suffixes else ""
     if kind not in (*USUAL, ".parquet"):
         known = ", ".join(USUAL)
-        remedy = "; mfrank.movielens reads MovieLens as distributed" * (
-            kind == ".zip" or Path(path).is_dir()
-        )
+        remedy = "; mfrank.movielens reads MovieLens as distributed" * (kind == ".zip")
         raise ValueError(f"{path}: expected a suffix {known} (also with .gz) or .parquet{remedy}")
     return kind
 
@@ -46,10 +42,3 @@ def is_stream(file: Path) -> bool:
     Not a device: reading /dev/zero would never end.
     """
     return str(file) == "-" or file.is_fifo()
-
-
-def open_text(file: Path, mode: str, *, compressed: bool) -> IO[str]:
-    """Open text for reading ("r") or writing ("w"), as UTF-8."""
-    encoding = "utf-8-sig" if mode == "r" else "utf-8"  # a byte order mark is not part of a name
-    opener = cast(Callable[..., IO[str]], gzip.open if compressed else open)
-    return opener(file, f"{mode}t", encoding=encoding, newline="")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mfrank.data import parquet_files
-from mfrank.data.table_kinds import USUAL, kind_of, open_text
+from mfrank.data.table_kinds import USUAL, kind_of
 from mfrank.files.atomic import replacing
 
 __all__ = ["check_table_file", "write_table"]
@@ -56,7 +57,8 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
         if kind == ".parquet":
             parquet_files.write(draft, arrays)
             return
-        with open_text(draft, "w", compressed=file.suffix.lower() == ".gz") as text:
+        opener = cast(Callable[..., IO[str]], gzip.open if file.suffix.lower() == ".gz" else open)
+        with opener(draft, "wt", encoding="utf-8", newline="") as text:
             writer = csv.writer(text, delimiter=USUAL[kind] or "\t", lineterminator="\n")
             writer.writerow(arrays)
             writer.writerows(zip(*map(_printable, arrays.values()), strict=True))

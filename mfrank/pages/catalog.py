@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 import os
 import unicodedata
@@ -19,6 +18,7 @@ from mfrank.data.feature_tables import is_unnamed, place_of_ids
 from mfrank.data.fields import spelled_like
 from mfrank.data.ids import Ids
 from mfrank.data.labels import objects
+from mfrank.data.table_files import text_rows
 from mfrank.pages.columns import MANY, Column, columns_of
 
 __all__ = ["Catalog", "Entry", "folded"]
@@ -127,11 +127,10 @@ def _match(sought: str, name: str, label: str) -> int | None:
 def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, Column]]:
     if path.suffix not in (".csv", ".tsv"):
         raise ValueError(f"items must be a .csv or .tsv file, got {path}")
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header, *rows = csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
-    except (UnicodeDecodeError, ValueError, csv.Error) as error:
-        raise ValueError(f"{path} has no header and rows of text in UTF-8: {error}") from None
+    table = [row for _, row in text_rows(path, "\t" if path.suffix == ".tsv" else ",")]
+    if not table:
+        raise ValueError(f"{path} is empty: it has no header and no rows")
+    header, *rows = table
     lowered = [name.strip().casefold() for name in header]
     if len(header) < 2:
         raise ValueError(f"{path} must have a column of ids and one of names, got {header}")

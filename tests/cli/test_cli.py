@@ -388,7 +388,7 @@ def test_help_and_version_are_no_errors(capsys):
         ("compare train.csv --csv no/table.csv", "cannot write no/table.csv: there is no folder"),
         ("recommend --model model --users alice", "for the user alice, pass --user alice"),
         ("recommend --model model --person x", "--person x (see mfrank recommend --help)"),
-        ("recommend --model model --users bytes.txt", "bytes.txt is not text in UTF-8"),
+        ("recommend --model model --users bytes.txt", "bytes.txt: line 1: it is UTF-16"),
         ("evaluate --model model --test train.csv --metric speed", "'speed' is not a metric"),
         ("evaluate --model model --test other.csv", "whose user and item are both known"),
         ("compare train.csv --repeats 0", "--repeats must be at least 1"),

@@ -232,8 +232,8 @@ def test_only_judged_documents_are_evaluated():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"1 qid:1 1:1\n0 qid:1 \xff:1", "line 2: it is not UTF-8 text"),
-        (b"1 qid:1 1:1\n0 qid:1 1:1 # \xff", "line 2: it is not UTF-8 text"),
+        (b"1 qid:1 1:1\n0 qid:1 \xff:1", "line 2: byte 0xff is not UTF-8"),
+        (b"1 qid:1 1:1\n0 qid:1 1:1 # \xff", "line 2: byte 0xff is not UTF-8"),
         (b"1 qid:1 1:1 " + b"9" * 30 + b":1", "line 1: feature 9{30} is beyond"),
         (b"1 qid:1 1:1 2147483647:1", "table of 1 documents x 2147483647 features would be"),
     ],

@@ -14,6 +14,7 @@ import mfrank
 from mfrank.cli.main import main
 from mfrank.data import delimited, table_files, table_writer
 from mfrank.data.interactions import Interactions
+from mfrank.data.layouts import Dialect
 
 FEW = settings(max_examples=60, deadline=None)
 PANDAS = ["with pandas", "without pandas"]
@@ -91,7 +92,7 @@ def read(tmp_path_factory):
     """Function of a text, a reader and ``ids``: role -> list of values, or the error's text."""
     folder = tmp_path_factory.mktemp("files")
 
-    def columns_of(text, reader, ids="auto", suffix=".csv"):
+    def columns_of(text, reader, ids="auto", suffix=".csv", quote="auto"):
         file = (folder / "a").with_suffix(suffix)
         file.write_text(text, encoding="utf-8", newline="")
         with pytest.MonkeyPatch.context() as patch:
@@ -100,7 +101,7 @@ def read(tmp_path_factory):
             else:
                 pytest.importorskip("pandas", reason="the extra pandas is not installed")
             try:
-                found = table_files.read_columns(file, {}, ids)
+                found = table_files.read_columns(file, {}, ids, Dialect(quote=quote))
             except ValueError as error:
                 return str(error)
         assert {values.dtype for values in found.values()} <= {np.dtype("int64"), np.dtype(object)}
@@ -118,7 +119,7 @@ def read(tmp_path_factory):
 )
 def test_ids_are_as_written_or_numbers_that_lose_nothing(read, reader, written, how, ids):
     mark, suffix = how
-    found = read(table(*written, mark, csv.QUOTE_ALL), reader, ids, suffix)
+    found = read(table(*written, mark, csv.QUOTE_ALL), reader, ids, suffix, '"')
     for role, fields in zip(("user", "item"), written, strict=True):
         numbers = ids == "auto" and all(map(is_number, fields))
         assert found[role] == [int(field) if numbers else field for field in fields]
@@ -163,7 +164,8 @@ def test_the_order_of_rows_changes_no_id(read, reader, written, random):
     random.shuffle(order)
     shuffled = [[fields[row] for row in order] for fields in written]
     found, moved = (
-        read(table(*fields, ",", csv.QUOTE_ALL), reader) for fields in (written, shuffled)
+        read(table(*fields, ",", csv.QUOTE_ALL), reader, quote='"')
+        for fields in (written, shuffled)
     )
     assert moved == {role: [values[row] for row in order] for role, values in found.items()}
 

@@ -7,10 +7,11 @@ than memory. The same command resumes a run that was stopped.
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 
 from mfrank.arrays.counted import counted
-from mfrank.cli.inputs import add_table_flags, columns_of
+from mfrank.cli.inputs import add_table_flags, columns_of, dialect_of
 from mfrank.cli.progress import somebody_watches
 from mfrank.data.ingest_plan import IngestPlan
 from mfrank.data.interactions import Interactions
@@ -39,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Read, merge and write, or tell what it would take."""
     if args.dry_run:
-        reading = {"ids": args.ids, "sep": args.sep}
+        reading = {"ids": args.ids, "dialect": dialect_of(args)}
         print(IngestPlan.of(args.files, Path(args.folder), columns_of(args), **reading).told())
         return
     data = Interactions.ingest(
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
         args.folder,
         **columns_of(args),
         timestamp_unit=args.timestamp_unit,
-        sep=args.sep,
+        **asdict(dialect_of(args)),
         ids=args.ids,
         duplicates=args.duplicates,
         show_progress=somebody_watches(),

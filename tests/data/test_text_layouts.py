@@ -1,0 +1,191 @@
+"""Headers, names and numbers of columns, and lists of items: recognized, told or refused."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reading import DOORS, triples
+
+import mfrank
+from mfrank.cli.main import main
+from mfrank.data.table_writer import write_table
+
+FEW = settings(max_examples=60, deadline=None)
+ROWS = "x,2,5,9,s\ny,3,4,8,t\n"
+WANTED = [(2, "x", 5.0, 9), (3, "y", 4.0, 8)]
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"columns": ["item", "user", "value", "timestamp", "-"]},
+        {"columns": ("movieId", "userId", "rating", "date", "-")},
+        {"columns": ["a", "b", "c", "d", "e"], "user": "b", "item": "a", "value": "c"},
+        {"user": 2, "item": 1, "value": 3, "timestamp": 4},
+        {"user": "2", "item": "1", "value": "3", "timestamp": "4", "header": False},
+    ],
+)
+def test_columns_without_names_are_given_names_or_numbers(
+    tmp_path: Path, door: str, how: dict[str, Any]
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(ROWS)
+    wanted = WANTED if how.get("user") != "b" else [row[:3] for row in WANTED]
+    assert triples(DOORS[door](file, **how)) == wanted
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_names_replace_those_of_a_header_if_it_is_said_to_be_one(tmp_path: Path, door: str) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("user_id,item_id\n1,2\n3,4\n")
+    swapped = ["item", "user"]
+    with pytest.raises(ValueError, match=r"looks like a header: .*header=True.*header=False"):
+        DOORS[door](file, columns=swapped)
+    assert triples(DOORS[door](file, columns=swapped, header=True)) == [(2, 1, 1.0), (4, 3, 1.0)]
+    assert DOORS[door](file, columns=swapped, header=False).nnz == 3
+    assert DOORS[door](file, header=True).nnz == 2
+    assert DOORS[door](file, header=False).nnz == 3
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("alice,film", "bob,book"),
+        ("17,film,3", "18,book,4"),
+        ("member,3", "guest,4"),
+        ("17,book,3,2020-01-01", "18,song,4,2020-01-02"),
+    ],
+)
+def test_a_first_row_of_data_that_holds_a_known_name_is_refused_or_read(
+    tmp_path: Path, door: str, first: str, second: str
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(f"{first}\n{second}\n")
+    with pytest.raises(ValueError, match="header=False"):
+        DOORS[door](file)
+    assert DOORS[door](file, header=False).nnz == 2
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("persona,pelicula\nana,matrix\neva,dune\n", "header=True"),
+        ("0,1,2\n5,10,3.0\n7,3,2.0\n", "header=True"),  # pandas wrote it
+        ("0 1 2\n1 3 4\n2 5 6\n", "one pair a line"),
+        ("0 1 2 3\n1 3 4 5\n2 5 6 7\n", "one pair a line"),
+    ],
+)
+def test_doubtful_columns_are_a_warning(
+    tmp_path: Path, door: str, text: str, remedy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text(text)
+    DOORS[door](file)
+    warned = [r.message for r in caplog.records if r.levelno == logging.WARNING]
+    assert any(remedy in message for message in warned)
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    "text", ["1,2\n3,4\n", "1,2,3\n3,4,5\n", "1,2,3,880000000\n5,4,5,880000001\n"]
+)
+def test_numbers_without_a_header_are_taken_in_order_which_is_told(
+    tmp_path: Path, door: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(text)
+    with caplog.at_level(logging.INFO, "mfrank"):
+        assert DOORS[door](file).nnz == 2
+    (record,) = caplog.records
+    assert record.levelno == logging.INFO
+    assert "no header found; columns taken as user, item" in record.message
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("mark", [" ", ",", "\t"])
+@FEW
+@given(
+    st.lists(st.integers(0, 9), min_size=2, max_size=6).filter(lambda sizes: len(set(sizes)) > 1)
+)
+def test_lists_of_items_are_never_half_read(
+    tmp_path_factory: pytest.TempPathFactory, door: str, mark: str, sizes: list[int]
+) -> None:
+    lines = [mark.join(map(str, [user, *range(40, 40 + size)])) for user, size in enumerate(sizes)]
+    file = tmp_path_factory.mktemp("lists") / "train.txt"
+    file.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=r"train.txt|^-: "):
+        DOORS[door](file)
+
+
+def test_the_remedy_for_lists_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "train.txt"
+    for text in ("0 1 2 3\n1 4\n", "0 1 2 3 4 5 6\n1 4 5\n", "0 1\n1 4 5\n"):
+        file.write_text(text)
+        with pytest.raises(ValueError, match="one pair a line, such as by awk"):
+            mfrank.Interactions.from_file(file)
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"columns": ["user", "item"]}, "names 2 columns, and the first row has 5 fields"),
+        ({"columns": ["user", "user", "item", "-", "-"]}, "columns must differ"),
+        ({"columns": ["a", "item", "-", "-", "-"]}, "no column looks like the user"),
+        ({"user": 6, "item": 1}, "user=6: there are 5 columns"),
+        ({"user": 0, "item": 1}, "user=0: there are 5 columns, numbered from 1"),
+        ({"user": "who", "item": 1, "header": False}, "user='who' names a column"),
+        ({}, "no header, and 5 columns .* columns="),
+    ],
+)
+def test_what_does_not_fit_the_file_is_refused(
+    tmp_path: Path, door: str, how: dict[str, Any], message: str
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("1,2,3,4,5\n6,7,8,9,0\n")
+    with pytest.raises(ValueError, match=message):
+        DOORS[door](file, **how)
+
+
+@pytest.mark.parametrize(
+    "how", [{"columns": "user,item"}, {"columns": [1, 2]}, {"header": 1}, {"header": "no"}]
+)
+def test_what_is_no_description_is_refused_before_the_file_is_read(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    for door in ("whole", "portions"):
+        with pytest.raises(TypeError, match=next(iter(how))):
+            DOORS[door](tmp_path, **how)
+
+
+@pytest.mark.parametrize("how", [{"columns": ["user", "item"]}, {"header": False}])
+def test_a_parquet_file_has_names_of_its_own(tmp_path: Path, how: dict[str, Any]) -> None:
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    file = tmp_path / "a.parquet"
+    write_table(file, {"user": [1], "item": [2]})
+    for door in ("whole", "portions"):
+        with pytest.raises(ValueError, match=r"a\.parquet: columns= and header= are for text"):
+            DOORS[door](file, **how)
+
+
+def test_the_command_line_names_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, folder = tmp_path / "a.csv", str(tmp_path / "data")
+    file.write_text(ROWS)
+    ingest = ["ingest", str(file), "--folder", folder]
+    assert main(ingest) == 2
+    assert "--columns" in capsys.readouterr().err
+    assert main([*ingest, "--columns", "item,user,value,timestamp,-"]) == 0
+    assert triples(mfrank.Interactions.open(folder)) == WANTED
+    numbers = ["--no-header", "--user", "2", "--item", "1", "--value", "3", "--timestamp", "4"]
+    assert main([*ingest, *numbers]) == 0
+    assert triples(mfrank.Interactions.open(folder)) == WANTED
+    assert main([*ingest, "--columns", "-,user,item"]) == 2
+    assert "--columns=-,user,item" in capsys.readouterr().err
