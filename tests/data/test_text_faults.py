@@ -1,0 +1,254 @@
+"""Damaged, wrongly encoded and wrongly named files: the file, the line, the cause, the remedy."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reading import DOORS
+
+import mfrank
+from mfrank.cli.main import main
+from mfrank.data.text_files import LONGEST_LINE
+
+BODY = "user,item,rating\n" + "".join(f"{n},{n % 7},{n % 5 + 1}\n" for n in range(1_000))
+PACKED = gzip.compress(BODY.encode())
+SEVEN = "José,3,3\n"
+
+FAULTS: dict[str, tuple[str, bytes, str]] = {
+    "cut gzip": ("a.csv.gz", PACKED[: len(PACKED) // 2], r"line \d+: .*ends early.*again"),
+    "damaged gzip": (
+        "a.csv.gz",
+        PACKED[:12] + b"\xff" * 50 + PACKED[62:],
+        r"line \d+: .*is damaged.*again",
+    ),
+    "wrong checksum": ("a.csv.gz", PACKED[:-8] + b"12345678", r"line \d+: .*is damaged.*again"),
+    "no gzip": ("a.csv.gz", BODY.encode(), r"not compressed by gzip.*without \.gz"),
+    "gzip under another name": ("a.csv", PACKED, r"gzip: name it with \.gz"),
+    "zip under another name": ("a.csv", b"PK\x03\x04" + b"\xff" * 99, "zip, or an Excel sheet"),
+    "parquet under another name": ("a.txt", b"PAR1" + b"\xff" * 99, r"name it \.parquet"),
+    "UTF-16": ("a.csv", BODY.encode("utf-16"), "line 1: it is UTF-16.*iconv -f UTF-16 "),
+    "UTF-16LE": ("a.csv", BODY.encode("utf-16-le"), "line 1: it is UTF-16.*iconv -f UTF-16LE "),
+    "UTF-16BE": ("a.csv", BODY.encode("utf-16-be"), "line 1: it is UTF-16.*iconv -f UTF-16BE "),
+    "Latin-1": (
+        "a.csv",
+        (BODY + SEVEN + BODY[17:]).encode("latin-1"),
+        "line 1002: byte 0xe9 is not UTF-8.*iconv -f LATIN1",
+    ),
+    "Latin-1 in gzip": (
+        "a.csv.gz",
+        gzip.compress((BODY + SEVEN).encode("latin-1")),
+        r"line 1002: byte 0xe9 is not UTF-8.*gzip -dc",
+    ),
+    "a long line": (
+        "a.csv",
+        BODY[:40].encode() + b"x" * (LONGEST_LINE + 9),
+        "line 5: longer than 4,194,304 characters",
+    ),
+    "one long line": ("a.csv", b"x," * LONGEST_LINE, "line 1: longer than 4,194,304 characters"),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_of_text_are_named(tmp_path: Path, door: str, fault: str) -> None:
+    name, content, message = FAULTS[fault]
+    if "piped" in door and name.endswith(".gz"):
+        pytest.skip("a stream has no name that says that it is packed")
+    file = tmp_path / name
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=f"(?:{name}|^-): .*{message}"):
+        DOORS[door](file)
+
+
+@pytest.mark.parametrize("door", ["whole", "portions", "whole, no pandas", "portions, no pandas"])
+def test_a_line_of_gigabytes_takes_no_memory(tmp_path: Path, door: str) -> None:
+    file = tmp_path / "a.csv.gz"
+    with gzip.open(file, "wb", compresslevel=1) as packed:
+        packed.write(b"user,item\n1,2\n3,4\n")
+        for _ in range(64):
+            packed.write(b"0" * (1 << 20))
+    assert file.stat().st_size < 1 << 20
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"a\.csv\.gz: line 4: longer than"):
+            DOORS[door](file)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 << 20  # of 64 MiB
+
+
+def readers(path: Path) -> dict[str, Callable[[], object]]:
+    """Everything else that reads text, by what is wrong with it."""
+    data = mfrank.Interactions.from_arrays([1, 2, 2], [1, 1, 2])
+    model = mfrank.ALS(factors=2, iterations=1, random_state=0)
+    return {
+        "item_features": lambda: model.fit(data, item_features=path),
+        "user_features": lambda: model.fit(data, user_features=path),
+        "judged": lambda: mfrank.Judged.from_svmlight(path),
+    }
+
+
+@pytest.mark.parametrize("reader", ["item_features", "user_features", "judged"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"x" * (LONGEST_LINE + 9), "longer than 4,194,304"),
+        ("item,user,é\n1,1,2\n".encode("latin-1"), "byte 0xe9 is not UTF-8"),
+        ("item,user\n1,2\n".encode("utf-16"), "it is UTF-16"),
+    ],
+)
+def test_other_readers_of_text_name_the_fault(
+    tmp_path: Path, reader: str, content: bytes, message: str
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"a\.csv: line 1: .*{message}"):
+        readers(file)[reader]()
+
+
+@pytest.mark.parametrize("side", ["item", "user"])
+def test_a_stray_quote_swallows_no_features(tmp_path: Path, side: str) -> None:
+    file = tmp_path / "a.tsv"
+    file.write_text(f'{side}\tname\n1\t"Al\n2\tb"\n')
+    with pytest.raises(ValueError, match=rf"{side}_features: .*a\.tsv: lines 2 to 3 would be one"):
+        readers(file)[f"{side}_features"]()
+
+
+@pytest.mark.parametrize("command", ["users", "categories"])
+def test_the_command_line_names_the_fault(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = mfrank.Interactions.from_arrays([1, 2, 2], [1, 1, 2])
+    model, file = str(tmp_path / "model"), tmp_path / "a.csv"
+    mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data).save(model)
+    file.write_bytes(b"1\n" + b"x" * (LONGEST_LINE + 9))
+    assert main(["recommend", "--model", model, f"--{command}", str(file)]) == 2
+    assert "a.csv: line 2: longer than" in capsys.readouterr().err
+    assert main(["recommend", "--model", model, f"--{command}", "s3://bucket/a.csv"]) == 2
+    assert "s3://bucket/a.csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["s3://b/a.csv", "s3://b/a", "gs://b/a.parquet", "https://a.org/a.csv.gz", "hdfs://a/b.tsv"],
+)
+def test_urls_are_refused_with_what_to_do(tmp_path: Path, url: str) -> None:
+    for read in (
+        lambda: mfrank.Interactions.from_file(url),
+        lambda: mfrank.Interactions.ingest([url], tmp_path / "x"),
+        *readers(url).values(),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ValueError, match=f"{url} is not a file of this computer: download it"):
+            read()
+    with pytest.raises(ValueError, match="pass the path without file://"):
+        mfrank.Interactions.from_file("file:///tmp/a.csv")
+
+
+@pytest.mark.parametrize(
+    ("folder", "part", "pattern"),
+    [
+        ("out.csv", "part-00000-4f-c000.csv", "out.csv/part-*.csv"),
+        ("out", "part-00000-4f-c000.csv.gz", "out/part-*.csv.gz"),
+        ("out.parquet", "part-00000-4f-c000.snappy.parquet", "out.parquet/part-*.parquet"),
+        ("out.txt", "part-00000", "out.txt/part-*"),
+    ],
+)
+def test_folders_of_spark_are_refused_with_the_pattern_of_their_files(
+    tmp_path: Path, folder: str, part: str, pattern: str
+) -> None:
+    path = tmp_path / folder
+    path.mkdir()
+    (path / part).write_text("user,item\n1,2\n")
+    (path / "_SUCCESS").touch()
+    for read in (
+        lambda: mfrank.Interactions.from_file(path),
+        lambda: mfrank.Interactions.ingest([path], tmp_path / "x"),
+        *readers(path).values(),
+    ):
+        with pytest.raises(ValueError, match="is a folder; Spark wrote") as refusal:
+            read()
+        assert f"glob.glob('{tmp_path}/{pattern}')" in str(refusal.value)
+
+
+@pytest.mark.parametrize("door", ["whole", "portions"])
+@pytest.mark.parametrize("damage", ["cut", "footer", "pages", "empty", "text"])
+def test_damaged_parquet_is_named(tmp_path: Path, door: str, damage: str) -> None:
+    pandas = pytest.importorskip("pandas", reason="the extra pandas is not installed")
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    file = tmp_path / "a.parquet"
+    numbers = np.random.default_rng(0).integers(0, 10**9, 5000)
+    pandas.DataFrame({"user": numbers, "item": numbers[::-1]}).to_parquet(file)
+    whole = file.read_bytes()
+    file.write_bytes(
+        {
+            "cut": whole[:-100],
+            "footer": whole[:-300] + b"\x77" * 100 + whole[-200:],
+            "pages": whole[:200] + b"\xff" * 3000 + whole[3200:],
+            "empty": b"",
+            "text": b"user,item\n1,2\n",
+        }[damage]
+    )
+    with pytest.raises(ValueError, match=r"a\.parquet: no Parquet file, or a damaged one: .*again"):
+        DOORS[door](file)
+    if damage != "pages":
+        for read in list(readers(file).values())[:2]:
+            with pytest.raises(ValueError, match=r"a\.parquet: no Parquet file, or a damaged one"):
+                read()
+
+
+def test_damaged_zips_of_movielens_are_named(tmp_path: Path) -> None:
+    file, rows = tmp_path / "ml-1m.zip", "1::2::3::4\n" * 5000
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("ml-1m/ratings.dat", rows)
+    whole = file.read_bytes()
+    for damaged in (whole[:-30], whole[:60] + b"\xff" * 20 + whole[80:]):
+        file.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"ml-1m\.zip: .*damaged.*again"):
+            mfrank.movielens(file)
+
+
+def test_a_dry_run_names_a_packed_file_that_is_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.csv.gz"
+    rows = "".join(f"{n},{n % 7}\n" for n in range(20_000))  # more than are read to check them
+    file.write_bytes(gzip.compress(f"user,item\n{rows}".encode())[:-400])
+    assert main(["ingest", str(file), "--folder", str(tmp_path / "x"), "--dry-run"]) == 2
+    assert "a.csv.gz: the compressed file is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("recommend --model m --user -abc", "--user=-abc"),
+        ("recommend --model m --user --abc", "--user=--abc"),
+        ("recommend --model m --boost -tea=0.5", "--boost=-tea=0.5"),
+        ("similar-items --model m -abc", "-- -abc"),
+        ("similar-items --model m tea -abc", "-- -abc"),
+    ],
+)
+def test_a_word_that_begins_with_a_dash_gets_its_remedy(
+    words: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    assert f"write {remedy} " in capsys.readouterr().err.replace("flags: -- ", "write -- ") + " "
+
+
+def test_an_id_that_begins_with_a_dash_is_taken_as_the_remedy_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = mfrank.Interactions.from_arrays(["-abc", "b", "b"], ["-x", "-x", "y"])
+    model = str(tmp_path / "model")
+    mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data).save(model)
+    recommend = ["recommend", "--model", model, "--user=-abc", "--json", "-"]
+    assert main(recommend) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert main(["similar-items", "--model", model, "--", "-x"]) == 0

@@ -1,0 +1,205 @@
+"""Which columns are read as what, and which are not, is told once through every door."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reading import DOORS
+
+import mfrank
+from mfrank.cli.main import main
+from mfrank.data.columns import ROLES, assign, tell_columns
+
+FEW = settings(max_examples=80, deadline=None)
+
+VALUES = [
+    *["overall", "Book-Rating", "rating:float", "star_rating", "User Rating", "starRating"],
+    *["play_count", "stars", "score", "reviewScore", "watch_duration", "label", "Is Click"],
+    *["listen_count", "num_plays", "USER_SCORE", "RatingValue", "feedback", "purchased"],
+]
+TIMES = [
+    *["event_time", "when", "date", "created_at", "createdAt", "reviewTime", "RATED_AT"],
+    *["Order Date", "visit_time", "timestamp:float", "time_of_day", "updated", "event-date"],
+]
+EVENTS = ["event_type", "event", "EventType", "action", "behavior_type", "interaction type", "type"]
+PLAIN = ["title", "genres", "country", "age", "session_id", "event_id", "average_rating", "zip"]
+
+
+def tables() -> dict[str, Callable[[Path, list[str], list[list[Any]]], mfrank.Interactions]]:
+    """Each door, as a function of the folder, the names of the columns and the columns."""
+
+    def text(door: str) -> Any:
+        def read(place: Path, names: list[str], columns: list[list[Any]]) -> mfrank.Interactions:
+            file = place / "a.csv"
+            rows = zip(*columns, strict=True)
+            lines = [",".join(names), *(",".join(map(str, row)) for row in rows)]
+            file.write_text("\n".join(lines) + "\n")
+            return DOORS[door](file)
+
+        return read
+
+    def pandas(place: Path, names: list[str], columns: list[list[Any]]) -> mfrank.Interactions:
+        library = pytest.importorskip("pandas", reason="the extra pandas is not installed")
+        return mfrank.Interactions.of(library.DataFrame(dict(zip(names, columns, strict=True))))
+
+    def polars(place: Path, names: list[str], columns: list[list[Any]]) -> mfrank.Interactions:
+        library = pytest.importorskip("polars", reason="polars is not installed")
+        frame = library.DataFrame(dict(zip(names, columns, strict=True)))
+        return mfrank.Interactions.from_frame(frame)
+
+    def arrow(place: Path, names: list[str], columns: list[list[Any]]) -> mfrank.Interactions:
+        library = pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+        table = library.table(dict(zip(names, columns, strict=True)))
+        return mfrank.Interactions.from_frame(table)
+
+    def parquet(door: str) -> Any:
+        def read(place: Path, names: list[str], columns: list[list[Any]]) -> mfrank.Interactions:
+            library = pytest.importorskip("pandas", reason="the extra pandas is not installed")
+            pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+            frame = library.DataFrame(dict(zip(names, columns, strict=True)))
+            frame.to_parquet(place / "a.parquet")
+            return DOORS[door](place / "a.parquet")
+
+        return read
+
+    return {
+        **{f"text, {door}": text(door) for door in DOORS},
+        "pandas": pandas,
+        "polars": polars,
+        "arrow": arrow,
+        "parquet, whole": parquet("whole"),
+        "parquet, portions": parquet("portions"),
+    }
+
+
+TABLES = tables()
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
+    return [(r.levelno, r.getMessage()) for r in caplog.records if "columns read" in r.getMessage()]
+
+
+@pytest.mark.parametrize("door", TABLES)
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        *[(name, [3, 4]) for name in VALUES],
+        *[(name, ["2024-01-01", "2024-01-02"]) for name in TIMES],
+        *[(name, ["view", "buy"]) for name in EVENTS],
+    ],
+)
+def test_what_looks_like_a_value_or_a_time_is_read_or_warned_of(
+    tmp_path: Path, door: str, name: str, column: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "mfrank"):
+        data = TABLES[door](tmp_path, ["user", "item", name], [[1, 2], [5, 6], column])
+    ((level, said),) = messages(caplog) or [(logging.INFO, "")]
+    is_read = data.timestamps is not None or data.user_items.data.tolist() == [3, 4]
+    if name in EVENTS:
+        assert not is_read
+    if is_read:
+        assert f"{name!r}" in said or name.partition(":")[0] in ROLES
+        return
+    assert level == logging.WARNING
+    argument = "timestamp" if name in TIMES else "value"
+    assert f"ignored: {name!r}" in said
+    assert f"{argument}=" in said
+
+
+@pytest.mark.parametrize("door", TABLES)
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_is_surely_no_value_and_no_time_is_told_quietly(
+    tmp_path: Path, door: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "mfrank"):
+        TABLES[door](tmp_path, ["user", "item", "rating", name], [[1, 2], [5, 6], [3, 4], [1, 1]])
+    ((level, said),) = messages(caplog)
+    assert level == logging.INFO
+    assert f"ignored: {name!r}" in said
+
+
+@pytest.mark.parametrize("door", TABLES)
+def test_of_two_values_the_one_that_is_read_is_told(
+    tmp_path: Path, door: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ["user", "item", "overall", "rating"]
+    data = TABLES[door](tmp_path, names, [[1, 2], [5, 6], [1, 1], [3, 4]])
+    assert data.user_items.data.tolist() == [3, 4]
+    ((level, said),) = messages(caplog)
+    assert level == logging.WARNING
+    assert "value='overall' reads it in place of 'rating'" in said
+
+
+@pytest.mark.parametrize("door", TABLES)
+def test_of_two_that_are_alike_one_is_asked_for(tmp_path: Path, door: str) -> None:
+    with pytest.raises(ValueError, match="several columns may be the value: 'rating', 'score'"):
+        TABLES[door](tmp_path, ["user", "item", "rating", "score"], [[1], [5], [1], [3]])
+
+
+def told(names: list[Any], chosen: dict[str, Any]) -> list[tuple[int, str]]:
+    said = list[tuple[int, str]]()
+    tell_columns(names, assign(names, chosen), chosen, lambda *line: said.append(line))
+    return said
+
+
+@FEW
+@given(
+    st.lists(st.sampled_from([*VALUES, *TIMES, *EVENTS, *PLAIN]), unique=True, max_size=6),
+    st.sampled_from([False, "v"]),
+    st.sampled_from([False, "t"]),
+)
+def test_a_caller_who_says_what_every_role_is_is_not_warned(
+    others: list[str], value: Any, timestamp: Any
+) -> None:
+    names = ["u", "i", "v", "t", *others]
+    chosen = {"user": "u", "item": "i", "value": value, "timestamp": timestamp}
+    assert [level for level, _ in told(names, chosen)] == [logging.INFO]
+
+
+@FEW
+@given(st.lists(st.text(max_size=12), unique=True, max_size=12), st.randoms())
+def test_any_names_give_one_line_that_tells_what_is_ignored(others: list[str], random: Any) -> None:
+    names = ["user", "item", *others]
+    random.shuffle(names)
+    try:
+        said = told(names, {})
+    except ValueError:
+        return  # several may be one
+    roles = assign(names, {})
+    free = [name for name in names if name not in roles.values() and name != "-"]
+    assert len(said) <= 1
+    if free:
+        assert repr(free[0]) in said[0][1].partition("ignored: ")[2]
+
+
+def test_files_of_one_layout_are_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a.csv", "b.csv", "c.csv"):
+        (tmp_path / name).write_text("user,item,title\n1,2,x\n")
+    (tmp_path / "c.csv").write_text("user,item,titel\n1,2,x\n")
+    with caplog.at_level(logging.INFO, "mfrank"):
+        mfrank.Interactions.ingest(sorted(tmp_path.glob("*.csv")), tmp_path / "x")
+    assert [said.partition("ignored: ")[2] for _, said in messages(caplog)] == [
+        "'title'",
+        "'titel'",
+    ]
+
+
+def test_the_command_line_always_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.csv"
+    few = ["--factors", "2", "--iterations", "1"]
+    file.write_text("userId,movieId,rating\n1,2,3\n2,2,4\n")
+    assert main(["fit", str(file), "--model", str(tmp_path / "m"), *few]) == 0
+    assert "user 'userId', item 'movieId', value 'rating'" in capsys.readouterr().err
+    file.write_text("userId,movieId,my_score\n1,2,3\n2,2,4\n")
+    assert main(["fit", str(file), "--model", str(tmp_path / "m"), *few]) == 0
+    assert "--value my_score reads it" in capsys.readouterr().err
+    assert main(["ingest", str(file), "--folder", str(tmp_path / "x")]) == 0
+    assert "--value my_score reads it" in capsys.readouterr().err
