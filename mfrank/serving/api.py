@@ -86,6 +86,7 @@ class Desk:
     pool: ThreadPoolExecutor
     long_pool: ThreadPoolExecutor
     waiting: int = 0
+    waiting_long: int = 0
 
     async def ask(
         self, request: Request, question: Callable[[Recommender], Any], *, is_long: bool = False
@@ -97,7 +98,7 @@ class Desk:
         :func:`mfrank.arrays.time_limit.check_time`.
         """
         nobody_waits = threading.Event()
-        with self.place():
+        with self.place(is_long=is_long):
             pool = self.long_pool if is_long else self.pool
             answer = asyncio.get_running_loop().run_in_executor(
                 pool, self._answered, question, nobody_waits
@@ -109,15 +110,18 @@ class Desk:
         return Response(content, media_type="application/json")
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """Take a place among the requests that wait, if there is one."""
-        if self.waiting >= self.limits.max_waiting:
+    def place(self, *, is_long: bool = False) -> Iterator[None]:
+        """Take a place among the requests that wait, if there is one; long ones have half."""
+        most, long_ones = self.limits.max_waiting, int(is_long)
+        if self.waiting >= most or (is_long and 2 * self.waiting_long >= most):
             raise HTTPException(503, "too many requests are waiting; try again later")
         self.waiting += 1
+        self.waiting_long += long_ones
         try:
             yield
         finally:
             self.waiting -= 1
+            self.waiting_long -= long_ones
 
     def check(self, n: int) -> None:
         """Refuse longer lists than the limits have."""

@@ -73,7 +73,7 @@ def build(
     )
     application.state.live, application.state.limits = live, limits
     application.state.hosts = hosts
-    desk = Desk(live, limits, pool, long_pool)
+    application.state.desk = desk = Desk(live, limits, pool, long_pool)
     application.include_router(routes(desk, measures))
     add_refusals(application)
 

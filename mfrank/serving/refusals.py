@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from mfrank.arrays.time_limit import OutOfTimeError
 from mfrank.data.unknown_ids import UnknownIdError
@@ -48,6 +49,8 @@ def told(error: BaseException) -> tuple[int, str]:
             return 503, f"{error}; try again later, or ask for less"
         case ValueError() | TypeError():
             return 422, str(error)
+        case ClientDisconnect():
+            return 400, "the client went away before all of the body had arrived"
         case asyncio.CancelledError():
             return 503, "the service is being stopped"
     _LOG.error("a request failed", exc_info=error)
@@ -87,8 +90,8 @@ def add_refusals(application: FastAPI) -> None:
             return wrong_method(request.method, error)
         return refused(error)
 
-    own = (RequestValidationError, HTTPException, CannotAnswer, ValueError, TypeError, Exception)
-    for kind in own:
+    faults = (RequestValidationError, HTTPException, CannotAnswer, ValueError, TypeError)
+    for kind in (*faults, ClientDisconnect, Exception):
         application.add_exception_handler(kind, answer)
 
 

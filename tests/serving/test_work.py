@@ -142,6 +142,42 @@ def test_batches_do_not_block_the_others(monkeypatch: pytest.MonkeyPatch) -> Non
         assert sent.result().status_code == 200
 
 
+def test_batches_leave_places_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mfrank.serving.application.usable_cores", lambda: 1)
+    busy, asked_of = prepared(max_seconds=600, max_waiting=4)
+    desk_of = asked_of.state.desk
+    with TestClient(asked_of) as asked, ThreadPoolExecutor(2) as pool:
+        sent = [pool.submit(asked.post, "/recommend", json=BATCH) for _ in range(2)]
+        while desk_of.waiting_long < 2:
+            threading.Event().wait(0.002)
+        assert asked.post("/recommend", json=BATCH).status_code == 503
+        assert asked.get(f"/recommend/{USERS[0]}").status_code == 200
+        assert asked.get(f"/similar/{ITEMS[0]}").status_code == 200
+        busy.may_end.set()
+        assert [each.result().status_code for each in sent] == [200] * 2
+    assert (desk_of.waiting, desk_of.waiting_long) == (0, 0)
+
+
+def test_a_client_that_leaves_within_its_body_is_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    parts: list[Any] = [{"type": "http.disconnect"}]
+    parts.append({"type": "http.request", "body": b'{"users', "more_body": True})
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return parts.pop()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/recommend", "raw_path": b"/recommend"}
+    scope |= {"query_string": b"", "headers": HEADERS}
+    asyncio.run(application()(scope, receive, send))
+    assert sent[0]["status"] == 400
+    assert not caplog.records
+
+
 def test_pages_end_when_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
 
