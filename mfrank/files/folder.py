@@ -36,7 +36,15 @@ from mfrank.files.npy import read_array, write_array
 from mfrank.files.regular import open_regular
 from mfrank.files.room import wanting_room
 
-__all__ = ["ChangedFolderError", "Origin", "generation_of", "metadata_of", "read", "write"]
+__all__ = [
+    "ChangedFolderError",
+    "Origin",
+    "generation_of",
+    "metadata_of",
+    "paths_of",
+    "read",
+    "write",
+]
 
 Origin: TypeAlias = dict[str, str]
 """Names of generations by the absolute paths of their folders."""
@@ -86,7 +94,7 @@ def write(
         try:
             generation = _publish(folder, contents, format)
             if origin is not None:
-                origin |= dict.fromkeys(_paths(folder), generation)
+                origin |= dict.fromkeys(paths_of(folder), generation)
         finally:
             _sweep(folder, format)
 
@@ -134,7 +142,7 @@ def read(
             if _manifest(folder, format).data == manifest.data:
                 raise ValueError(f"{folder} is damaged: {error.filename} is missing") from None
             continue  # a save replaced the arrays after the manifest was read
-        return Contents(arrays, manifest.metadata, dict.fromkeys(_paths(folder), manifest.data))
+        return Contents(arrays, manifest.metadata, dict.fromkeys(paths_of(folder), manifest.data))
 
 
 def metadata_of(folder: Path, format: Format) -> Mapping[str, Any] | None:
@@ -179,14 +187,14 @@ def generation_of(folder: Path, format: Format) -> str:
     return _manifest(folder, format).data
 
 
-def _paths(folder: Path) -> set[str]:
+def paths_of(folder: Path) -> set[str]:
     """Absolute paths of a folder: as it is named, which may be a link, and where it lies."""
     return {os.path.abspath(folder), os.path.realpath(folder)}
 
 
 def _refuse_changed(folder: Path, format: Format, origin: Origin) -> None:
     """Raise ChangedFolderError if the folder has another generation than the origin knows."""
-    known = {origin[path] for path in _paths(folder) if path in origin}
+    known = {origin[path] for path in paths_of(folder) if path in origin}
     if known and os.path.lexists(folder / MANIFEST) and generation_of(folder, format) not in known:
         raise ChangedFolderError(
             f"{folder} has changed since this was loaded from it or saved to it, and what others "

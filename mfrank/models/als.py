@@ -38,6 +38,7 @@ from mfrank.models.als_state import (
     saver,
 )
 from mfrank.models.batch_memory import check_width
+from mfrank.models.checkpoint import as_begun
 from mfrank.models.durations import warn_if_long
 from mfrank.models.factor_model import Callback, FactorModel, Watch, refuse_no_likes
 from mfrank.models.features_of_fit import features_of_fit
@@ -220,10 +221,11 @@ class ALS(FactorModel, Growing):
             contains the state of an interrupted fit with the same data, ``start``, ``stopping`` and
             options (``iterations``, ``n_threads``, ``backend``, ``random_state`` and ``cluster``
             may differ), the fit continues from there and ends with the same bits as without the
-            interruption. A larger ``iterations`` continues a finished fit. On a ``cluster``, the
-            state is also saved after the half-steps that do not end an epoch (after an item step,
-            one and a half times the bytes of the item factors), so that a fit without features
-            continues from its last half-step.
+            interruption, of the seed with which it was begun; another one is told. A larger
+            ``iterations`` continues a finished fit. On a ``cluster``, the state is also saved after
+            the half-steps that do not end an epoch (after an item step, one and a half times the
+            bytes of the item factors), so that a fit without features continues from its last
+            half-step. A folder is for one fit at a time.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
@@ -338,12 +340,13 @@ class ALS(FactorModel, Growing):
                 features = replace(features, start=past.store)
                 history = [dict(record) for record in past.store.history]
                 done, halfway = len(history), past.halfway
+            fitter = as_begun(describe(self), None if past is None else past.store)
             del past
             if kept is not None:
                 save = saver(kept, momentum)
                 if cluster is not None and not features.sides:
                     save_half_step = half_step_saver(
-                        kept, momentum, lambda step: self._stored(data, step, [])
+                        kept, momentum, lambda step: self._stored(data, step, [], fitter)
                     )
             rows = data.user_rows(self.dtype), data.item_rows(self.dtype)
             half_steps = HalfSteps(self.objective, data.counts, solver, options, features.sides)
@@ -372,7 +375,7 @@ class ALS(FactorModel, Growing):
                     watch=save_half_step,
                 )
             del first, halfway, start, store, features  # so that the fit can free them
-            self._keep(steps, data, watch, history, save, best)
+            self._keep(steps, data, watch, history, save, best, fitter=fitter)
         if kept is not None:  # nothing was left to do, or the best epoch is an earlier one
             self._hold(in_memory(self.placed), copy(data.user_items))
         return self

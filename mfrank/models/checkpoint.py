@@ -8,9 +8,10 @@ A half-step names the generation of the store that it follows, and is ignored wi
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,24 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from mfrank.arrays.placement import Array, on_host
-from mfrank.files.folder import generation_of, metadata_of, read, write
+from mfrank.files.folder import (
+    ChangedFolderError,
+    Origin,
+    generation_of,
+    metadata_of,
+    paths_of,
+    read,
+    write,
+)
 from mfrank.files.manifest import Contents, Format
 from mfrank.store.factors import FORMAT, FactorStore
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "as_begun"]
 
 _HALF_STEP = "half-step"
 _HALF_FORMAT = Format("mfrank.half_step", version=1)
+
+_log = logging.getLogger("mfrank")
 
 _MAY_CHANGE = {"iterations", "n_threads", "backend", "random_state"}
 _OTHER = {
@@ -51,6 +62,8 @@ class Checkpoint:
 
     folder: Path
     origin: Mapping[str, Array]
+    _state: Origin = field(default_factory=dict)
+    """The generation that was loaded or saved last: another one is of another fit."""
 
     @classmethod
     def of(cls, folder: str | os.PathLike[str], **origin: str | None) -> Checkpoint:
@@ -63,11 +76,17 @@ class Checkpoint:
         """Replace the folder's content by the store of an epoch, and more arrays of its state."""
         state = {f"checkpoint_{name}": digest for name, digest in self.origin.items()}
         state |= {name: on_host(array) for name, array in arrays.items()}
-        replace(store, extras=state).save(self.folder)
+        try:
+            replace(store, extras=state).save_over(self.folder, self._state)
+        except ChangedFolderError:
+            raise ValueError(
+                f"checkpoint: another fit saves its state to {self.folder}; give each fit a folder "
+                "of its own"
+            ) from None
 
     def save_half_step(self, arrays: Mapping[str, Array]) -> None:
         """Save the state after a half-step that follows the epoch in the folder."""
-        metadata = {"follows": generation_of(self.folder, FORMAT)}
+        metadata = {"follows": self._generation}
         contents = Contents({name: on_host(array) for name, array in arrays.items()}, metadata)
         write(self.folder / _HALF_STEP, contents, _HALF_FORMAT)
 
@@ -81,12 +100,14 @@ class Checkpoint:
         """
         folder = self.folder / _HALF_STEP
         metadata = metadata_of(folder, _HALF_FORMAT)
-        if metadata is None or metadata.get("follows") != generation_of(self.folder, FORMAT):
+        if metadata is None or metadata.get("follows") != self._generation:
             return None
         return read(folder, _HALF_FORMAT, verify=True).arrays
 
     def load(self, fitter: Mapping[str, Any], *, mmap: bool = False) -> FactorStore | None:
         """Return the saved state of a fit with the same options; None if the folder has none.
+
+        The fit goes on as it was begun: a warning says so where another seed is asked for.
 
         Raises
         ------
@@ -95,6 +116,7 @@ class Checkpoint:
             data, or a damaged one.
         """
         if metadata_of(self.folder, FORMAT) is None:
+            self._state.update(dict.fromkeys(paths_of(self.folder), "none"))
             return None
         store, remedy = FactorStore.load(self.folder, mmap=mmap, verify=True), self._remedy
         if "checkpoint_data" not in store.extras:
@@ -104,7 +126,20 @@ class Checkpoint:
         for name, digest in self.origin.items():
             if not np.array_equal(store.extras.get(f"checkpoint_{name}", ()), digest):
                 raise ValueError(f"checkpoint is of a fit {_OTHER[name]}{remedy}")
+        self._state.update(store.origin)
+        seed, given = (each["options"].get("random_state") for each in (store.fitter, fitter))
+        if given is not None and given != seed:
+            _log.warning(
+                "checkpoint goes on with random_state=%r, with which the fit was begun, and not "
+                "with %r%s",
+                *(seed, given, remedy),
+            )
         return store
+
+    @property
+    def _generation(self) -> str:
+        """The name of the generation that was loaded or saved last, else of that in the folder."""
+        return next(iter(self._state.values()), None) or generation_of(self.folder, FORMAT)
 
     def array(
         self, store: FactorStore, name: str, shape: tuple[int, ...], dtype: DTypeLike
@@ -134,6 +169,14 @@ class Checkpoint:
     @property
     def _remedy(self) -> str:
         return f"; name another folder than {self.folder}, or remove it to start over"
+
+
+def as_begun(fitter: Mapping[str, Any], past: FactorStore | None) -> dict[str, Any]:
+    """A fitter's description with the seed of the fit that it goes on with, if there is one."""
+    if past is None:
+        return dict(fitter)
+    seed = {"random_state": past.fitter["options"].get("random_state")}
+    return {**fitter, "options": {**fitter["options"], **seed}}
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:

@@ -28,7 +28,7 @@ from mfrank.descent.schedules import CosineDecay, Schedule
 from mfrank.losses import Loss, Scores
 from mfrank.losses.softmax import SampledSoftmax
 from mfrank.models.batch_memory import check_batch_memory, check_width
-from mfrank.models.checkpoint import Checkpoint
+from mfrank.models.checkpoint import Checkpoint, as_begun
 from mfrank.models.clusters import check_rotates
 from mfrank.models.descent_start import FirstTables, positives_of
 from mfrank.models.descent_state import DescentState, blocks_fingerprint, positives_fingerprint
@@ -38,6 +38,7 @@ from mfrank.models.option_checks import check_backend, check_dtype, check_kind, 
 from mfrank.models.parameters import describe
 from mfrank.models.stopping import Stopping
 from mfrank.models.value_checks import tell_unread_values
+from mfrank.retrieval import fingerprint
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 from mfrank.store.step import Record
@@ -231,9 +232,10 @@ class Descent(FactorModel):
             exception, including Ctrl-C, the model has the last complete epoch.
         checkpoint : path, optional
             Folder in which the whole state is saved after every epoch. If it contains the state of
-            an interrupted fit with the same data and options (``n_threads``, ``backend`` and
-            ``random_state`` may differ), the fit continues from there and ends with the same bits
-            as without the interruption. A larger ``iterations`` continues a finished fit.
+            an interrupted fit with the same data, ``start`` and options (``n_threads``, ``backend``
+            and ``random_state`` may differ), the fit continues from there and ends with the same
+            bits as without the interruption, of the seed with which it was begun; another one is
+            told. A larger ``iterations`` continues a finished fit.
         show_progress : bool, default False
             Show epochs and the remaining time on stderr.
         cluster : int, dask.distributed.Client, str, Engine or None, default None
@@ -309,13 +311,16 @@ class Descent(FactorModel):
         check_batch_memory(rows, self.loss, batches, self._sampling, backend)
         visits = len(rows.indices) if batches.of == "positives" else np.count_nonzero(rows.counts)
         n_blocks = 1 if cluster is None else count_blocks(int(visits), rows.n_columns)
+        store = start.store if isinstance(start, Recommender) else start
         kept = None
         if checkpoint is not None:
             kept = Checkpoint.of(
-                checkpoint, data=positives_fingerprint(data), blocks=blocks_fingerprint(n_blocks)
+                checkpoint,
+                data=positives_fingerprint(data),
+                blocks=blocks_fingerprint(n_blocks),
+                start=None if store is None else fingerprint.of_store(store),
             )
         past = None if kept is None else kept.load(describe(self))
-        store = start.store if isinstance(start, Recommender) else start
         random = generator(self.random_state)
         seed = int(random.integers(2**63))  # drawn before the tables
         tables = self._first_tables.of(data, store, random, backend)
@@ -348,7 +353,16 @@ class Descent(FactorModel):
                 steps = rotate(
                     rows, n_blocks, self._sampling, plan, tables, engine, self.backend, done, pace
                 )
-            self._keep(steps, data, watch, history, save, start=first, unsettled=self._unsettled)
+            self._keep(
+                steps,
+                data,
+                watch,
+                history,
+                save,
+                fitter=as_begun(describe(self), past),
+                start=first,
+                unsettled=self._unsettled,
+            )
         return self
 
     @property

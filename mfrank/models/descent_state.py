@@ -14,6 +14,7 @@ from mfrank.descent.factor_tables import Tables
 from mfrank.descent.optimizers import Optimizer
 from mfrank.losses import Loss, Memory, Sizes
 from mfrank.models.checkpoint import Checkpoint
+from mfrank.retrieval import fingerprint
 from mfrank.store.factors import FactorStore
 
 __all__ = ["DescentState", "blocks_fingerprint", "positives_fingerprint"]
@@ -65,12 +66,13 @@ class DescentState(NamedTuple):
 
 
 def positives_fingerprint(data: Interactions) -> str:
-    """SHA-256 of the shape and the positive cells of the interactions."""
+    """SHA-256 of the shape, the ids and the positive cells of the interactions."""
     matrix = data.user_items
     digest = hashlib.sha256(np.array(matrix.shape, dtype=np.int64).tobytes())
     for array, dtype in ((matrix.indptr, np.int64), (matrix.indices, np.int64)):
         digest.update(np.ascontiguousarray(array, dtype=dtype).tobytes())
     digest.update((matrix.data > 0).tobytes())
+    digest.update(fingerprint.of_ids(data.user_ids, data.item_ids).encode())
     return digest.hexdigest()
 
 

@@ -98,6 +98,7 @@ class FactorModel(Parameters, Recommender):
         save: Callable[[FactorStore, FactorStore | None], None] | None = None,
         best: FactorStore | None = None,
         *,
+        fitter: Mapping[str, Any] | None = None,
         start: Step | None = None,
         unsettled: int = 0,
     ) -> None:
@@ -106,11 +107,11 @@ class FactorModel(Parameters, Recommender):
         Factors on a device stay there until they are read. ``history`` has the earlier epochs of a
         resumed fit, ``best`` is the best of them if there is ``stopping``. ``save`` gets each
         epoch and the best one so far, or None without ``stopping``. If it raises, the model keeps
-        the epoch that was to be saved. With ``stopping``, ``start`` is a candidate too, and
-        patience begins after the first ``unsettled`` epochs.
+        the epoch that was to be saved. ``fitter`` describes the model. With ``stopping``, ``start``
+        is a candidate too, and patience begins after the first ``unsettled`` epochs.
         """
         records, stopping = list(history), watch.stopping
-        fitter = describe(self)  # a callback may set other options for the next fit
+        fitter = fitter or describe(self)  # a callback may set other options for the next fit
         values = [float(record["valid"] or 0) for record in history] if stopping else []
         if stopping and start is not None:
             values.append(stopping.value(start, data, self.backend, self.n_threads))

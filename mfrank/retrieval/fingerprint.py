@@ -17,7 +17,7 @@ from mfrank.retrieval.fitted import Fitted
 from mfrank.retrieval.sides import is_nested
 from mfrank.store.factors import FactorStore
 
-__all__ = ["of_filter", "of_model", "of_store"]
+__all__ = ["of_filter", "of_ids", "of_model", "of_store"]
 
 Named = Iterable[tuple[str, NDArray[Any]]]
 
@@ -62,6 +62,14 @@ def of_filter(values: Any, *, with_values: bool = False) -> str | None:
     else:
         for row in values if is_nested(values) else [values]:
             digest.update(repr(np.asarray(row, dtype=object).tolist()).encode())
+    return digest.hexdigest()
+
+
+def of_ids(*sides: Ids) -> str:
+    """SHA-256 of ids; raises as :func:`of_model`."""
+    digest = hashlib.sha256()
+    for ids in sides:
+        _add(digest, _ids(ids))
     return digest.hexdigest()
 
 

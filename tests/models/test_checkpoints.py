@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import signal
@@ -18,6 +19,8 @@ from children import PATHS
 from faults import Fault
 
 import mfrank
+from mfrank.data.ids import Ids
+from mfrank.retrieval.all_lists import AllLists
 
 DATA = mfrank.synthetic(30, 20, 200, random_state=0)
 
@@ -189,3 +192,96 @@ def test_a_state_with_a_flipped_bit_is_told(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=rf"{path.name} is damaged: its checksum"):
             made(optimizer=mfrank.Adam()).fit(DATA, checkpoint=tmp_path)
         path.write_bytes(whole)
+
+
+SEEDED: dict[str, Callable[..., Any]] = {
+    "ALS": lambda **options: mfrank.ALS(mfrank.IALS(), 2, **options),
+    "Descent": lambda **options: mfrank.Descent(mfrank.BPR(), 2, **options),
+}
+
+
+def stopped(model: Any, folder: Path, **how: Any) -> Any:
+    """A fit that is stopped after its first epoch, with its state saved."""
+    return model.fit(DATA, checkpoint=folder, callback=lambda *_: True, **how)
+
+
+@pytest.mark.parametrize("name", SEEDED)
+@pytest.mark.parametrize(
+    ("begun", "asked", "told"),
+    [(0, 0, False), (0, None, False), (0, 1, True), (None, None, False), (None, 1, True)],
+)
+def test_a_seed_that_is_not_used_is_told(
+    name: str,
+    begun: int | None,
+    asked: int | None,
+    told: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    make = SEEDED[name]
+    stopped(make(iterations=3, random_state=begun), tmp_path)
+    with caplog.at_level("WARNING", "mfrank"):
+        again = make(iterations=3, random_state=asked).fit(DATA, checkpoint=tmp_path)
+    assert ("random_state" in caplog.text) == told
+    assert not told or f"{asked}" in caplog.text
+    assert again.store.fitter["options"]["random_state"] == begun
+    if begun is not None:
+        whole = make(iterations=3, random_state=begun).fit(DATA)
+        assert again.item_factors.tobytes() == whole.item_factors.tobytes()
+
+
+@pytest.mark.parametrize("name", SEEDED)
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_another_start_and_other_ids_are_refused(
+    name: str, iterations: int, tmp_path: Path
+) -> None:
+    make, start = SEEDED[name], SEEDED["ALS"](iterations=2, random_state=5).fit(DATA)
+    how = {"iterations": iterations, "random_state": 0}
+    stopped(make(**how), tmp_path / "new")
+    stopped(make(**how), tmp_path / "started", start=start)
+    other = SEEDED["ALS"](iterations=2, random_state=6).fit(DATA)
+    for folder, given in (("new", start), ("started", None), ("started", other)):
+        with pytest.raises(ValueError, match=r"from another start.*remove it"):
+            make(**how).fit(DATA, start=given, checkpoint=tmp_path / folder)
+    names = [f"user {row}" for row in range(DATA.n_users)]
+    named = replace(DATA, user_ids=Ids.of(names))
+    with pytest.raises(ValueError, match=r"other interactions.*remove it"):
+        make(**how).fit(named, checkpoint=tmp_path / "new")
+    whole = make(**how).fit(DATA, start=start)
+    again = make(**how).fit(DATA, start=start, checkpoint=tmp_path / "started")
+    assert again.item_factors.tobytes() == whole.item_factors.tobytes()
+
+
+@pytest.mark.parametrize("name", SEEDED)
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_two_fits_do_not_share_a_folder(name: str, epoch: int, tmp_path: Path) -> None:
+    """The second begins where the first has just begun, or saved an epoch: one of them ends."""
+    make = SEEDED[name]
+
+    def begin_another(at: int, *_: Any) -> None:
+        if at == epoch:
+            make(iterations=4, random_state=0).fit(DATA, checkpoint=tmp_path)
+
+    first = make(iterations=4, random_state=0)
+    with pytest.raises(ValueError, match=r"another fit saves its state.*of its own"):
+        first.fit(DATA, checkpoint=tmp_path, callback=begin_another)
+    assert len(first.store.history) == epoch + 2
+    whole = make(iterations=4, random_state=0).fit(DATA)
+    again = make(iterations=4, random_state=0).fit(DATA, checkpoint=tmp_path)
+    assert again.item_factors.tobytes() == whole.item_factors.tobytes()
+
+
+def test_what_changes_lists_is_known_of_a_folder_of_lists() -> None:
+    """Every argument of recommend_all that changes lists is compared when a run is resumed."""
+    no_change = {"self", "folder", "n_threads", "show_progress", "cluster"}
+    named = set(inspect.signature(mfrank.Recommender.recommend_all).parameters) - no_change
+    model = SEEDED["ALS"](iterations=1, random_state=0).fit(DATA)
+    options = dict.fromkeys(named - {"N", "format"}) | {
+        "filter_already_liked_items": True,
+        "recalculate_user": False,
+        "by_row": False,
+        "on_unknown": "error",
+        "n_threads": 1,
+        "steer": mfrank.Steering(diversity=0.1),
+    }
+    assert named <= set(AllLists(model, 3, "csv", options)._origin())
