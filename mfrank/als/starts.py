@@ -36,7 +36,8 @@ def first_factors(
     """Return initial user and item factors, as new arrays.
 
     Without ``start``, item factors are spectral and user factors 0, since ALS begins by solving the
-    users. With ``start``, factors are copied for ids that it contains and random for all others.
+    users. With ``start``, factors are copied for ids that it contains and random for all others,
+    but 0 for users without interactions, of whom nothing is known.
 
     Parameters
     ----------
@@ -78,6 +79,7 @@ def first_factors(
     ):
         check_numbering(old, ids, "start", side, "fit without start, or to data with its ids")
     user_factors = random_factors((data.n_users, width), random, dtype)
+    user_factors[data.counts.users == 0] = 0
     item_factors = random_factors((data.n_items, width), random, dtype)
     _carry_over("users", user_factors, data.user_ids, start.user_factors, start.user_ids)
     # ALS begins by solving the users, so only item factors carry the start over.

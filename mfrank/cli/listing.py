@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from typing import Any
+from typing import Any, get_args
 
 from numpy.typing import NDArray
 
@@ -13,11 +13,19 @@ from mfrank.arrays.counted import counted
 from mfrank.cli.folders import check_writable
 from mfrank.cli.json_output import add_json_flag, check_json, write_json
 from mfrank.data.table_writer import check_table_file, write_table
-from mfrank.retrieval.answers import Answer
+from mfrank.retrieval.answers import Answer, Fallback
 from mfrank.retrieval.list_tables import Table, list_table
 from mfrank.retrieval.recommender import Recommender
 
-__all__ = ["Table", "add_list_flags", "check_output", "listing", "write", "write_lists"]
+__all__ = [
+    "Table",
+    "add_fallback_flag",
+    "add_list_flags",
+    "check_output",
+    "listing",
+    "write",
+    "write_lists",
+]
 
 
 def listing(model: Recommender, users: NDArray[Any], n: int = 10, **options: Any) -> Table:
@@ -39,6 +47,17 @@ def add_list_flags(parser: argparse.ArgumentParser, of_each: str) -> None:
         help=".csv, .tsv or .txt (also with .gz), or .parquet (default: CSV on stdout)",
     )
     add_json_flag(where, "the result", "the CSV")
+
+
+def add_fallback_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag for users with nothing to go by."""
+    parser.add_argument(
+        "--fallback",
+        choices=get_args(Fallback),
+        default="none",
+        help="what users with nothing to go by get: popularity is the items that most users have "
+        "(default: none, an empty list)",
+    )
 
 
 def check_output(args: argparse.Namespace) -> None:

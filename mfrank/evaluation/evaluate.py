@@ -16,6 +16,7 @@ from mfrank.backends.sharded import check_one_place
 from mfrank.cluster.connecting import Cluster
 from mfrank.data.groups import Groups
 from mfrank.data.user_splits import HeldOut
+from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.judge import Judge
 from mfrank.evaluation.kinds import Metric, RankingMetric
 from mfrank.evaluation.metrics import MRR, NDCG, Recall
@@ -59,6 +60,12 @@ def evaluate(
     from the ranking, as in ``recommend``, so test entries that are also in ``train`` are dropped
     and counted. Users without a relevant item are skipped and counted. Metrics of the top ranks
     break ties by lower item row; AUC and AUPRC treat items with equal scores as tied.
+
+    There is no credit for ties at nothing. A user of whom the model knows nothing has an empty
+    list, with value 0 (AUC and AUPRC: all items tied), and an item that nobody had in the fit is in
+    no list. The result counts the users, items and interactions of the test part that are cold,
+    that is without interactions in the fit and without features, and has the metrics of the other
+    users in :attr:`mfrank.Evaluation.known_users`.
 
     If the lists are on a GPU (factors with ``backend="cuda"``, or a recommender that returns CuPy
     arrays), the metrics are computed there and only the per-user values are copied back. Relevance
@@ -153,7 +160,8 @@ def evaluate(
         check_sampled(negatives, wanted)
     if steer is not None:
         _check_steered(wanted, sampled=negatives is not None, folded=isinstance(test, HeldOut))
-    protocol = protocol_of(negatives, random_state)
+    protocol, given = protocol_of(negatives, random_state), model
+    is_folded = isinstance(test, HeldOut)
     if isinstance(test, HeldOut):
         model, train, users = folded_in(model, test, train, filter_already_liked_items, users)
         protocol += ", users folded in"
@@ -169,6 +177,7 @@ def evaluate(
     )
     if batch_size is not None:
         check_count("batch_size", batch_size, 1)
+    cold = Cold.of(given, train, (n_users, n_items), folded_in=is_folded)
     judge = Judge(
         model,
         relevance,
@@ -181,6 +190,7 @@ def evaluate(
         backend,
         n_threads,
         steer,
+        cold,
     )
     if cluster is None:
         tally = judge.judged(requested)
@@ -194,6 +204,9 @@ def evaluate(
         n_in_train=tally.n_in_train,
         protocol=protocol,
         relevant=relevant,
+        cold_users=cold.users[of_users],
+        n_cold_items=len(np.unique(np.concatenate(tally.cold_items))),
+        n_cold_interactions=tally.n_cold_interactions,
         exposure=tally.exposure if tally.list_length and negatives is None else None,
         by_item_group=ByGroup(
             (name, Evaluation(scores, own, len(of_users) - len(own), 0, protocol, marks))

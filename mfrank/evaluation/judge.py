@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.time_limit import check_time
 from mfrank.backends import choose
 from mfrank.data.groups import Groups
+from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.excluded import excluded, had_in_training
 from mfrank.evaluation.kinds import KnownMetric, Metric
 from mfrank.evaluation.known import Known
@@ -42,6 +43,7 @@ class Judge:
     backend: str
     n_threads: int
     steer: Steering | None
+    cold: Cold
 
     def judged(self, users: NDArray[np.int64]) -> Tally:
         """Rank for these users, and score the rankings."""
@@ -51,7 +53,7 @@ class Judge:
         if any(isinstance(m, KnownMetric) for m in self.wanted):
             had = seen if self.filters else had_in_training(self.model, shape)
             known = Known.of(had, self.item_groups, excluded=self.filters)
-        tally = Tally(self.wanted, n_items, known, self.item_groups)
+        tally = Tally(self.wanted, n_items, known, self.item_groups, self.cold)
         ranker = (
             ranker_of(self.model, seen, rows_seen, choose(self.backend), self.n_threads)
             if self.steer is None

@@ -19,11 +19,14 @@ from mfrank.arrays.placement import beside, on_host, reachable
 from mfrank.arrays.row_lists import Picked
 from mfrank.backends import Backend, Factors
 from mfrank.retrieval.candidates import Candidates
+from mfrank.retrieval.fallback import unannounced
 from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.top_k import recommend
+from mfrank.retrieval.row_scorer import RowScorer
+from mfrank.retrieval.top_k import emptied, recommend
 from mfrank.steering.steering import Steering
 from mfrank.store.blend import check_ranks_by_factors
 from mfrank.store.factors import FactorStore
+from mfrank.store.knowledge import empty_rows, ranks_anybody
 
 __all__ = ["Ranker", "ranker_of", "steered_ranker"]
 
@@ -49,33 +52,46 @@ class Ranker(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FactorRanker:
-    """Scores p_u . q_i + b_i, with item factors and biases on the backend's device."""
+    """Scores p_u . q_i + b_i, with item factors and biases on the backend's device.
+
+    There is no credit for ties at nothing: items that are unmet (bool, shape (N,), or None) are in
+    no list, nor is any for users without factors, unless biases rank items for anybody. Their
+    scores are -inf, below all others.
+    """
 
     user_factors: NDArray[Any]
     item_factors: NDArray[Any]
     item_biases: NDArray[Any] | None
+    unmet: NDArray[np.bool_] | None
+    ranks_anybody: bool
     seen: CSR
     backend: Backend
     n_threads: int
 
     def lists(self, users: Users, k: int) -> NDArray[np.int32]:
-        ids, _ = recommend(
-            self._queries(users),
+        queries = self._queries(users)
+        lists = recommend(
+            queries,
             self.item_factors,
             n=k,
             candidates=Candidates((Picked(self.seen, users),)),
             item_bias=self.item_biases,
+            unmet=self.unmet,
             backend=self.backend,
             n_threads=self.n_threads,
         )
-        return ids
+        return emptied(lists, self._nobody(queries))[0]
 
     def scores(self, users: Users) -> NDArray[Any]:
         # BLAS may sum equal rows in different orders; rounding float64 sums keeps them tied.
-        wide = self._queries(users).astype(np.float64) @ self.item_factors.T.astype(np.float64)
+        queries = self._queries(users)
+        wide = queries.astype(np.float64) @ self.item_factors.T.astype(np.float64)
         if self.item_biases is not None:
             wide += self.item_biases
         scores: NDArray[Any] = wide.astype(self.item_factors.dtype, copy=False)
+        if self.unmet is not None:
+            scores[:, beside(self.unmet, scores)] = -np.inf
+        scores[beside(self._nobody(queries), scores)] = -np.inf
         scores[_cells(self.seen.pick(users), scores)] = np.nan
         return scores
 
@@ -92,7 +108,15 @@ class _FactorRanker:
             )
             if biases is not None:
                 scores[part] += biases[items[part]]
+        if self.unmet is not None:
+            scores[on_host(self.unmet)[items]] = -np.inf
+        scores[on_host(self._nobody(queries))] = -np.inf
         return scores
+
+    def _nobody(self, queries: Factors) -> NDArray[np.bool_]:
+        """Users without factors, for whom no biases rank items either."""
+        nobody: NDArray[np.bool_] = np.logical_not(queries.any(axis=1))
+        return nobody & (not self.ranks_anybody)
 
     def _queries(self, users: Users) -> Factors:
         return self.backend.place(self.user_factors[beside(users, self.user_factors)])
@@ -100,13 +124,26 @@ class _FactorRanker:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RecommendRanker:
-    """Lists from a function ``recommend(users, user_items, N=) -> (ids, scores)``."""
+    """Lists from a function ``recommend(users, user_items, N=) -> (ids, scores)``.
+
+    Attributes
+    ----------
+    recommend : function
+    seen : csr_array
+    nothing : float or None
+        A score that only says that nothing is known, so that a place in a list with this score has
+        no item.
+    """
 
     recommend: Recommend
     seen: sp.csr_array
+    nothing: float | None = None
 
     def lists(self, users: Users, k: int) -> NDArray[np.int32]:
-        return self._call(users, k)[0]
+        ids, scores = self._call(users, k)
+        if self.nothing is not None:
+            ids[scores == self.nothing] = -1
+        return ids
 
     def scores(self, users: Users) -> NDArray[Any]:
         n_items = self.seen.shape[1]
@@ -124,12 +161,15 @@ class _RecommendRanker:
         for begin in range(0, len(users), step):
             part = slice(begin, begin + step)
             scores = on_host(self.scores(users[part]))
+            if self.nothing is not None:
+                scores[scores == self.nothing] = -np.inf
             found[part] = np.take_along_axis(scores, items[part].astype(np.int64), axis=1)
         return found
 
     def _call(self, users: Users, k: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
         # csr_matrix, because other libraries do not accept csr_array
-        returned = self.recommend(users, sp.csr_matrix(self.seen[users]), N=k)
+        with unannounced():
+            returned = self.recommend(users, sp.csr_matrix(self.seen[users]), N=k)
         ids, scores = (as_array(each, "the result of recommend") for each in returned[:2])
         if ids.ndim != 2 or len(ids) != len(users) or ids.shape[1] > k or scores.shape != ids.shape:
             raise ValueError(
@@ -176,10 +216,18 @@ def ranker_of(
             biases = beside(as_array(biases, "item_biases"), items, items.dtype)
             if biases.shape != (len(items),) or not np.isfinite(biases).all():
                 raise ValueError(f"item_biases must be finite, of shape ({len(items)},)")
-        return _FactorRanker(users, items, biases, rows_seen, backend, n_threads)
+        if isinstance(source, FactorStore):
+            unmet, anybody = source.unmet_items, source.ranks_anybody
+        elif hasattr(model, "recommend"):  # another library's model
+            unmet, anybody = empty_rows(items, biases), ranks_anybody(items, biases)
+        else:  # bare arrays: their scores are what they are
+            unmet, anybody = None, True
+        if unmet is not None:
+            unmet = beside(unmet, items)
+        return _FactorRanker(users, items, biases, unmet, anybody, rows_seen, backend, n_threads)
     function = getattr(model, "recommend", model)
     if callable(function):
-        return _RecommendRanker(_by_row(function), seen)
+        return _RecommendRanker(_by_row(function), seen, _nothing(function))
     raise TypeError(
         "model must have user_factors and item_factors, or a method recommend(users, user_items, "
         f"N=), or be such a function; got {type(model).__name__}"
@@ -209,12 +257,18 @@ def steered_ranker(
         rows = user_items if filters else None
         return model.recommend(users, rows, N, filter_already_liked_items=filters, **options)
 
-    return _RecommendRanker(recommend, seen)
+    return _RecommendRanker(recommend, seen, _nothing(model.recommend))
 
 
 def _ranks_otherwise(model: Any) -> bool:
     """Whether this is an mfrank recommender that does not rank by its factors, such as a walk."""
     return isinstance(model, Recommender) and type(model).recommend is not Recommender.recommend
+
+
+def _nothing(function: Any) -> float | None:
+    """The score of an item that nothing leads to from a user's items; None if there is none."""
+    method = getattr(function, "func", function)  # of a partial
+    return 0.0 if isinstance(getattr(method, "__self__", None), RowScorer) else None
 
 
 def _by_row(function: Recommend) -> Recommend:

@@ -115,6 +115,14 @@ class Evaluation:
     exposure : int64, shape (n_items,), or None
         Number of lists with each item, up to the longest cutoff; None if no metric has lists, or
         only a sample was ranked.
+    cold_users : bool, shape (n_users,), or None
+        Which of the users the model could not know: no interaction of theirs is in the fit, and no
+        feature. Their list is empty, with value 0, unless the model lists the same for everybody.
+        None if it is not known.
+    n_cold_items : int
+        Number of distinct relevant items that nobody had in the fit, and that have no features.
+    n_cold_interactions : int
+        Number of relevant test entries with a cold user or a cold item.
     by_item_group : mapping of str to Evaluation
         The same lists, with the test items of one group as the only relevant ones, for the users
         who have any. Empty without ``item_groups``.
@@ -127,12 +135,27 @@ class Evaluation:
     protocol: str = FULL
     relevant: NDArray[np.uint64] | None = None
     exposure: NDArray[np.int64] | None = None
+    cold_users: NDArray[np.bool_] | None = None
+    n_cold_items: int = 0
+    n_cold_interactions: int = 0
     by_item_group: Mapping[str, Evaluation] = field(default_factory=dict)
 
     @property
     def n_users(self) -> int:
         """Number of evaluated users."""
         return len(self.users)
+
+    @property
+    def n_cold_users(self) -> int:
+        """Number of evaluated users whom the model could not know."""
+        return 0 if self.cold_users is None else int(self.cold_users.sum())
+
+    @property
+    def known_users(self) -> Evaluation:
+        """The same for the users who are not cold, without metrics of the whole catalog."""
+        if self.cold_users is None:
+            return self._of(np.ones(self.n_users, dtype=bool))
+        return self._of(~self.cold_users)
 
     def __getitem__(self, metric: Metric | str) -> Score:
         wanted = read_metric(metric) if isinstance(metric, str) else metric
@@ -177,7 +200,9 @@ class Evaluation:
             if score.per_user is not None and score.weights is not None
         }
         relevant = None if self.relevant is None else self.relevant[chosen]
-        return Evaluation(scores, self.users[chosen], 0, 0, self.protocol, relevant)
+        cold = None if self.cold_users is None else self.cold_users[chosen]
+        users = self.users[chosen]
+        return Evaluation(scores, users, 0, 0, self.protocol, relevant, cold_users=cold)
 
     def compare(self, other: Evaluation, metric: Metric | str) -> Difference:
         """Compare ``self - other`` user by user, with a paired t-test.
@@ -225,35 +250,56 @@ class Evaluation:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Means, standard errors and counts, ready for JSON: NaN and infinity become None."""
+        """Means, standard errors and counts, ready for JSON: NaN and infinity become None.
+
+        With cold users, a metric's ``known_users`` is its mean over the others.
+        """
         return {
-            "metrics": {
-                str(m): {"value": _json(s.value), "standard_error": _json(s.standard_error)}
-                for m, s in self.scores.items()
-            },
+            "metrics": {str(m): self._told(m) for m in self.scores},
             "n_users": self.n_users,
             "n_without_test_items": self.n_without_test_items,
             "n_in_train": self.n_in_train,
+            "n_cold_users": self.n_cold_users,
+            "n_cold_items": self.n_cold_items,
+            "n_cold_interactions": self.n_cold_interactions,
             "protocol": self.protocol,
             "by_item_group": {name: one.to_dict() for name, one in self.by_item_group.items()},
         }
 
+    def _told(self, metric: Metric) -> dict[str, float | None]:
+        """A metric's mean and standard error; with cold users, also the mean without them."""
+        score = self.scores[metric]
+        told = {"value": _json(score.value), "standard_error": _json(score.standard_error)}
+        if self.n_cold_users and metric in (known := self.known_users.scores):
+            told["known_users"] = _json(known[metric].value)
+        return told
+
     def __str__(self) -> str:
         width = max((len(str(m)) for m in self.scores), default=len("metric"))
-        rows = [f"{'metric':<{width}}    value  std. error"]
+        known = self.known_users.scores if self.n_cold_users else {}
+        more = "  known users" if known else ""
+        rows = [f"{'metric':<{width}}    value  std. error{more}"]
         for m, s in self.scores.items():
             error = "" if s.per_user is None else f"{s.standard_error:12.5f}"
-            rows.append(f"{m!s:<{width}}  {s.value:7.5f}{error}")
+            of_known = f"{known[m].value:13.5f}" if m in known else ""
+            rows.append(f"{m!s:<{width}}  {s.value:7.5f}{error}{of_known}")
         return "\n".join([*rows, *self._counts()])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        known = self.known_users.scores if self.n_cold_users else {}
         rows = [
-            (str(m), f"{s.value:.5f}", "" if s.per_user is None else f"{s.standard_error:.5f}")
+            (
+                str(m),
+                f"{s.value:.5f}",
+                "" if s.per_user is None else f"{s.standard_error:.5f}",
+                *([f"{known[m].value:.5f}" if m in known else ""] if known else []),
+            )
             for m, s in self.scores.items()
         ]
-        shown = table("Evaluation", rows, ("metric", "value", "standard error"))
+        header = ("metric", "value", "standard error", *(["known users"] if known else []))
+        shown = table("Evaluation", rows, header)
         return shown + paragraphs(self._counts())
 
     def _counts(self) -> list[str]:
@@ -263,6 +309,11 @@ class Evaluation:
             "left out"
         )
         lines = [users]
+        if self.n_cold_interactions:
+            lines.append(
+                f"{counted(self.n_cold_users, 'user')}, {counted(self.n_cold_items, 'item')} and "
+                f"{counted(self.n_cold_interactions, 'interaction')} of them cold: not in the fit"
+            )
         if self.n_in_train:
             lines.append(f"{counted(self.n_in_train, 'test entry')} left out: in train too")
         if self.protocol != FULL:

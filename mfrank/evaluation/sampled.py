@@ -49,6 +49,7 @@ class SampledLists:
             some = np.arange(begin, min(begin + step, len(users)))
             items = self._items(users[some], rows.pick(some), width)
             scores = np.where(items < 0, -np.inf, self.ranker.of_items(users[some], items))
+            items = np.where(np.isneginf(scores), np.int32(-1), items)  # not ranked at all
             # Items are ascending and absent ones are last, so a stable order breaks ties by lower
             # row.
             order = np.argsort(-scores, axis=1, kind="stable")[:, :k]

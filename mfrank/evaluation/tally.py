@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.placement import beside, on_host
 from mfrank.data.groups import Groups
+from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.judgements import JudgedLists, hashes, judge, stand
 from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, ListMetric, Metric, RankingMetric
 from mfrank.evaluation.known import Known, KnownLists
@@ -71,6 +72,10 @@ class Tally:
         Hashes of their relevant items, by block.
     n_in_train : int
         Their test entries that are in the training data, too.
+    cold_items : list of int arrays
+        Relevant items that are cold, by block.
+    n_cold_interactions : int
+        Relevant entries with a cold user or a cold item.
     """
 
     def __init__(
@@ -79,10 +84,12 @@ class Tally:
         n_items: int,
         known: Known | None,
         item_groups: Groups | None,
+        cold: Cold,
     ) -> None:
         self.metrics = metrics
         self.known = known
         self.item_groups = item_groups
+        self.cold = cold
         self.on_lists = [m for m in metrics if isinstance(m, ListMetric)]
         self.on_ranking = [m for m in metrics if isinstance(m, RankingMetric)]
         self.on_catalog = [m for m in metrics if isinstance(m, CatalogMetric)]
@@ -103,12 +110,15 @@ class Tally:
         self.users: list[Ints] = [np.empty(0, np.int64)]
         self.relevant: list[Hashes] = [np.empty(0, np.uint64)]
         self.n_in_train = 0
+        self.cold_items: list[Ints] = [np.empty(0, np.int64)]
+        self.n_cold_interactions = 0
 
     def add(self, ranker: Ranker, lists: Lists, users: Ints, relevant: sp.csr_array) -> None:
         """Rank and score a block of users; ``relevant`` has one row for each of them."""
         self.users.append(users)
         judgements = CSR.from_scipy(relevant, np.float64)
         self.relevant.append(_hashes(judgements))
+        self._add_cold(users, judgements)
         if self.list_length:
             ids = lists(users, relevant, self.list_length)
             judged = judge(ids, judgements, self.list_length)
@@ -146,6 +156,8 @@ class Tally:
         self.users += other.users
         self.relevant += other.relevant
         self.n_in_train += other.n_in_train
+        self.cold_items += other.cold_items
+        self.n_cold_interactions += other.n_cold_interactions
 
     def scores(self) -> dict[Metric, Score]:
         """Scores of all metrics, in the order they were passed."""
@@ -163,6 +175,13 @@ class Tally:
             )
             for name, values in self.in_groups.items()
         }
+
+    def _add_cold(self, users: Ints, relevant: CSR) -> None:
+        """Count the relevant entries of which the model could not know the user or the item."""
+        of_items = self.cold.items[relevant.indices]
+        of_users = np.repeat(self.cold.users[users], relevant.counts)
+        self.n_cold_interactions += int(np.count_nonzero(of_items | of_users))
+        self.cold_items.append(np.unique(relevant.indices[of_items]))
 
     def _add_groups(self, ids: NDArray[np.int32], users: Ints, relevant: sp.csr_array) -> None:
         """Score the same lists, with the items of one group as the only relevant ones."""

@@ -15,12 +15,14 @@ from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.labelled import check_same_rows
 from mfrank.arrays.turns import in_turn
-from mfrank.backends import Factors, choose
+from mfrank.backends import Factors
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.liked_items import LikedItems
 from mfrank.models.value_checks import tell_unread_values
-from mfrank.retrieval.answers import Answer, Folded, ListOptions, QueryFactors
+from mfrank.retrieval.answers import Answer, Fallback, Folded, QueryFactors
+from mfrank.retrieval.fallback import Nobody, nothing_known, popularity_of
+from mfrank.retrieval.known import Known
 from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import Seen
@@ -104,6 +106,7 @@ class ClosedForm(Recommender):
         items: Any = None,
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
+        fallback: Fallback = "none",
         n_threads: int = 0,
         steer: Steering | None = None,
     ) -> Answer:
@@ -113,8 +116,9 @@ class ClosedForm(Recommender):
         ----------
         itemids : 1-D array-like of ids
             The user's items, which are not recommended again.
-        N, filter_items, items, by_row, n_threads, steer
-            As in :meth:`mfrank.Recommender.recommend`.
+        N, filter_items, items, by_row, fallback, n_threads, steer
+            As in :meth:`mfrank.Recommender.recommend`; somebody without a known item has nothing
+            to go by.
         on_unknown : {"error", "skip"}, default "error"
             With "skip", unknown items are left out everywhere, with their ``values``.
         values : shape (len(itemids),), optional
@@ -133,9 +137,10 @@ class ClosedForm(Recommender):
             ``values`` are not one number per item.
         """
         check_same_rows(itemids=itemids, values=values)
-        options = ListOptions(N, filter_items, items, n_threads, choose(self.backend), on_unknown)
-        store = self.store
-        side, folding = sides(store, by_row=by_row)[1], self._folding_of(store)
+        options = self._options(N, filter_items, items, n_threads, on_unknown, fallback)
+        held = self._now()
+        store = held.store.on_host()
+        (users, side), folding = sides(store, by_row=by_row), self._folding_of(store)
         levers = set_levers(steer, store, side, on_unknown)
         missing = None if on_unknown == "error" else -1
         liked = given_ids(itemids, "itemids", ordered=values is not None)
@@ -145,8 +150,18 @@ class ClosedForm(Recommender):
         if values is not None and not self.objective.uses_values:
             tell_unread_values(type(self.objective).__name__, own.values)
         query_factors = QueryFactors(Queries.new(1), *folding.users_and_biases(own.likes))
-        ids, scores = best_steered(
-            query_factors, side, options, own.items, levers=levers, store=store, history=own.items
+        candidates = options.candidates(query_factors.queries, side, own.items)
+        lists = best_steered(
+            query_factors, side, options, candidates, levers=levers, store=store, history=own.items
+        )
+        nobody = Nobody(options, side, popularity_of(options, held, None, side), levers, store)
+        ids, scores = nobody.settled(
+            lists,
+            nothing_known(query_factors, store),
+            Known(users, [0], None),
+            (query_factors.queries, candidates),
+            own.items,
+            None,
         )
         return Answer(side.answer(ids[0]), scores[0])
 

@@ -84,4 +84,5 @@ class FirstTables:
         users, items = (
             random_factors((n, width), random, dtype) for n in (data.n_users, data.n_items)
         )
+        users[data.counts.users == 0] = 0  # nothing is known of them
         return users, items

@@ -114,7 +114,9 @@ class FactorModel(Parameters, Recommender):
         fitter = fitter or describe(self)  # a callback may set other options for the next fit
         values = [float(record["valid"] or 0) for record in history] if stopping else []
         if stopping and start is not None:
-            values.append(stopping.value(start, data, self.backend, self.n_threads))
+            judged = self._stored(data, start, [])
+            values.append(stopping.value(judged, data, self.backend, self.n_threads))
+            del judged
             records.append({**start.record(), "valid": values[-1]})
             best, unsettled = self._stored(data, start, records, fitter), unsettled + 1
         if stopping and values and stopping.is_over(_settled(values, unsettled)):
@@ -123,7 +125,9 @@ class FactorModel(Parameters, Recommender):
             for step in steps:
                 records.append(step.record())
                 if stopping:
-                    values.append(stopping.value(step, data, self.backend, self.n_threads))
+                    judged = self._stored(data, step, [])
+                    values.append(stopping.value(judged, data, self.backend, self.n_threads))
+                    del judged
                     records[-1]["valid"] = values[-1]
                 advance(1, note(step.objective, stopping, values))
                 self._take(step, data, records, fitter)

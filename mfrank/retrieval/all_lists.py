@@ -20,6 +20,7 @@ from mfrank.data.table_writer import check_table_file, write_table
 from mfrank.files.manifest import Format
 from mfrank.files.parts import begun, check_takes_parts
 from mfrank.retrieval import fingerprint
+from mfrank.retrieval.fallback import tell_nobody, unannounced
 from mfrank.retrieval.list_tables import Table, list_table
 from mfrank.retrieval.on_workers import Part, written_on_workers
 from mfrank.retrieval.per_user import for_all_users, part_of
@@ -101,7 +102,8 @@ class AllLists:
         for name in _BY_USER:
             given[name] = for_all_users(given[name], self.n_users, name)
         object.__setattr__(self, "options", given)
-        self._table(np.arange(min(1, self.n_users)))  # refuses what recommend would
+        with unannounced():
+            self._table(np.arange(min(1, self.n_users)))  # refuses what recommend would
 
     @property
     def n_users(self) -> int:
@@ -145,14 +147,18 @@ class AllLists:
                     backend=self.model.backend,
                     n_threads=self.options["n_threads"],
                 )
+            n_nobody = n_users = 0
             for part in written:
                 advance(part.end - part.begin)
+                n_nobody, n_users = n_nobody + part.n_nobody, n_users + part.end - part.begin
+        tell_nobody(n_nobody, n_users, "user", filled=self.options["fallback"] != "none")
 
     def plan(self, folder: Path) -> Plan:
         """What :meth:`write` would take, after its checks; the folder does not change."""
         check_takes_parts(folder, self._origin(), FORMAT, self.names)
         tried = np.unique(np.linspace(0, self.n_users - 1, min(self.n_users, _TRIED), dtype=int))
-        table = self._table(tried)
+        with unannounced():
+            table = self._table(tried)
         with tempfile.TemporaryDirectory() as place:
             file = Path(place, self._name(0))
             write_table(file, table)
@@ -186,8 +192,9 @@ class AllLists:
         ]
 
     def _written(self, part: Part) -> Part:
-        write_table(part.path, self._table(np.arange(part.begin, part.end)))
-        return part
+        with unannounced() as n_nobody:
+            write_table(part.path, self._table(np.arange(part.begin, part.end)))
+        return part._replace(n_nobody=sum(n_nobody))
 
     def _by_threads(self, n_threads: int) -> AllLists:
         """The same lists, made with this number of threads."""
@@ -208,7 +215,7 @@ class AllLists:
 
     def _origin(self) -> dict[str, Any]:
         """Fingerprints of what the files are made from, for their manifest."""
-        steer = self.options["steer"]
+        steer, fallback = self.options["steer"], self.options["fallback"]
         flags = {name: bool(self.options[name]) for name in _FLAGS}
         digests = {
             name: fingerprint.of_filter(
@@ -225,6 +232,7 @@ class AllLists:
             "format": self.format,
             "users_per_file": self._users,
             "on_unknown": self.options["on_unknown"],
+            **({} if fallback == "none" else {"fallback": fallback}),
             **({} if steer is None else {"steer": steer.digest}),
             **flags,
             **digests,

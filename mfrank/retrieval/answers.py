@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_length
+from mfrank.arrays.checks import check_choice, check_length
 from mfrank.arrays.interop import is_on_gpu
 from mfrank.arrays.placement import beside, on_host
 from mfrank.arrays.row_lists import Listed
@@ -20,10 +20,11 @@ from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.known import Known
 from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.sides import Raw, Side, is_single
-from mfrank.retrieval.top_k import Lists, look_up, nearest, recommend, similar
+from mfrank.retrieval.top_k import Lists, emptied, look_up, nearest, recommend, similar
 
 __all__ = [
     "Answer",
+    "Fallback",
     "Folded",
     "ListOptions",
     "QueryFactors",
@@ -32,6 +33,9 @@ __all__ = [
     "best",
     "closest",
 ]
+
+Fallback: TypeAlias = Literal["none", "popularity"]
+"""What users with nothing to go by get: an empty list, or the items that most users have."""
 
 
 class Answer(NamedTuple):
@@ -87,12 +91,14 @@ class ListOptions:
     backend : Backend
     on_unknown : {"error", "skip"}
         Whether unknown ids in ``blocked`` and ``only`` are an error or left out.
+    fallback : {"none", "popularity"}, default "none"
+        What users with nothing to go by get.
 
     Raises
     ------
     TypeError, ValueError
-        ``n`` or ``n_threads`` is not an integer in its range, or ``on_unknown`` is not one of the
-        two.
+        ``n`` or ``n_threads`` is not an integer in its range, or ``on_unknown`` or ``fallback`` is
+        not one of the two.
     """
 
     n: int
@@ -101,11 +107,13 @@ class ListOptions:
     n_threads: int
     backend: Backend
     on_unknown: OnUnknown
+    fallback: Fallback = "none"
 
     def __post_init__(self) -> None:
         check_length("N", self.n)
         check_threads(self.n_threads)
         check_on_unknown(self.on_unknown)
+        check_choice("fallback", self.fallback, get_args(Fallback))
 
     def candidates(
         self, queries: Queries, answering: Side, seen: sp.csr_array | Listed | None = None
@@ -154,15 +162,16 @@ def best(
     query_factors: QueryFactors,
     answering: Side,
     options: ListOptions,
-    seen: sp.csr_array | Listed | None,
+    candidates: Candidates,
 ) -> Lists:
-    """Rows of the answering side with the highest scores."""
+    """Rows of the answering side with the highest scores, of those that the model knows."""
     ids, scores = recommend(
         query_factors.factors,
         answering.factors,
         n=options.n,
-        candidates=options.candidates(query_factors.queries, answering, seen),
+        candidates=candidates,
         item_bias=answering.biases,
+        unmet=answering.unmet(),
         backend=options.backend,
         n_threads=options.n_threads,
     )
@@ -183,6 +192,7 @@ def closest(side: Side, raw: Raw, options: ListOptions) -> Answer:
         n=options.n,
         directions=side.directions(),
         candidates=options.candidates(Queries.known(rows, len(side.ids)), side),
+        unmet=side.lone(),
         backend=options.backend,
         n_threads=options.n_threads,
     )
@@ -197,10 +207,13 @@ def around(side: Side, raw: Raw, vectors: Factors, options: ListOptions) -> Answ
         n=options.n,
         directions=side.directions(),
         candidates=options.candidates(side.queries(raw), side),
+        unmet=side.lone(),
         backend=options.backend,
         n_threads=options.n_threads,
     )
-    return answer(lists, side, raw)
+    # A zero vector has no direction, and so no neighbors.
+    nothing: NDArray[np.bool_] = np.logical_not(vectors.any(axis=1))
+    return answer(emptied(lists, nothing), side, raw)
 
 
 def answer(lists: Lists, side: Side, raw: Raw) -> Answer:

@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.distinct import distinct
 from mfrank.arrays.interop import is_on_gpu, is_sparse_on_gpu, take
-from mfrank.arrays.placement import beside
+from mfrank.arrays.placement import beside, on_host
 from mfrank.arrays.row_lists import Listed, Picked, holds
 from mfrank.retrieval import gpu_filters
 from mfrank.retrieval.queries import Queries, Rows, check_rows, check_rows_there
 
-__all__ = ["Candidates", "HasUserItems", "ItemFilter"]
+__all__ = ["Candidates", "HasUserItems", "ItemFilter", "some_lists"]
 
 
 @runtime_checkable
@@ -131,11 +131,26 @@ class Candidates:
             only = _some(only, rows)
         return Candidates(tuple(_some(each, rows) for each in self.exclude), self.exclude_all, only)
 
+    def without_any(self, items: NDArray[np.bool_] | None) -> Candidates:
+        """Return a copy that also excludes these items, bool (n_items,), from all queries."""
+        if items is None:
+            return self
+        rows = np.flatnonzero(items).astype(np.int32)
+        if self.exclude_all is not None:
+            given = self.exclude_all
+            rows = distinct(np.concatenate([given, beside(rows, given)]))
+        return Candidates(self.exclude, rows, self.only)
+
     def without(self, items: Rows, n_items: int) -> Candidates:
         """Return a copy that also excludes ``items[r]`` from query r."""
         every = np.arange(len(items) + 1, like=items)
         single = CSR(every, items.astype(np.int32), None, n_items)
         return Candidates((*self.exclude, single), self.exclude_all, self.only)
+
+
+def some_lists(lists: sp.csr_array | Listed, rows: NDArray[np.int64]) -> sp.csr_array | Listed:
+    """The lists of some queries."""
+    return _some(lists, rows) if isinstance(lists, CSR | Picked) else lists[on_host(rows)]
 
 
 def _some(lists: Listed, rows: NDArray[np.int64]) -> Listed:

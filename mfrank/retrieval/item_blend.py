@@ -92,6 +92,12 @@ class ItemBlend(RowScorer):
         scores += (rows.values @ self._weights).toarray()
         return scores.astype(np.float32).astype(np.float64)
 
+    def _nothing_in(self, rows: _Rows, scores: NDArray[Any]) -> NDArray[np.bool_]:
+        if self.store.ranks_anybody:
+            return np.zeros(len(scores), dtype=bool)
+        linked = np.diff(rows.values.indptr) > 0
+        return ~rows.factors.any(axis=1) & ~(linked & scores.any(axis=1))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:

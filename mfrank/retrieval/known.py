@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays.placement import beside
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.retrieval.sides import Raw, Side
-from mfrank.retrieval.top_k import Lists
+from mfrank.retrieval.top_k import Lists, emptied
 
 __all__ = ["Known"]
 
@@ -58,11 +57,7 @@ class Known(NamedTuple):
 
     def blank(self, lists: Lists) -> Lists:
         """The lists, in which those of unknown ids are now empty."""
-        ids, scores = lists
-        if self.unknown is not None:
-            unknown = beside(self.unknown, ids)
-            ids[unknown], scores[unknown] = -1, np.nan
-        return ids, scores
+        return lists if self.unknown is None else emptied(lists, self.unknown)
 
 
 def _padding(shape: tuple[int, int], dtype: DTypeLike) -> tuple[NDArray[np.int32], NDArray[Any]]:

@@ -16,17 +16,26 @@ __all__ = ["Part", "written_on_workers"]
 
 
 class Part(NamedTuple):
-    """A file, and the rows of the users that it is for."""
+    """A file, and the rows of the users that it is for.
+
+    Attributes
+    ----------
+    path : Path
+    begin, end : int
+    n_nobody : int
+        How many of these users have nothing to go by, once it is written.
+    """
 
     path: Path
     begin: int
     end: int
+    n_nobody: int = 0
 
 
 def written_on_workers(
     cluster: Cluster,
     parts: Sequence[Part],
-    write: Callable[[Any, Part], object],
+    write: Callable[[Any, Part], Part],
     source: Callable[[int], Any],
     *,
     backend: str,
@@ -61,20 +70,20 @@ def written_on_workers(
         workers = same_workers(engine, backend)
         held = engine.submit(_itself, source(threads_of_a_task(workers, n_threads)))
         calls = ((part, Call(_written, (held, write, part))) for part in parts)
-        for part, _ in as_done(engine, len(workers), calls):
+        for part, done in as_done(engine, len(workers), calls):
             if not part.path.exists():
                 raise OSError(_other_disk(part.path, "a worker wrote it, and it is not here"))
-            yield part
+            yield done
 
 
 def _itself(source: Any) -> Any:
     return source
 
 
-def _written(source: Any, write: Callable[[Any, Part], object], part: Part) -> None:
+def _written(source: Any, write: Callable[[Any, Part], Part], part: Part) -> Part:
     if not part.path.parent.is_dir():
         raise OSError(_other_disk(part.path, "a worker does not see its folder"))
-    write(source, part)
+    return write(source, part)
 
 
 def _other_disk(path: Path, what: str) -> str:

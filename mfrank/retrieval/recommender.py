@@ -17,13 +17,14 @@ from mfrank.arrays.row_lists import Listed, Picked
 from mfrank.cluster.connecting import Cluster, check_cluster
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
 from mfrank.retrieval.all_lists import AllLists, ListFormat
-from mfrank.retrieval.answers import Answer, Folded, QueryFactors, answer, best
+from mfrank.retrieval.answers import Answer, Fallback, Folded, QueryFactors, answer, best
+from mfrank.retrieval.fallback import Nobody, nothing_known, popularity_of, tell_nobody
 from mfrank.retrieval.fitted import Held
 from mfrank.retrieval.known import Known
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_lists, sides
 from mfrank.retrieval.similar import Similar
 from mfrank.retrieval.steered import best_steered, calibrates, set_levers
-from mfrank.retrieval.top_k import score
+from mfrank.retrieval.top_k import emptied, score
 from mfrank.steering.steering import Steering
 from mfrank.store.blend import check_ranks_by_factors
 from mfrank.store.factors import FactorStore
@@ -50,6 +51,11 @@ class Recommender(Similar):
     does not grow with users times items. From the second query without filters for all queries on,
     the CPU backend searches items in order of descending length, or a sketch of the factors with
     one byte per factor; the order and the sketch are cached with the factors.
+
+    Nobody's list is made up from ties. An item that nobody had in the fit, and that has no
+    features, is in no list. A user has nothing to go by if no interaction of theirs is known and
+    neither features nor item biases (as of a :class:`mfrank.Descent` with cosines) tell items
+    apart: their list is all padding, or of popular items by ``fallback="popularity"``.
 
     Ids may be arrays of any library. Row numbers on a GPU get results on the GPU, as CuPy arrays.
     With ``backend="cuda"``, factors, scores and filters that are on the GPU (arrays or CuPy sparse
@@ -86,6 +92,7 @@ class Recommender(Similar):
         *,
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
+        fallback: Fallback = "none",
         n_threads: int = 0,
         steer: Steering | None = None,
     ) -> Answer:
@@ -116,6 +123,11 @@ class Recommender(Similar):
             With "skip", the list of an unknown user is all padding, so that there is a list for
             each user id, and unknown items are left out of ``filter_items``, ``items`` and the
             boosts of ``steer``.
+        fallback : {"none", "popularity"}, default "none"
+            The list of a user with nothing to go by (see the class) is all padding. With
+            "popularity", such users, and unknown ones with ``on_unknown="skip"``, get the items
+            that most users have in the fit, under the filters of the call; scores are then these
+            numbers of users. A log message says how many users of the call have nothing to go by.
         n_threads : int, default 0
             0 uses every core this process may use.
         steer : Steering, optional
@@ -134,13 +146,16 @@ class Recommender(Similar):
             A user or an item is unknown, and ``on_unknown`` is "error".
         ValueError, TypeError
             A matrix has the wrong shape, or ``user_items`` is missing but needed; the message names
-            the argument.
+            the argument. Or there is a ``fallback``, and neither the model nor ``user_items``
+            (Interactions) has the interactions to count.
         """
         userid = given_ids(userid, "userid")
-        options = self._options(N, filter_items, items, n_threads, on_unknown)
+        options = self._options(N, filter_items, items, n_threads, on_unknown, fallback)
         held = self._now()
         users, item_side = sides(held.store, by_row=by_row)
         levers = set_levers(steer, held.store, item_side, on_unknown)
+        popularity = popularity_of(options, held, user_items, item_side)
+        nobody = Nobody(options, item_side, popularity, levers, held.store)
         if recalculate_user:
             if user_items is None:
                 raise ValueError("recalculate_user=True needs the users' rows in user_items")
@@ -150,22 +165,29 @@ class Recommender(Similar):
         else:
             known = Known.of(users, userid, on_unknown)
             if known.nobody:
-                return answer(known.padding(N), item_side, userid)
+                lists = nobody.all_unknown(known, user_items, filters=filter_already_liked_items)
+                return answer(lists, item_side, userid)
             query_factors = QueryFactors.known(known, options.backend)
         history = None
         if filter_already_liked_items or calibrates(levers, user_items, held.seen):
             history = self._seen_by(known, user_items, item_side, held)
         seen = history if filter_already_liked_items else None
+        candidates = options.candidates(query_factors.queries, item_side, seen)
         lists = best_steered(
             query_factors,
             item_side,
             options,
-            seen,
+            candidates,
             levers=levers,
             store=held.store,
             history=history,
         )
-        return answer(known.blank(lists), item_side, userid)
+        empty, filters = (
+            nothing_known(query_factors, held.store),
+            (query_factors.queries, candidates),
+        )
+        lists = nobody.settled(lists, empty, known, filters, history, user_items)
+        return answer(lists, item_side, userid)
 
     def recommend_all(
         self,
@@ -180,6 +202,7 @@ class Recommender(Similar):
         format: ListFormat = "parquet",
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
+        fallback: Fallback = "none",
         n_threads: int = 0,
         show_progress: bool = False,
         cluster: Cluster | None = None,
@@ -204,7 +227,7 @@ class Recommender(Similar):
             user of the model, in the order of ``model.user_ids``.
         format : {"parquet", "csv"}, default "parquet"
             Parquet needs the extra ``parquet``.
-        by_row, on_unknown, n_threads
+        by_row, on_unknown, fallback, n_threads
             As in :meth:`recommend`.
         show_progress : bool, default False
             Show the users that are done on stderr.
@@ -242,6 +265,7 @@ class Recommender(Similar):
             "items": items,
             "by_row": by_row,
             "on_unknown": on_unknown,
+            "fallback": fallback,
             "n_threads": n_threads,
             "steer": steer,
         }
@@ -265,7 +289,8 @@ class Recommender(Similar):
         """Users with the highest scores for one or many items.
 
         This is :meth:`recommend` with the sides swapped. ``item_users`` are Interactions, or a
-        sparse matrix with one row per item id.
+        sparse matrix with one row per item id. The list of an item of which the model knows nothing
+        is all padding, and users of whom it knows nothing are in no list.
         """
         itemid = given_ids(itemid, "itemid")
         options = self._options(N, filter_users, users, n_threads, on_unknown)
@@ -278,7 +303,16 @@ class Recommender(Similar):
         seen = None
         if filter_already_liked_users:
             seen = self._seen_by(known, item_users, user_side, held)
-        return answer(known.blank(best(query_factors, user_side, options, seen)), user_side, itemid)
+        candidates = options.candidates(query_factors.queries, user_side, seen)
+        lists = best(query_factors, user_side, options, candidates)
+        if (unmet := items.unmet()) is not None:
+            rows = query_factors.queries.rows
+            empty = beside(unmet, rows)[rows]
+            if known.unknown is not None:
+                empty &= ~beside(known.unknown, empty)
+            tell_nobody(int(empty.sum()), len(empty), "item")
+            lists = emptied(lists, empty)
+        return answer(known.blank(lists), user_side, itemid)
 
     def score(
         self,

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.arrays.counted import counted
 from mfrank.arrays.labelled import check_same_ids
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
-from mfrank.retrieval.answers import Answer, answer
+from mfrank.retrieval.answers import Answer, Fallback, answer
+from mfrank.retrieval.fallback import Nobody, popularity_of
 from mfrank.retrieval.known import Known
 from mfrank.retrieval.queries import Queries, Rows
 from mfrank.retrieval.recommender import Recommender
@@ -44,6 +45,7 @@ class RowScorer(Recommender):
         *,
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
+        fallback: Fallback = "none",
         n_threads: int = 0,
         steer: Steering | None = None,
     ) -> Answer:
@@ -54,7 +56,7 @@ class RowScorer(Recommender):
         item factors for the diversity of ``steer``: it raises TypeError.
         """
         userid = given_ids(userid, "userid")
-        options = self._options(N, filter_items, items, n_threads, on_unknown)
+        options = self._options(N, filter_items, items, n_threads, on_unknown, fallback)
         held = self._now()
         users, item_side = sides(held.store, by_row=by_row)
         levers = set_levers(steer, held.store, item_side, on_unknown)
@@ -63,24 +65,36 @@ class RowScorer(Recommender):
                 f"{type(self).__name__} has no item factors by which lists could be diverse; use "
                 "diversity=0 in steer"
             )
+        popularity = popularity_of(options, held, user_items, item_side)
+        nobody = Nobody(options, item_side, popularity, levers, held.store)
         known = Known.of(users, userid, "error" if recalculate_user else on_unknown)
         if known.nobody:
-            return answer(known.padding(N), item_side, userid)
+            lists = nobody.all_unknown(known, user_items, filters=filter_already_liked_items)
+            return answer(lists, item_side, userid)
         both = known.side, item_side
         queries, rows = self._queries(known.ids, user_items, recalculate_user, both)
         history = None
         if filter_already_liked_items or calibrates(levers, user_items, held.seen):
             history = self._seen_by(known, user_items, item_side, held)
         seen = history if filter_already_liked_items else None
+        candidates = options.candidates(queries, item_side, seen)
+        empty = np.zeros(rows.shape[0], dtype=bool)
+
+        def scores_of(some: Rows) -> NDArray[Any]:
+            scores = self._scores_of(rows[some], n_threads)
+            empty[some] = self._nothing_in(rows[some], scores)
+            return scores
+
         lists = scored_steered(
-            lambda some: self._scores_of(rows[some], n_threads),
+            scores_of,
             (rows.shape[0], len(item_side.ids)),
-            options.candidates(queries, item_side, seen),
+            candidates.without_any(item_side.unmet()),
             N,
             levers,
             history,
         )
-        return answer(known.blank(lists), item_side, userid)
+        lists = nobody.settled(lists, empty, known, (queries, candidates), history, user_items)
+        return answer(lists, item_side, userid)
 
     def similar_items(
         self,
@@ -186,6 +200,11 @@ class RowScorer(Recommender):
     def _scores_of(self, rows: Any, n_threads: int) -> NDArray[Any]:
         """Scores of all items, a new float64 array of shape (len(rows), n_items)."""
         raise NotImplementedError
+
+    def _nothing_in(self, rows: Any, scores: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of these rows tell no item from another, bool (len(rows),), given their scores."""
+        nothing: NDArray[np.bool_] = np.logical_not(scores.any(axis=1))
+        return nothing
 
     def _scores_near(self, items: Rows, n_threads: int) -> NDArray[Any]:
         """Nearness of all items to some, in the same form; -inf for what is not to be listed."""

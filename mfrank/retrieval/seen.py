@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.csr_checks import check_csr, check_indptr, is_canonical
 from mfrank.arrays.lazy import lazy
+from mfrank.arrays.read_only import read_only
 from mfrank.data.pickling import MadeOfFields
 from mfrank.store.checks import is_mapped
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Seen", "check_seen", "pack", "unpack"]
 
+_ENTRIES_AT_ONCE = 1 << 22
 _INDPTR, _INDICES = "seen_indptr", "seen_indices"
 
 
@@ -36,6 +38,17 @@ class Seen(MadeOfFields):
         """The matrix, after :func:`check_seen`."""
         check_seen(self.matrix)
         return self.matrix
+
+    @lazy
+    def popularity(self) -> NDArray[np.float64]:
+        """Number of users who like each item (values above 0), shape (n_items, 1)."""
+        matrix = self.checked
+        counts = np.zeros((matrix.shape[1], 1))
+        for begin in range(0, matrix.nnz, _ENTRIES_AT_ONCE):
+            part = slice(begin, begin + _ENTRIES_AT_ONCE)
+            liked = matrix.indices[part][matrix.data[part] > 0]
+            counts[:, 0] += np.bincount(liked, minlength=len(counts))
+        return read_only(counts)
 
     @lazy
     def _of_users(self) -> CSR:

@@ -155,6 +155,11 @@ class Side:
         Whether the caller uses row numbers even if the ids have labels.
     directions : function
         Returns the factors normalized to length 1, shape (n, K), which the store caches.
+    unmet : function
+        Returns which rows the model knows nothing of, bool (n,), or None if there are none; the
+        store caches them.
+    lone : function
+        Returns which rows have no neighbors, in the same form.
     """
 
     name: str
@@ -163,6 +168,8 @@ class Side:
     ids: Ids
     by_row: bool
     directions: Callable[[], Factors]
+    unmet: Callable[[], NDArray[np.bool_] | None]
+    lone: Callable[[], NDArray[np.bool_] | None]
 
     def rows(self, raw: Raw, argument: str, *, missing: int | None = None) -> Rows:
         """Row numbers of one or many ids, 1-D int64; ``missing`` is the row of unknown ids.
@@ -259,11 +266,27 @@ class Side:
 
 def sides(store: FactorStore, *, by_row: bool = False) -> tuple[Side, Side]:
     """User side and item side of a store."""
-    users = store.user_factors, store.user_biases, store.user_ids
-    items = store.item_factors, store.item_biases, store.item_ids
     return (
-        Side("user", *users, by_row, lambda: store.user_directions),
-        Side("item", *items, by_row, lambda: store.item_directions),
+        Side(
+            "user",
+            store.user_factors,
+            store.user_biases,
+            store.user_ids,
+            by_row,
+            directions=lambda: store.user_directions,
+            unmet=lambda: store.unmet_users,
+            lone=lambda: store.lone_users,
+        ),
+        Side(
+            "item",
+            store.item_factors,
+            store.item_biases,
+            store.item_ids,
+            by_row,
+            directions=lambda: store.item_directions,
+            unmet=lambda: store.unmet_items,
+            lone=lambda: store.lone_items,
+        ),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mfrank.backends import Factors, choose
 from mfrank.data.unknown_ids import OnUnknown
-from mfrank.retrieval.answers import Answer, ListOptions, around, closest
+from mfrank.retrieval.answers import Answer, Fallback, ListOptions, around, closest
 from mfrank.retrieval.fitted import Fitted
 from mfrank.retrieval.sides import Matrix, Raw, given_ids, sides
 
@@ -34,7 +34,8 @@ class Similar(Fitted):
         """Items with the highest cosine to the factors of one or many items.
 
         An item comes first in its own list, unless it is filtered. Filters are those of
-        :meth:`mfrank.Recommender.recommend`.
+        :meth:`mfrank.Recommender.recommend`. An item of which the model knows nothing is in no
+        other list, and its own has no others.
 
         With ``recalculate_item``, the factors of the items, which may be new to the model, are
         first solved from their rows of ``item_users`` (Interactions, or a sparse matrix with one
@@ -88,6 +89,13 @@ class Similar(Fitted):
         )
 
     def _options(
-        self, n: int, blocked: Any, only: Any, n_threads: int, on_unknown: OnUnknown
+        self,
+        n: int,
+        blocked: Any,
+        only: Any,
+        n_threads: int,
+        on_unknown: OnUnknown,
+        fallback: Fallback = "none",
     ) -> ListOptions:
-        return ListOptions(n, blocked, only, n_threads, choose(self.backend), on_unknown)
+        backend = choose(self.backend)
+        return ListOptions(n, blocked, only, n_threads, backend, on_unknown, fallback)

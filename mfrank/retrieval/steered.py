@@ -75,31 +75,34 @@ def best_steered(
     query_factors: QueryFactors,
     items: Side,
     options: ListOptions,
-    seen: sp.csr_array | Listed | None,
+    candidates: Candidates,
     *,
     levers: Levers | None,
     store: FactorStore,
     history: sp.csr_array | Listed | None,
+    directions: FactorStore | None = None,
 ) -> Lists:
     """Rows of the items with the highest scores, or as levers choose them.
 
     Parameters
     ----------
-    query_factors, items, options, seen
+    query_factors, items, options, candidates
         As in :func:`mfrank.retrieval.answers.best`.
     levers : Levers, or None
     store : FactorStore
         Whose items these are.
     history : a row for each query, or None
         What the queries have, for calibration.
+    directions : FactorStore, optional
+        By whose factors items are alike; default ``store``.
     """
     if levers is None:
-        return best(query_factors, items, options, seen)
+        return best(query_factors, items, options, candidates)
     queries, matrix, bias, spread = query_factors.factors, items.factors, items.biases, None
     if levers.bonus is not None:
         queries, spread = _scaled(queries, store)
         matrix, bias = store.item_coordinates, levers.bonus
-    candidates = options.candidates(query_factors.queries, items, seen)
+    unmet = items.unmet()
 
     def fetch(rows: Rows, size: int) -> Lists:
         every = len(rows) == len(queries)
@@ -111,6 +114,7 @@ def best_steered(
                 n=size,
                 candidates=candidates if every else candidates.of_queries(rows),
                 item_bias=bias,
+                unmet=unmet,
                 backend=options.backend,
                 n_threads=options.n_threads,
             ),
@@ -126,10 +130,8 @@ def best_steered(
         return fetch(np.arange(shape[0]), options.n)
     known = Known(wanted=_wanted(levers, history))
     if levers.diversity:
-        directions = store.item_directions
-        known = known._replace(
-            directions=lambda rows: on_host(directions[beside(rows, directions)])
-        )
+        unit = (directions or store).item_directions
+        known = known._replace(directions=lambda rows: on_host(unit[beside(rows, unit)]))
     return filled(fetch, shape, store.n_items, store.dtype, levers, known)
 
 

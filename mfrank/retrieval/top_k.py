@@ -22,7 +22,7 @@ from mfrank.backends import Backend, Factors, choose
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.queries import Rows, check_rows_there
 
-__all__ = ["Lists", "look_up", "nearest", "recommend", "score", "similar"]
+__all__ = ["Lists", "emptied", "look_up", "nearest", "recommend", "score", "similar"]
 
 Lists: TypeAlias = tuple[NDArray[np.int32], NDArray[Any]]
 """Item rows and scores, both (n_queries, n), padded with row -1 and score NaN at the end."""
@@ -37,6 +37,7 @@ def recommend(
     n: int = 10,
     candidates: Candidates | None = None,
     item_bias: NDArray[Any] | None = None,
+    unmet: NDArray[np.bool_] | None = None,
     backend: Backend | None = None,
     n_threads: int = 0,
 ) -> Lists:
@@ -56,6 +57,8 @@ def recommend(
         Filters of the lists; default every item.
     item_bias : shape (N,), optional
         Added to every query's scores.
+    unmet : bool, shape (N,), optional
+        Items that are in no list (:attr:`mfrank.FactorStore.unmet_items`).
     backend : Backend, optional
         Where to compute; default ``choose("auto")``, the fastest CPU backend.
     n_threads : int, default 0
@@ -84,16 +87,31 @@ def recommend(
         reachable(array, backend.place)
         for array in (queries, _contiguous(item_factors, item_factors.dtype))
     )
-    ids, scores = backend.top_k(
-        placed_queries,
-        placed_items,
-        int(n),
-        item_bias=None if item_bias is None else beside(item_bias, placed_items),
-        exclude=candidates.exclude,
-        exclude_all=candidates.exclude_all,
-        candidates=candidates.only,
-        n_threads=n_threads,
-    )
+
+    def best(some: Factors, allowed: Candidates) -> Lists:
+        return backend.top_k(
+            some,
+            placed_items,
+            int(n),
+            item_bias=None if item_bias is None else beside(item_bias, placed_items),
+            exclude=allowed.exclude,
+            exclude_all=allowed.exclude_all,
+            candidates=allowed.only,
+            n_threads=n_threads,
+        )
+
+    if unmet is not None and not isinstance(placed_items, np.ndarray):
+        candidates, unmet = candidates.without_any(unmet), None
+    ids, scores = best(placed_queries, candidates)
+    if unmet is not None:
+        # Excluded from the first, they would cost a CPU its search order; few lists have any.
+        wrong = np.flatnonzero((beside(unmet, ids)[ids] & (ids >= 0)).any(axis=1))
+        if len(wrong):
+            rows = beside(wrong, placed_queries)
+            again = best(placed_queries[rows], candidates.of_queries(wrong).without_any(unmet))
+            ids[wrong], scores[wrong] = (
+                beside(new, old) for new, old in zip(again, (ids, scores), strict=True)
+            )
     return beside(ids, queries), beside(scores, queries)
 
 
@@ -104,6 +122,7 @@ def nearest(
     n: int = 10,
     candidates: Candidates | None = None,
     directions: Factors | None = None,
+    unmet: NDArray[np.bool_] | None = None,
     backend: Backend | None = None,
     n_threads: int = 0,
 ) -> Lists:
@@ -134,6 +153,7 @@ def nearest(
         directions,
         n=n,
         candidates=candidates,
+        unmet=unmet,
         backend=backend,
         n_threads=n_threads,
     )
@@ -147,13 +167,15 @@ def similar(
     n: int = 10,
     candidates: Candidates | None = None,
     directions: Factors | None = None,
+    unmet: NDArray[np.bool_] | None = None,
     backend: Backend | None = None,
     n_threads: int = 0,
 ) -> Lists:
     """Exact ``n`` rows of ``factors`` with the highest cosine to each of the given rows.
 
     A row comes first in its own list, with score 1 (0 if its factors are zero), even if others
-    have the same direction, unless it is filtered. Other parameters are those of :func:`nearest`.
+    have the same direction, unless it is filtered. An unmet row has no others in its list. Other
+    parameters are those of :func:`nearest`.
 
     Parameters
     ----------
@@ -182,9 +204,12 @@ def similar(
         directions,
         n=n,
         candidates=candidates.without(own, len(factors)),
+        unmet=unmet,
         backend=backend,
         n_threads=n_threads,
     )
+    if unmet is not None:
+        emptied((ids, scores), beside(unmet, own)[own])
     kept = np.flatnonzero(beside(candidates.allow(own), ids))
     ids[kept, 1:], scores[kept, 1:] = ids[kept, :-1], scores[kept, :-1]
     ids[kept, 0], scores[kept, 0] = beside(own, ids)[kept], (itself[kept] != 0).any(axis=1)
@@ -232,6 +257,15 @@ def score(
     if item_bias is not None:
         scores += beside(item_bias, scores)[item_rows].astype(scores.dtype)
     return beside(scores, given_users)
+
+
+def emptied(lists: Lists, which: NDArray[np.bool_]) -> Lists:
+    """The lists, of which some are now empty; changed in place."""
+    ids, scores = lists
+    if bool(which.any()):
+        empty = beside(which, ids)
+        ids[empty], scores[empty] = -1, np.nan
+    return ids, scores
 
 
 def look_up(rows: Rows, table: Factors, backend: Backend) -> Factors:

@@ -19,7 +19,8 @@ from mfrank.models.als import ALS
 from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.models.popularity import Popularity
 from mfrank.models.value_checks import values_told
-from mfrank.retrieval.answers import Answer
+from mfrank.retrieval.answers import Answer, Fallback
+from mfrank.retrieval.fallback import unannounced
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import RowScorer
 from mfrank.retrieval.sides import is_nested
@@ -124,6 +125,7 @@ def listed(
     filter_items: Any = None,
     items: Any = None,
     on_unknown: Any = "error",
+    fallback: Fallback = "none",
     steer: Steering | None = None,
 ) -> Answer:
     """The lists of many users."""
@@ -132,16 +134,19 @@ def listed(
             "this model was saved without the users' items, so that lists cannot leave them out; "
             "ask with include_seen=true"
         )
-    answer: Answer = model.recommend(
-        users,
-        N=min(n, len(model.item_ids)),
-        filter_already_liked_items=not include_seen,
-        filter_items=filter_items,
-        items=items,
-        on_unknown=on_unknown,
-        n_threads=1,
-        steer=steer,
-    )
+    _check_fallback(model, fallback)
+    with unannounced():
+        answer: Answer = model.recommend(
+            users,
+            N=min(n, len(model.item_ids)),
+            filter_already_liked_items=not include_seen,
+            filter_items=filter_items,
+            items=items,
+            on_unknown=on_unknown,
+            fallback=fallback,
+            n_threads=1,
+            steer=steer,
+        )
     return answer
 
 
@@ -182,6 +187,7 @@ def from_items(
     filter_items: Any = None,
     items: Any = None,
     on_unknown: Any = "error",
+    fallback: Fallback = "none",
     steer: Steering | None = None,
 ) -> Items:
     """The list of somebody new, from the items that they like.
@@ -191,18 +197,21 @@ def from_items(
     CannotAnswer
         The model is of a kind that cannot rank for somebody new.
     """
+    _check_fallback(model, fallback)
     n = min(n, len(model.item_ids))
     more = {
         "filter_items": filter_items,
         "items": items,
         "on_unknown": on_unknown,
+        "fallback": fallback,
         "n_threads": 1,
         "steer": steer,
     }
     if isinstance(model, ALS):
-        with values_told():  # by the description of ``weights``, not by a line for each request
-            found: Items = model.recommend_from_items(liked, n, values=weights, **more).to_dicts()
-        return found
+        # By the description of ``weights``, not by a line for each request.
+        with values_told(), unannounced():
+            found = model.recommend_from_items(liked, n, values=weights, **more)
+        return found.to_dicts()
     if not isinstance(model, RowScorer | Popularity):
         raise CannotAnswer(
             f"{type(model).__name__} cannot rank for somebody new; a model of mfrank fit can"
@@ -215,7 +224,17 @@ def from_items(
     entries = values[known], (np.zeros(known.sum(), dtype=np.int64), columns[known])
     row = sp.csr_array(sp.coo_array(entries, (1, len(model.item_ids))))
     anybody = model.user_ids.labels[:1]
-    return model.recommend(anybody, row, n, recalculate_user=True, **more).to_dicts()[0]  # type: ignore[no-any-return]
+    with unannounced():
+        lists = model.recommend(anybody, row, n, recalculate_user=True, **more).to_dicts()
+    return lists[0]  # type: ignore[no-any-return]
+
+
+def _check_fallback(model: Recommender, fallback: Fallback) -> None:
+    if fallback != "none" and model.seen is None:
+        raise ValueError(
+            "this model was saved without the users' items, so that it is not known what is "
+            "popular: ask with fallback=none"
+        )
 
 
 def similar(model: Recommender, item: Any, n: int) -> Items:

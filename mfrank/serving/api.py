@@ -38,6 +38,7 @@ from mfrank.serving.questions import (
     Batch,
     Diversity,
     Explained,
+    Instead,
     ItemList,
     Length,
     Lists,
@@ -186,6 +187,7 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
         filter_items: Some = None,
         items: Some = None,
         include_seen: Seen = False,
+        fallback: Instead = "none",
         diversity: Diversity = 0,
         popularity_penalty: Penalty = 0,
         on_unknown: Unknown = "error",
@@ -207,6 +209,7 @@ def routes(desk: Desk, measures: Measures) -> APIRouter:
                 filter_items=blocked,
                 items=only,
                 on_unknown=on_unknown,
+                fallback=fallback,
                 steer=steered(diversity=diversity, popularity_penalty=popularity_penalty),
             )
             return user_lists(as_given([unquote(user)], model.user_ids), found)[0]
@@ -308,6 +311,7 @@ def _batch_answer(desk: Desk, model: Recommender, asked: Batch) -> Any:
         "filter_items": numbered(asked.filter_items, of_items),
         "items": numbered(asked.items, of_items),
         "on_unknown": skip,
+        "fallback": asked.fallback,
         "steer": steered(
             boosts=dict(zip(boosted, asked.boosts.values(), strict=True)),
             diversity=asked.diversity,

@@ -16,6 +16,7 @@ from typing import Literal
 from mfrank.arrays.checks import shown
 from mfrank.files.manifest import MANIFEST
 from mfrank.models.loading import load
+from mfrank.retrieval.fallback import unannounced
 from mfrank.retrieval.recommender import Recommender
 
 __all__ = ["LiveModel"]
@@ -190,6 +191,8 @@ def _warm(model: Recommender) -> None:
     users, items = model.user_ids.labels[:2], model.item_ids.labels[:1]
     if not len(users) or not len(items):
         return
-    for _ in range(2):
-        model.recommend(users, N=1, filter_already_liked_items=model.seen is not None, n_threads=1)
-        model.similar_items(items, N=1, n_threads=1)
+    with unannounced():
+        for _ in range(2):
+            filters = model.seen is not None
+            model.recommend(users, N=1, filter_already_liked_items=filters, n_threads=1)
+            model.similar_items(items, N=1, n_threads=1)

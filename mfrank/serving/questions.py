@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.exceptions import HTTPException
 
 from mfrank.arrays.checks import shown
+from mfrank.retrieval.answers import Fallback
 from mfrank.serving.limits import Limits
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Batch",
     "Diversity",
     "Explained",
+    "Instead",
     "ItemList",
     "Length",
     "Lists",
@@ -57,9 +59,11 @@ Unknown = Annotated[
 ]
 
 _DIVERSITY = "how much items that are alike are kept apart, from 0 to 1"
+_FALLBACK = "what a user with nothing to go by gets: an empty list, or the most popular items"
 _PENALTY = "what to take from items that are popular by one deviation, in deviations of scores"
 
 Diversity = Annotated[float, Query(ge=0, le=1, description=_DIVERSITY)]
+Instead = Annotated[Fallback, Query(description=_FALLBACK)]
 Penalty = Annotated[float, Query(ge=0, le=1000, description=_PENALTY)]
 
 
@@ -86,6 +90,7 @@ class Batch(BaseModel):
     on_unknown: Literal["error", "skip"] = Field(
         "error", description="skip: an unknown user has an empty list, unknown items are left out"
     )
+    fallback: Fallback = Field("none", description=_FALLBACK)
     boosts: dict[str, float] = Field(
         default_factory=dict,
         description="by item id, what to add to its score, in deviations of the user's scores",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.checks import check_at_least_zero, check_instance
 from mfrank.store import extra_rows
 from mfrank.store.factors import FactorStore
+from mfrank.store.knowledge import has_features
 
 __all__ = ["blend", "check_ranks_by_factors", "has_item_weights", "ranks_by_factors"]
 
@@ -83,7 +84,13 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
         made = replace(made, **_times(made, scale, made))
     for part, times in more:
         made = _beside(made, part, times)
-    options = {"weight": float(weight), "of": [part.fitter["name"] for part, _ in parts]}
+    options: dict[str, Any] = {
+        "weight": float(weight),
+        "of": [part.fitter["name"] for part, _ in parts],
+    }
+    for side in ("user", "item"):
+        if any(has_features(part, side) for part, _ in parts):
+            options[f"{side}_features"] = True
     weights, values = zip(*rows, strict=True) if rows else ((), ())
     return replace(
         made,

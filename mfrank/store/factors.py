@@ -31,6 +31,7 @@ from mfrank.files.manifest import Contents, Format
 from mfrank.store import checks as check
 from mfrank.store.contents import arrays_on_host, check_values, contents_of, made_of
 from mfrank.store.history import summary
+from mfrank.store.knowledge import empty_rows, ranks_anybody, unmet_items
 
 __all__ = ["FORMAT", "FactorStore"]
 
@@ -199,6 +200,36 @@ class FactorStore(MadeOfFields):
     def item_covariance(self) -> NDArray[np.float64]:
         """Covariance over the items of their coordinates, in numpy, computed on first access."""
         return covariance_of(on_host(self.item_coordinates))
+
+    @lazy
+    def unmet_items(self) -> NDArray[np.bool_] | None:
+        """Items of which the scores know nothing, bool (n_items,), which are not recommended.
+
+        Nobody had them in the fit, and they have no features; or their factors and bias are 0. None
+        if there are none. Beside the factors, computed on first access.
+        """
+        return unmet_items(self)
+
+    @lazy
+    def unmet_users(self) -> NDArray[np.bool_] | None:
+        """Users of whom the scores know nothing: their factors and bias are 0."""
+        return empty_rows(self.user_factors, self.user_biases)
+
+    @lazy
+    def lone_items(self) -> NDArray[np.bool_] | None:
+        """Items without neighbors: those that are unmet, and those without factors."""
+        unmet, without = self.unmet_items, empty_rows(self.item_factors, None)
+        return unmet if without is None else without if unmet is None else unmet | without
+
+    @lazy
+    def lone_users(self) -> NDArray[np.bool_] | None:
+        """Users without neighbors, because they have no factors."""
+        return empty_rows(self.user_factors, None)
+
+    @lazy
+    def ranks_anybody(self) -> bool:
+        """Whether item biases rank items even for a user without factors."""
+        return ranks_anybody(self.item_factors, self.item_biases, self.user_biases)
 
     def __repr__(self) -> str:
         return (

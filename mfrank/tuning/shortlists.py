@@ -19,6 +19,7 @@ from mfrank.arrays.time_limit import check_time
 from mfrank.evaluation.judgements import judge as judged
 from mfrank.evaluation.kinds import ListMetric, Metric
 from mfrank.evaluation.metrics import NDCG
+from mfrank.retrieval.fallback import unannounced
 from mfrank.retrieval.recommender import Recommender
 from mfrank.tuning.judge import Judge
 
@@ -111,7 +112,8 @@ def _lists(
     found = []
     for begin in range(0, len(users), _USERS_AT_ONCE):
         part = slice(begin, begin + _USERS_AT_ONCE)
-        answer = model.recommend(users[part], seen[part], N=n, by_row=True, n_threads=n_threads)
+        with unannounced():
+            answer = model.recommend(users[part], seen[part], N=n, by_row=True, n_threads=n_threads)
         found.append(answer.ids)
         check_time()
     return np.vstack(found).astype(np.int32)

@@ -166,13 +166,13 @@ def _or_none(rows: NDArray[Any]) -> list[int | None]:
 
 def test_what_they_have_is_not_recommended_even_of_no_value() -> None:
     ids, _ = als(mfrank.WRMF()).fit(toy()).recommend_from_items([1, 4, 1], values=[1, 0, 2], N=7)
-    assert sorted(ids.tolist()) == [-1, -1, 0, 2, 3, 5, 6]
+    assert sorted(ids.tolist()) == [-1, -1, -1, 0, 3, 5, 6]  # nobody has item 2
 
 
-def test_nobody_likes_nothing() -> None:
+def test_who_likes_nothing_has_no_list() -> None:
     ids, scores = als().fit(toy()).recommend_from_items([], N=3)
-    assert ids.tolist() == [0, 1, 2]
-    assert not scores.any()
+    assert ids.tolist() == [-1, -1, -1]
+    assert np.isnan(scores).all()
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_lists_are_the_walks_probabilities_sorted(recent: int) -> None:
     for user in range(data.n_users):
         expected = walked(model, restarts_of(model, *last_items(data, user, recent)))
         had = data.user_items[[user]].indices
-        left = np.setdiff1d(np.arange(N_ITEMS), had)
+        left = np.setdiff1d(np.arange(N_ITEMS - 1), had)
         n = len(left)
         assert set(ids[user, :n]) == set(left)
         assert (ids[user, n:] == -1).all()
@@ -138,7 +138,7 @@ def test_lists_are_the_walks_probabilities_sorted(recent: int) -> None:
 def test_filters() -> None:
     data, model = random_log(), fitted()
     everything, scores = model.recommend([0, 1], N=N_ITEMS, filter_already_liked_items=False)
-    assert np.sort(everything).tolist() == [list(range(N_ITEMS))] * 2
+    assert np.sort(everything).tolist() == [list(range(-1, N_ITEMS - 1))] * 2
     score = [dict(zip(*row, strict=True)) for row in zip(everything, scores, strict=True)]
     blocked, only = [[3, 4], [5]], [[2, 3, 6, 7], [0, 5, 8]]
     for block, allow, seen in product([None, [3, 4], blocked], [None, [2, 3, 6], only], (0, 1)):
@@ -146,7 +146,7 @@ def test_filters() -> None:
         for user in (0, 1):
             out = block[user] if block is blocked else block or []
             inside = allow[user] if allow is only else allow
-            left = set(range(N_ITEMS) if inside is None else inside) - set(out)
+            left = set(range(N_ITEMS - 1) if inside is None else inside) - set(out)
             left -= set(data.user_items[[user]].indices) if seen else set()
             best = sorted(left, key=lambda item: (-score[user][item], item))[:5]
             assert ids[user].tolist() == best + [-1] * (5 - len(best))
@@ -163,11 +163,11 @@ def test_user_items_say_what_is_filtered_or_what_a_walk_restarts_at() -> None:
     )
     got = model.recommend(77, new, N_ITEMS, recalculate_user=True)
     expected = walked(model, restarts_of(model, [1, 8], [1, 0.5]))
-    assert set(got[0][: N_ITEMS - 3]) == set(range(N_ITEMS)) - {1, 4, 8}
-    np.testing.assert_allclose(got[1][: N_ITEMS - 3], expected[got[0][: N_ITEMS - 3]], atol=1e-11)
+    assert set(got[0][: N_ITEMS - 4]) == set(range(N_ITEMS - 1)) - {1, 4, 8}
+    np.testing.assert_allclose(got[1][: N_ITEMS - 4], expected[got[0][: N_ITEMS - 4]], atol=1e-11)
     untimed = model.recommend(0, new.user_items, N_ITEMS, recalculate_user=True)
     expected = walked(model, restarts_of(model, [1, 4, 8], [1, 1, 1]))
-    np.testing.assert_allclose(untimed[1][:9], expected[untimed[0][:9]], atol=1e-11)
+    np.testing.assert_allclose(untimed[1][:8], expected[untimed[0][:8]], atol=1e-11)
     same = model.recommend(3, data, N_ITEMS, recalculate_user=True)
     np.testing.assert_array_equal(same, model.recommend(3, N=N_ITEMS))
     for call in (model.recommend, model.score):
@@ -181,7 +181,7 @@ def test_someone_without_items_gets_the_prior() -> None:
     data = random_log()
     mask = data.entry_users != 4
     model = fitted(data.take(mask))
-    ids, scores = model.recommend(4, N=N_ITEMS)
+    ids, scores = model.recommend(4, N=N_ITEMS - 1)
     np.testing.assert_allclose(scores, model.item_prior[ids], atol=1e-12)
     assert len(model.explain(4, int(ids[0])).paths) == 10
 
@@ -192,9 +192,9 @@ def test_similar_items_walk_from_the_item() -> None:
     for row, item in enumerate([5, 0]):
         expected = walked(model, np.eye(N_ITEMS)[item])
         assert ids[row, 0] == item
-        assert sorted(ids[row]) == list(range(N_ITEMS))
-        np.testing.assert_allclose(scores[row], expected[ids[row]], atol=1e-11)
-        assert (np.diff(scores[row, 1:]) <= 0).all()
+        assert sorted(ids[row]) == list(range(-1, N_ITEMS - 1))  # nobody has the last item
+        np.testing.assert_allclose(scores[row, :-1], expected[ids[row, :-1]], atol=1e-11)
+        assert (np.diff(scores[row, 1:-1]) <= 0).all()
     assert 5 not in model.similar_items(5, filter_items=[5], N=N_ITEMS)[0]
 
 

@@ -72,7 +72,7 @@ def test_lists_are_those_of_brute_force(backend: str, data: st.DataObject) -> No
     model.backend = backend
     asked = rng.integers(0, shape[0], size=draw(st.integers(0, 6)))
     n = draw(st.integers(1, 12))
-    allowed = np.ones((len(asked), shape[1]), dtype=bool)
+    allowed = p[asked].any(axis=1)[:, None] & q.any(axis=1)  # nothing is known of others
     options: dict[str, Any] = {}
     if draw(st.booleans()):
         allowed &= seen.toarray()[asked] == 0
@@ -137,6 +137,7 @@ def test_users_for_items_are_recommend_with_the_sides_swapped(
     seen = sp.csr_array((rng.random((7, 5)) < 0.4).astype(np.float32))
     model = served(p, q, seen=seen)
     allowed = seen.toarray().T == 0 if seen_too else np.ones((5, 7), dtype=bool)
+    allowed &= q.any(axis=1)[:, None] & p.any(axis=1)
     options: dict[str, Any] = {"N": n, "filter_already_liked_users": seen_too}
     equal(model.recommend_users(range(5), **options), brute_force(q @ p.T, allowed, n))
     equal(model.recommend_users(range(5), seen.T, **options), brute_force(q @ p.T, allowed, n))

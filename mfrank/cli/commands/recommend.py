@@ -11,8 +11,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mfrank.cli.folders import read_model
-from mfrank.cli.inputs import ids_in, ids_of
-from mfrank.cli.listing import add_list_flags, check_output, write_lists
+from mfrank.cli.inputs import as_ids, ids_in, ids_of
+from mfrank.cli.listing import add_fallback_flag, add_list_flags, check_output, write_lists
 from mfrank.cli.steering import add_steering_flags, steering_of
 from mfrank.cli.usual_flags import add_threads_flag
 from mfrank.retrieval.recommender import Recommender
@@ -40,7 +40,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-unknown",
         action="store_true",
-        help="leave out users that the model does not know (default: they are an error)",
+        help="leave out users that the model does not know, or give them the --fallback (default: "
+        "they are an error)",
     )
     add_list_flags(parser, "items per user")
     parser.add_argument(
@@ -48,6 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also recommend the items that users had in the fit",
     )
+    add_fallback_flag(parser)
     add_threads_flag(parser)
     add_steering_flags(parser)
 
@@ -61,6 +63,8 @@ def run(args: argparse.Namespace) -> None:
         users,
         N=args.n,
         filter_already_liked_items=not args.include_seen,
+        on_unknown="skip" if args.skip_unknown and args.fallback != "none" else "error",
+        fallback=args.fallback,
         n_threads=args.n_threads,
         steer=steering_of(args, model.item_ids),
     )
@@ -71,4 +75,6 @@ def _users(args: argparse.Namespace, model: Recommender) -> NDArray[Any]:
     if args.user is None and args.users == "all":
         return model.user_ids.labels
     texts = args.user if args.user is not None else ids_in(args.users)
+    if args.skip_unknown and args.fallback != "none":
+        return as_ids(texts, model.user_ids)
     return ids_of(texts, model.user_ids, "user", skip_unknown=args.skip_unknown)

@@ -14,6 +14,7 @@ from mfrank.arrays.counted import counted, sized
 from mfrank.cli.clusters import add_cluster_flag
 from mfrank.cli.folders import check_holds_model
 from mfrank.cli.inputs import as_ids, ids_in
+from mfrank.cli.listing import add_fallback_flag
 from mfrank.cli.progress import somebody_watches
 from mfrank.cli.steering import add_steering_flags, steering_of
 from mfrank.cli.usual_flags import add_threads_flag
@@ -49,6 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also recommend the items that users had in the fit",
     )
+    add_fallback_flag(parser)
     for flag, what in (("--filter-items", "never to recommend"), ("--items", "to recommend only")):
         parser.add_argument(
             flag, metavar="FILE", help=f"text file of item ids {what}, one per line"
@@ -77,6 +79,7 @@ def run(args: argparse.Namespace) -> None:
         "items": _items(args.items, model.item_ids),
         "by_row": False,
         "on_unknown": "error",
+        "fallback": args.fallback,
         "n_threads": args.n_threads,
         "steer": steering_of(args, model.item_ids),
     }

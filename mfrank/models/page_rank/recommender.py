@@ -143,9 +143,15 @@ class WalkRecommender(RowScorer):
     def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:
         return self._walk.rank(rows, self.tolerance, self._walker(n_threads))
 
+    def _nothing_in(self, rows: sp.csr_array, scores: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.zeros(len(scores), dtype=bool)  # without items, the prior ranks
+
     def _scores_near(self, items: Rows, n_threads: int) -> NDArray[Any]:
         one_each = np.ones(len(items)), items, np.arange(len(items) + 1)
-        return self._scores_of(sp.csr_array(one_each, (len(items), self._walk.n_items)), n_threads)
+        starts = sp.csr_array(one_each, (len(items), self._walk.n_items))
+        scores = self._scores_of(starts, n_threads)
+        scores[scores == 0] = -np.inf  # which the walk does not reach
+        return scores
 
     def _walker(self, n_threads: int) -> Walker:
         return Walker(self.alpha, choose(self.backend), n_threads)

@@ -13,6 +13,7 @@ from mfrank.arrays.distinct import distinct
 from mfrank.models.reranker.features import FirstLists, ListedUsers, pair_features
 from mfrank.models.reranker.given_features import GivenFeatures
 from mfrank.models.reranker.held_out import Found, HeldOut
+from mfrank.retrieval.fallback import unannounced
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FactorStore
 
@@ -72,9 +73,10 @@ def training_pairs(
     features, labels, groups = [], [], []
     for block in blocks(len(held_out.users), candidates):
         users = held_out.users[block]
-        ids, scores = model.recommend(
-            users, seen[users], candidates, by_row=True, n_threads=n_threads
-        )
+        with unannounced():
+            ids, scores = model.recommend(
+                users, seen[users], candidates, by_row=True, n_threads=n_threads
+            )
         lists = FirstLists(ids.astype(np.int64), scores)
         relevant, pair_users = held_out.labels(block, lists), lists.pairs[0]
         items_found += int(relevant.sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,8 @@ from mfrank.models.reranker.held_out import Found, HeldOut, in_rows_of
 from mfrank.models.reranker.pairs import training_pairs
 from mfrank.models.reranker.second_stage import scores_of_trees
 from mfrank.models.shown import Fit
-from mfrank.retrieval.answers import Answer
+from mfrank.retrieval.answers import Answer, Fallback
+from mfrank.retrieval.fallback import unannounced
 from mfrank.retrieval.fitted import NotFittedError
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import Seen
@@ -209,14 +211,16 @@ class Reranker(Parameters):
         *,
         by_row: bool = False,
         on_unknown: OnUnknown = "error",
+        fallback: Fallback = "none",
         n_threads: int = 0,
         steer: Steering | None = None,
     ) -> Answer:
         """Best items of one or many users, chosen by the first stage and ordered by the second.
 
         Parameters, filters and padding are those of :meth:`mfrank.Recommender.recommend`. Lists
-        are sorted by the trees' scores, ties in the order of the first stage. Memory grows with
-        users times candidates.
+        are sorted by the trees' scores, ties in the order of the first stage. The popular items of
+        ``fallback`` are in the order of the first stage, with its scores. Memory grows with users
+        times candidates.
 
         Returns
         -------
@@ -243,18 +247,25 @@ class Reranker(Parameters):
             )
         model = self.model.snapshot()  # which another thread may change meanwhile
         fitted.given.check(model.store)
-        ids, scores = model.recommend(
-            userid,
-            user_items,
-            self.candidates,
-            filter_already_liked_items,
-            filter_items,
-            recalculate_user,
-            items,
-            by_row=by_row,
-            on_unknown=on_unknown,
-            n_threads=n_threads,
-        )
+
+        def first_stage(n: int, fallback: Fallback) -> Answer:
+            return model.recommend(
+                userid,
+                user_items,
+                n,
+                filter_already_liked_items,
+                filter_items,
+                recalculate_user,
+                items,
+                by_row=by_row,
+                on_unknown=on_unknown,
+                fallback=fallback,
+                n_threads=n_threads,
+            )
+
+        filled = first_stage(N, fallback) if fallback != "none" else None  # checks it, too
+        with unannounced() if filled is not None else nullcontext():
+            ids, scores = first_stage(self.candidates, "none")
         first = Answer(np.atleast_2d(ids), np.atleast_2d(scores))
         new = scores_of_trees(
             fitted.trees,
@@ -268,6 +279,9 @@ class Reranker(Parameters):
         )
         order = np.argsort(-new, axis=1, kind="stable")[:, :N]  # NaN sorts last
         best, scores = (np.take_along_axis(part, order, axis=1) for part in (first.ids, new))
+        if filled is not None:
+            empty = np.isnan(first.scores).all(axis=1)
+            best[empty], scores[empty] = (np.atleast_2d(part)[empty] for part in filled)
         return Answer(best[0], scores[0]) if is_single(userid) else Answer(best, scores)
 
     def save(

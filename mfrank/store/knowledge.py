@@ -1,0 +1,88 @@
+"""Of which users and items the scores of a store know something."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfrank.arrays.placement import beside
+
+if TYPE_CHECKING:
+    from mfrank.store.factors import FactorStore
+
+__all__ = ["empty_rows", "has_counts", "has_features", "ranks_anybody", "unmet_items"]
+
+_CELLS_AT_ONCE = 1 << 22
+_ROUNDING = 1e-3  # of float32 sums of squares
+
+
+def empty_rows(factors: NDArray[Any], biases: NDArray[Any] | None) -> NDArray[np.bool_] | None:
+    """Rows whose factors and bias are 0, bool (n,), beside the factors; None if there are none.
+
+    The factors are read by blocks: they may be mapped, or on a GPU.
+    """
+    n, width = factors.shape
+    empty = ~np.zeros(n, dtype=bool, like=factors)
+    step = max(1, _CELLS_AT_ONCE // max(width, 1))
+    for begin in range(0, n, step):
+        part = slice(begin, begin + step)
+        empty[part] = ~factors[part].any(axis=1)
+    if biases is not None:
+        empty &= beside(biases, factors) == 0
+    return empty if bool(empty.any()) else None
+
+
+def unmet_items(store: FactorStore) -> NDArray[np.bool_] | None:
+    """Items that no user met, and of which nothing else is known, as :func:`empty_rows`.
+
+    An item without users gets factors from a background or as a negative, the same as every other
+    such item: they are no knowledge. Features are, and so is the prior of a walk that leads to it.
+    Where factors that no fit of mfrank made come from is not known. In a blend with weights between
+    items, an item without factors may have weights.
+    """
+    unmet = None
+    if store.fitter["name"] != "ItemBlend":
+        unmet = empty_rows(store.item_factors, store.item_biases)
+    if not has_counts(store) or has_features(store, "item"):
+        return unmet
+    without = store.known_counts.items == 0
+    if store.item_prior is not None:
+        without = beside(without, store.item_prior) & (store.item_prior == 0)
+    if not bool(without.any()):
+        return unmet
+    without = beside(without, store.item_factors)
+    return without if unmet is None else unmet | without
+
+
+def ranks_anybody(
+    item_factors: NDArray[Any],
+    item_biases: NDArray[Any] | None,
+    user_biases: NDArray[Any] | None = None,
+) -> bool:
+    """Whether item biases rank items even for a user without factors.
+
+    Biases that are only the squared lengths of distances (:class:`mfrank.Descent`), which then have
+    user biases, too, do not: they would rank by how near items are to the origin.
+    """
+    biases = item_biases
+    if biases is None or len(biases) < 2 or bool((biases == biases[0]).all()):
+        return False
+    if user_biases is None:
+        return True
+    lengths = np.einsum("nk,nk->n", item_factors, item_factors) / 2
+    return not bool((np.abs(lengths + biases) <= _ROUNDING * lengths + 1e-7).all())
+
+
+def has_counts(store: FactorStore) -> bool:
+    """Whether it is known how many users had each item in the fit of the factors."""
+    named = store.fitter["name"] != "unknown"
+    return named and store.counts is not None and bool(store.counts.items.any())
+
+
+def has_features(store: FactorStore, side: str) -> bool:
+    """Whether rows of a side ("user" or "item") have factors by features, here or in a blend."""
+    return f"{side}_feature_weights" in store.extras or bool(
+        store.fitter["options"].get(f"{side}_features")
+    )
