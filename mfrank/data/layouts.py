@@ -176,6 +176,11 @@ def _label(role: str, column: Hashable, labels: Sequence[Hashable], have_names: 
     """The label of a chosen column, which may be given by its number from 1."""
     if column is None or isinstance(column, bool):
         return column
+    if isinstance(column, str) and have_names and column not in labels and column.isdecimal():
+        raise ValueError(
+            f"{role}={column!r} is no name of the first row; for the number of a column of a file "
+            "without a header, pass header=False"
+        )
     if isinstance(column, str) and not have_names:
         if not column.isdecimal():
             raise ValueError(

@@ -68,8 +68,11 @@ class Quotes:
             self._strict = _row_pattern(separator, self.mark, loose=False)
             self._row = _row_pattern(separator, self.mark, loose=True)
 
-    def row(self, begin: int, lines: Sequence[str]) -> None:
-        """Note a row that begins in this line, and raise ValueError if it is several rows."""
+    def row(self, begin: int, lines: Sequence[str], *, is_loose: bool | None = None) -> None:
+        """Note a row that begins in this line, and raise ValueError if it is several rows.
+
+        ``is_loose`` is whether text follows a closing quote in it, if that is known.
+        """
         end = begin + len(lines) - 1
         if end > begin:
             if not self._is_sure and self._are_rows(lines):
@@ -80,7 +83,9 @@ class Quotes:
             self._joined += 1
             if self._joined == 1:
                 self._first_joined = begin, end
-        if not self._strict.fullmatch("".join(lines).rstrip("\r\n") + "\n"):
+        if is_loose is None:
+            is_loose = not self._strict.fullmatch("".join(lines).rstrip("\r\n") + "\n")
+        if is_loose:
             self._loose += 1
             if self._loose == 1:
                 self._first_loose = begin
@@ -107,13 +112,14 @@ class Quotes:
                 continue
             self._line += text.count("\n", counted_to, start)
             counted_to = start
-            found = self._row.match(text, start)
+            found = self._strict.match(text, start) or self._row.match(text, start)
             if found is None:  # its end is in a later part
                 if not part or len(text) - start > LONGEST_LINE:
                     raise ValueError(f"line {self._line}: a quote is opened there and not closed")
                 self._rest = text[start:]
                 return
-            self.row(self._line, found[0][:-1].split("\n"))
+            lines = found[0][:-1].split("\n")
+            self.row(self._line, lines, is_loose=found.re is self._row)
             at = found.end()
         self._line += text.count("\n", counted_to, whole)
         self._rest = text[whole:]
@@ -138,11 +144,15 @@ class Quotes:
 
     def _are_rows(self, lines: Sequence[str]) -> bool:
         """Whether all lines have equally many fields, two or more, if quotes are text."""
+        width = self._width(lines[0])
+        if width < 2 or self._width(lines[1]) != width:  # nearly always, without a generator
+            return False
+        return all(self._width(line) == width for line in lines)
+
+    def _width(self, line: str) -> int:
         if self._separator == " ":
-            widths = {len(line.split()) for line in lines}
-        else:
-            widths = {line.count(self._separator) + 1 for line in lines}
-        return len(widths) == 1 and widths.pop() > 1
+            return len(line.split())
+        return line.count(self._separator) + 1
 
 
 def _row_pattern(separator: str, mark: str, *, loose: bool) -> re.Pattern[str]:
@@ -168,13 +178,17 @@ def _odd_lines(text: str, separator: str, mark: str) -> list[int]:
     opens = (np.arange(len(quotes)) - first) % 2 == 0
     before, behind = codes[quotes - 1], codes[np.minimum(quotes + 1, len(codes) - 1)]
     before[quotes == 0] = _NEW_LINE
-    begins = _is_one_of(before, f"\n {separator[-1]}{mark}")
+    enters = _is_one_of(before, f"\n {separator[-1]}")
+    begins = enters | (before == ord(mark))
     closes = _is_one_of(behind, f"\r\n{separator[0]}{mark}")
     odd = np.where(opens, ~begins, ~closes)
     last = np.append(lines[1:] != lines[:-1], True)
     odd |= last & opens  # one that is opened and not closed
+    may_open = np.zeros(len(ends) + 1, dtype=bool)  # in all other lines quotes are text
+    may_open[lines[enters]] = True
     starts = np.concatenate([[0], ends + 1])
-    return [int(start) for start in starts[np.unique(lines[odd])]]
+    found: list[int] = starts[np.unique(lines[odd & may_open[lines]])].tolist()
+    return found
 
 
 def _is_one_of(codes: NDArray[np.uint32], characters: str) -> NDArray[np.bool_]:

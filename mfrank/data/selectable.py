@@ -50,7 +50,13 @@ class Selectable(Observed):
             raise ValueError(f"threshold must be a finite number, got {shown(threshold)}")
         values = self.user_items.data
         kept = self.take(values >= float(threshold))
-        if self.nnz and not kept.nnz:
+        if self.nnz and not kept.nnz and values.min() == values.max() == 1:
+            _log.warning(
+                "at_least(%g) keeps none of the %d entries, whose values are all 1, as where no "
+                "column of values is recognized; name it with value=",
+                *(threshold, self.nnz),
+            )
+        elif self.nnz and not kept.nnz:
             _log.warning(
                 "at_least(%g) keeps none of the %d entries, whose values go from %g to %g; lower "
                 "the threshold",

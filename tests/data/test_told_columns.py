@@ -203,3 +203,21 @@ def test_the_command_line_always_tells(tmp_path: Path, capsys: pytest.CaptureFix
     assert "--value my_score reads it" in capsys.readouterr().err
     assert main(["ingest", str(file), "--folder", str(tmp_path / "x")]) == 0
     assert "--value my_score reads it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_threshold_where_no_values_were_read_says_so(
+    tmp_path: Path, door: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("user,item,nota\n1,2,5\n2,2,3\n")
+    assert not DOORS[door](file).at_least(4).nnz
+    assert "no column of values is recognized; name it with value=" in caplog.text
+    assert DOORS[door](file, value="nota").at_least(4).nnz == 1
+
+
+def test_the_number_of_a_column_needs_a_file_without_a_header(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("x,2,5\ny,3,4\n")
+    with pytest.raises(ValueError, match=r"user='3' is no name of the first row.*header=False"):
+        mfrank.Interactions.from_file(file, user="3", item="1")
