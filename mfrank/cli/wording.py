@@ -82,7 +82,7 @@ class Wording:
             return f"{self._flag(name)} none" if action.type else f"no {self._flag(name)}"
         if isinstance(action, argparse.BooleanOptionalAction):
             return action.option_strings[value == "False"]
-        bare = value.strip("'\"")
+        bare = value[1:-1] if re.fullmatch("'.*'|\".*\"", value) else value
         return f"{self._flag(name)} {shlex.quote(bare) if bare else action.metavar}"
 
     @lazy

@@ -52,7 +52,7 @@ class _Readable:
 
     def __init__(self, text: IO[str], layout: Layout) -> None:
         self.is_plain = True
-        self.quotes = Quotes(layout.separator, layout.quote)
+        self.quotes = Quotes(layout.separator, layout.quote, layout.width)
         self._text, self._tail, self._run = text, "\n", 0
         marks = {*'"+ \t\v\f', *(self.quotes.mark or "")}
         self._marks = ["-0", *(marks - {layout.separator})]

@@ -208,7 +208,7 @@ class _Rows(NamedTuple):
 def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> Iterator[_Rows]:
     """Yield so many rows at a time, or all; raise ValueError for a row of another form."""
     batch, is_empty = _Rows.none(layout), True
-    quotes = Quotes(layout.separator, layout.quote)
+    quotes = Quotes(layout.separator, layout.quote, layout.width)
     every = rows(text, layout.separator, quotes)
     for line, row in itertools.islice(every, layout.has_header, None):
         if len(row) < layout.width or any(row[layout.width :]):

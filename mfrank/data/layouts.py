@@ -176,11 +176,6 @@ def _label(role: str, column: Hashable, labels: Sequence[Hashable], have_names: 
     """The label of a chosen column, which may be given by its number from 1."""
     if column is None or isinstance(column, bool):
         return column
-    if isinstance(column, str) and have_names and column not in labels and column.isdecimal():
-        raise ValueError(
-            f"{role}={column!r} is no name of the first row; for the number of a column of a file "
-            "without a header, pass header=False"
-        )
     if isinstance(column, str) and not have_names:
         if not column.isdecimal():
             raise ValueError(
@@ -210,7 +205,7 @@ def _in_order(
         unequal = f"; {IF_LISTS}" if len({len(row) for row in found}) > 1 and width > 1 else ""
         raise ValueError(
             f"no header, and {counted(width, 'column')} separated by {separator!r}, whose roles "
-            "are unknown; name them in order, as in columns=['user', 'item', 'value', '-'], name "
+            "are unknown; name them in order with columns=, such as user, item, value, -; or name "
             f"the separator with sep=, or add a header{unequal}"
         )
     ignored, roles = ignored_roles(chosen), ROLES[:width]
@@ -264,7 +259,8 @@ def rows(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield each row that is not blank, with the line it begins on, counted from 1.
 
-    Spaces before a field are dropped unless ``keep_blanks``.
+    Spaces before a field are dropped unless ``keep_blanks``. The first row gives the quotes their
+    width, if they have none.
 
     Raises
     ------
@@ -296,6 +292,7 @@ def rows(
                 quotes.row(line, own)
             own.clear()
             if len(row) > 1 or any(field.strip(" \t") for field in row):
+                quotes.width = quotes.width or len(row)
                 yield line, row
     except csv.Error as error:
         raise ValueError(f"line {begin}: {error}; is a quote {no_end}? {quotes.remedy}") from error
@@ -318,6 +315,12 @@ def _has_header(found: Sequence[Sequence[str]], dialect: Dialect, chosen: Chosen
                 "header=False if it is data"
             )
         return False
+    for role, column in chosen.items():
+        if isinstance(column, str) and column.isdecimal():
+            raise ValueError(
+                f"{role}={column!r} may be the name of a column or its number: pass header=True if "
+                "the first row has the names, or header=False if it is data"
+            )
     if any(isinstance(column, str) for column in chosen.values()):
         return True
     if known and any(is_number[0]) and len(found[0]) <= len(ROLES):

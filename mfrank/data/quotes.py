@@ -48,6 +48,8 @@ class Quotes:
     quote : "auto", str or None
         With "auto" the quote is ``"``, and a row that has swallowed others is an error. With None
         there are no quotes.
+    width : int, optional
+        Fields of a row; by default, any number that all lines of a row share.
     remedy : str, optional
         What to do if quotes are part of the text.
     """
@@ -56,9 +58,10 @@ class Quotes:
         self,
         separator: str,
         quote: str | None,
+        width: int | None = None,
         remedy: str = _OF_CALLER,
     ) -> None:
-        self.remedy = remedy
+        self.width, self.remedy = width, remedy
         self.mark = '"' if quote == AS_USUAL else quote
         self._is_sure, self._separator = quote != AS_USUAL, separator
         self._joined, self._first_joined = 0, (0, 0)
@@ -143,13 +146,13 @@ class Quotes:
             )
 
     def _are_rows(self, lines: Sequence[str]) -> bool:
-        """Whether all lines have equally many fields, two or more, if quotes are text."""
-        width = self._width(lines[0])
-        if width < 2 or self._width(lines[1]) != width:  # nearly always, without a generator
+        """Whether each line has all fields of a row, two or more, if quotes are text."""
+        width = self.width or self._width_of(lines[0])
+        if width < 2 or self._width_of(lines[0]) != width:  # nearly always, without a generator
             return False
-        return all(self._width(line) == width for line in lines)
+        return all(self._width_of(line) == width for line in lines)
 
-    def _width(self, line: str) -> int:
+    def _width_of(self, line: str) -> int:
         if self._separator == " ":
             return len(line.split())
         return line.count(self._separator) + 1

@@ -201,7 +201,8 @@ def text_rows(path: str | os.PathLike[str], separator: str) -> Iterator[tuple[in
         There is no such file.
     """
     file = local_file(path)
-    quotes = Quotes(separator, AS_USUAL, "write a quote that is part of a field twice, in quotes")
+    remedy = "write a quote that is part of a field twice, in quotes"
+    quotes = Quotes(separator, AS_USUAL, remedy=remedy)
     with open_text(file) as lines:
         try:
             yield from rows(lines, separator, quotes, keep_blanks=True)

@@ -76,6 +76,14 @@ def test_a_row_of_several_lines_is_told_once_with_its_lines(
 
 
 @pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("row", ['1,"a\nb",3', '1,"a\nb,c",3', '"1\n2",x,3'])
+def test_a_field_of_two_lines_that_are_no_rows_is_read(tmp_path: Path, door: str, row: str) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(f"user,item,rating\n{row}\n2,y,4\n")
+    assert DOORS[door](file).nnz == 2
+
+
+@pytest.mark.parametrize("door", DOORS)
 def test_quotes_that_are_dropped_are_told(
     tmp_path: Path, door: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -121,8 +129,10 @@ TEXTS = st.lists(
 
 
 @FEW
-@given(TEXTS, st.integers(1, 9), st.sampled_from(['"', "auto"]))
-def test_a_text_in_parts_has_the_quotes_of_its_rows(text: str, size: int, quote: str) -> None:
+@given(TEXTS, st.integers(1, 9), st.sampled_from(['"', "auto"]), st.integers(1, 4))
+def test_a_text_in_parts_has_the_quotes_of_its_rows(
+    text: str, size: int, quote: str, width: int
+) -> None:
     """What the fast reader finds in parts of any size, the csv module finds row by row."""
 
     def by_parts(quotes: Quotes) -> None:
@@ -135,7 +145,7 @@ def test_a_text_in_parts_has_the_quotes_of_its_rows(text: str, size: int, quote:
             pass
 
     def outcome(read: object) -> object:
-        quotes, told = Quotes(",", quote), list[str]()
+        quotes, told = Quotes(",", quote, width), list[str]()
         try:
             read(quotes)  # type: ignore[operator]
         except ValueError as error:

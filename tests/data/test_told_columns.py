@@ -216,8 +216,15 @@ def test_a_threshold_where_no_values_were_read_says_so(
     assert DOORS[door](file, value="nota").at_least(4).nnz == 1
 
 
-def test_the_number_of_a_column_needs_a_file_without_a_header(tmp_path: Path) -> None:
+@pytest.mark.parametrize("door", DOORS)
+def test_text_that_may_be_the_number_of_a_column_or_its_name_is_refused(
+    tmp_path: Path, door: str
+) -> None:
     file = tmp_path / "a.csv"
-    file.write_text("x,2,5\ny,3,4\n")
-    with pytest.raises(ValueError, match=r"user='3' is no name of the first row.*header=False"):
-        mfrank.Interactions.from_file(file, user="3", item="1")
+    file.write_text("3,2,1\n4,3,5\n")
+    with pytest.raises(ValueError, match=r"user='3' may be .*header=True.*header=False"):
+        DOORS[door](file, user="3", item="1")
+    by_name = DOORS[door](file, user="3", item="1", header=True)
+    by_number = DOORS[door](file, user="3", item="1", header=False)
+    assert by_name.user_ids.labels.tolist() == [4]
+    assert by_number.user_ids.labels.tolist() == [1, 5]
