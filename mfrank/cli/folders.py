@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from mfrank.data.interaction_folder import holds_interactions
 from mfrank.files.folder import metadata_of
 from mfrank.files.locks import locked
 from mfrank.files.manifest import MANIFEST
-from mfrank.files.regular import check_replaceable
+from mfrank.files.regular import check_replaceable, path_of
 from mfrank.models.loading import load
 from mfrank.retrieval.recommender import Recommender
 from mfrank.store.factors import FORMAT
@@ -48,13 +47,13 @@ def model_to_change(folder: str, output: str) -> Iterator[Recommender]:
     if os.path.realpath(folder) != os.path.realpath(output):
         yield load(folder)
         return
-    with locked(Path(folder)):
+    with locked(path_of(folder)):
         yield load(folder)
 
 
 def check_holds_model(folder: str) -> None:
     """Raise ValueError, with the command that makes one, if no model was saved in this folder."""
-    path = Path(folder)
+    path = path_of(folder)
     if (path / MANIFEST).exists():
         if holds_interactions(path):
             raise ValueError(
@@ -75,7 +74,7 @@ def check_holds_model(folder: str) -> None:
 
 def check_takes_model(folder: str) -> None:
     """Raise ValueError if a model could not be saved to this folder: then no fit should begin."""
-    path = Path(folder)
+    path = path_of(folder)
     metadata_of(path, FORMAT)
     there = next(place for place in (path, *path.absolute().parents) if place.exists())
     if not (there.is_dir() and os.access(there, os.W_OK)):
@@ -86,10 +85,10 @@ def check_takes_model(folder: str) -> None:
 def check_writable(*files: str | None) -> None:
     """Raise ValueError if one of the files could not be written, before any work."""
     for file in filter(None, files):
-        folder = Path(file).absolute().parent
-        if Path(file).is_dir():
+        folder = path_of(file).absolute().parent
+        if path_of(file).is_dir():
             raise ValueError(f"cannot write {file}: it is a folder; pass a file")
-        check_replaceable(Path(file))
+        check_replaceable(path_of(file))
         if not folder.is_dir():
             raise ValueError(f"cannot write {file}: there is no folder {folder}; make it first")
         if not os.access(folder, os.W_OK):

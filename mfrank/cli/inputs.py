@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -26,6 +25,7 @@ from mfrank.data.text_files import lines_of
 from mfrank.data.time_units import TimestampUnit
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.files.manifest import MANIFEST
+from mfrank.files.regular import path_of
 
 __all__ = [
     "add_table_flags",
@@ -111,8 +111,8 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
 
 def read_table(args: argparse.Namespace, path: str) -> Interactions:
     """Read the interactions of a file according to the flags."""
-    if Path(path, MANIFEST).is_file():
-        if not holds_interactions(Path(path)):
+    if (path_of(path) / MANIFEST).is_file():
+        if not holds_interactions(path_of(path)):
             raise ValueError(f"{path} is a folder of no interactions; pass one of mfrank ingest")
         data = Interactions.open(path)
     else:
@@ -187,6 +187,8 @@ def read_spelled_like(
 def ids_in(path: str) -> list[str]:
     """Ids of the text file of ``--users``, one per line; empty lines are skipped.
 
+    As in all data, blanks are part of an id, and only line feeds and carriage returns end a line.
+
     Raises
     ------
     FileNotFoundError
@@ -203,7 +205,7 @@ def ids_in(path: str) -> list[str]:
         ) from None
     except ValueError as error:
         raise ValueError(f"{error}; --users takes a text file with one id per line") from None
-    return [line.strip() for line in lines if line.strip()]
+    return [id_ for line in lines if (id_ := line.rstrip("\r\n"))]
 
 
 def as_ids(texts: Sequence[str], known: Ids) -> NDArray[Any]:

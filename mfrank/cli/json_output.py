@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from mfrank.cli.folders import check_writable
 from mfrank.files.atomic import replacing
+from mfrank.files.regular import path_of
 from mfrank.serving.answers import dump
 
 __all__ = ["add_json_flag", "check_json", "tell", "write_json"]
@@ -45,5 +45,5 @@ def write_json(content: Any, path: str) -> None:
     if path == _STDOUT:
         print(written)
         return
-    with replacing(Path(path)) as draft:
+    with replacing(path_of(path)) as draft:
         draft.write_text(written + "\n", encoding="utf-8")

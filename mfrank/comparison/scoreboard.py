@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from mfrank.arrays.notebook import paragraphs, table
@@ -15,6 +14,7 @@ from mfrank.arrays.text_table import aligned, terminal_width
 from mfrank.data.table_writer import write_table
 from mfrank.evaluation.report import Evaluation
 from mfrank.files.atomic import replacing
+from mfrank.files.regular import path_of
 from mfrank.tuning.leaderboard import Leaderboard
 
 __all__ = ["Comparison", "Row"]
@@ -122,7 +122,7 @@ class Comparison:
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write :meth:`to_dict` to a JSON file, atomically."""
-        with replacing(Path(path)) as draft:
+        with replacing(path_of(path)) as draft:
             draft.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:

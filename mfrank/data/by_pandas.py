@@ -242,6 +242,11 @@ def _refuse_holes(frame: Any, layout: Layout) -> None:
     columns = [frame.iloc[:, at] for at in {*layout.fields.values(), layout.width - 1}]
     if any(column.isna().any() or column.eq("").any() for column in columns):
         raise OddError("an empty field")
+    users, items = (frame.iloc[:, layout.fields[role]] for role in ("user", "item"))
+    if layout.has_header and _is_text(users) and _is_text(items):
+        names = layout.column("user"), layout.column("item")
+        if (users.eq(names[0]) & items.eq(names[1])).any():
+            raise OddError("the header again")
 
 
 def _values(column: Any) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
+from mfrank.files.regular import path_of
 
 __all__ = ["from_npz", "movielens", "published_split"]
 
@@ -74,7 +75,7 @@ def movielens(path: str | Path, *, min_rating: float | None = None) -> Interacti
         If the file of ratings is not in its release's layout, no rating reaches ``min_rating``,
         or the path holds several releases.
     """
-    with _ratings_file(Path(path)) as (layout, lines):
+    with _ratings_file(path_of(path)) as (layout, lines):
         ratings = _read(layout, lines, path)
     if min_rating is not None:
         ratings = ratings[ratings["rating"] >= min_rating]
@@ -187,7 +188,7 @@ def _read(layout: _Layout, lines: io.TextIOBase, path: str | Path) -> NDArray[An
 
 
 def _columns(path: str | Path) -> dict[str, NDArray[Any]]:
-    file = Path(path)
+    file = path_of(path)
     if file.is_dir():
         file /= "interactions.npz"
     try:

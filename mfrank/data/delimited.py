@@ -218,6 +218,11 @@ def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> I
                 f"{layout.width:,}; quote fields that contain {layout.separator!r}, or name "
                 f"another separator with sep={lists}"
             )
+        if layout.repeats_header(row):
+            raise ValueError(
+                f"line {line}: the header again, as where files were put together; remove this "
+                "line, or read the files one by one"
+            )
         for role, field in layout.fields.items():
             if not row[field]:
                 what = f"line {line}: the {role} is missing, its field is empty"

@@ -17,6 +17,7 @@ from mfrank.data.folder_writer import FolderWriter, even_bounds
 from mfrank.data.interactions import Interactions
 from mfrank.files.atomic import working_beside
 from mfrank.files.checked import CheckedFiles
+from mfrank.files.regular import path_of
 from mfrank.files.room import wanting_room
 
 __all__ = ["PartOf", "blocks_of_users", "divided"]
@@ -64,10 +65,10 @@ def divided(
         for begin, end in blocks_of_users(data):
             parts[indptr[begin] : indptr[end]] = part_of(begin, end)
         return [data.take(parts == part) for part in range(len(names))]
-    paths = [Path(folder, name) for name in names]
+    paths = [path_of(folder) / name for name in names]
     for path in paths:
         interaction_folder.check_takes(path)
-    whole = Path(folder)
+    whole = path_of(folder)
     whole.mkdir(parents=True, exist_ok=True)
     with ExitStack() as places, wanting_room(whole):
         beside = [places.enter_context(working_beside(path.absolute())) for path in paths]

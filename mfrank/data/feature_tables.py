@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from mfrank.data.labels import canonical, objects
 from mfrank.data.parquet_files import faults_named
 from mfrank.data.table_files import text_rows
 from mfrank.data.text_files import local_file, refuse_elsewhere
+from mfrank.files.regular import path_of
 
 __all__ = ["FeatureTable", "is_table", "is_unnamed", "place_of_ids"]
 
@@ -276,7 +276,7 @@ def _not_one(argument: str, found: str, names: list[Hashable], side: str) -> Val
 def _of_file(
     argument: str, given: str | os.PathLike[str], side: str
 ) -> tuple[NDArray[Any], dict[Hashable, NDArray[Any]]]:
-    path = Path(given)
+    path = path_of(given)
     try:
         refuse_elsewhere(given)
     except ValueError as error:

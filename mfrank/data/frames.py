@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.data.columns import BadRow, Chosen, assign, in_column, tell_columns
+from mfrank.data.labels import objects
 from mfrank.data.time_units import TimestampUnit
 from mfrank.data.times import moments, settle
 from mfrank.data.values import as_numbers
@@ -122,4 +123,6 @@ def _of_pandas(column: Any) -> NDArray[Any]:
 def _of_arrow(column: Any) -> NDArray[Any]:
     if hasattr(column.type, "index_type"):  # categories; pyarrow 26 reads a missing one as another
         column = column.cast(column.type.value_type)
+    if str(column.type) == "extension<arrow.uuid>":  # else its bytes
+        return objects(column.to_pylist())
     return np.asarray(column)

@@ -32,6 +32,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical
 from mfrank.data.layouts import Dialect
 from mfrank.data.numbering import Numbering
+from mfrank.data.odd_ids import check_ids
 from mfrank.data.on_disk import Spill
 from mfrank.data.table_files import Portion, read_portions
 from mfrank.data.table_kinds import is_stream
@@ -48,6 +49,7 @@ from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.data.values import tell_of_times
 from mfrank.files.atomic import resuming_beside
 from mfrank.files.journal import Journal
+from mfrank.files.regular import path_of
 from mfrank.files.room import wanting_room
 
 __all__ = ["check_files", "ingest"]
@@ -104,12 +106,12 @@ def check_files(files: Sequence[str | os.PathLike[str]]) -> list[Path]:
     if not files:
         raise ValueError("files must have at least one file")
     for file in files:
-        if is_stream(Path(file)):
+        if is_stream(path_of(file)):
             raise ValueError(
                 f"files are read twice, and {file} can be only once: save it as a file"
             )
         local_file(file)
-    return sorted({Path(file) for file in files})
+    return sorted({path_of(file) for file in files})
 
 
 def ingest(
@@ -219,6 +221,8 @@ def _numbered(source: _Source, journal: Journal, place: Path, show_progress: boo
                 last=number == len(source.paths),
             )
     (user_ids, of_users), (item_ids, of_items) = seen.users.numbered(), seen.items.numbered()
+    check_ids("user", user_ids, lambda row: int(of_users[row]))
+    check_ids("item", item_ids, lambda row: int(of_items[row]))
     timestamps, unit = _unit_of(source, seen)
     tell_of_times(*seen.values)
     return _Known(user_ids, item_ids, of_users, of_items, timestamps, seen.times, unit)

@@ -23,6 +23,7 @@ from mfrank.data.layouts import Dialect
 from mfrank.data.quotes import AS_USUAL
 from mfrank.data.sources import Sourced
 from mfrank.data.time_units import TimestampUnit, check_unit
+from mfrank.files.regular import path_of
 
 __all__ = ["Interactions"]
 
@@ -115,7 +116,7 @@ class Interactions(Sourced):
         OSError
             If writing fails; what was saved in the folder before is still there.
         """
-        path = Path(folder)
+        path = path_of(folder)
         interaction_folder.write(self, path, overwrite=overwrite)
         return path
 
@@ -174,7 +175,7 @@ class Interactions(Sourced):
             raise TypeError(f"files must be a list of files, got one: [{str(files)!r}]")
         check_choice("duplicates", duplicates, get_args(Duplicates))
         check_unit(timestamp_unit)
-        path = Path(folder)
+        path = path_of(folder)
         ingest(
             files,
             path,
@@ -210,7 +211,7 @@ class Interactions(Sourced):
             If it does not hold interactions, has another format version, or is damaged; the
             message says how.
         """
-        mapped = interaction_folder.read(Path(folder), verify=verify)
+        mapped = interaction_folder.read(path_of(folder), verify=verify)
         opened = cls(*mapped.fields, origin=mapped.origin)
         opened.__dict__.update(mapped.known)
         return opened

@@ -104,6 +104,13 @@ class Layout:
     fields: Mapping[str, int]
     is_guess: bool
 
+    def repeats_header(self, row: Sequence[str]) -> bool:
+        """Whether a row is the header once more, possibly after a byte order mark."""
+        if not self.has_header or self.names[-1] not in row[len(self.names) - 1]:  # almost never
+            return False
+        found = [field.strip().lstrip("\ufeff") for field in row[: len(self.names)]]
+        return found == list(self.names)
+
     def column(self, role: str) -> str | int:
         """Name of the role's column, or its number from 1 if it has none."""
         field = self.fields[role]

@@ -26,7 +26,7 @@ def with_labels(
     user_ids, item_ids = _joined(data.user_ids, users), _joined(data.item_ids, items)
     matrix = sp.coo_array(data.user_items)
     grown = sp.csr_array((matrix.data, matrix.coords), (len(user_ids), len(item_ids)))
-    return Interactions.from_sparse(grown, user_ids=user_ids.labels, item_ids=item_ids.labels)
+    return Interactions.from_sparse(grown, user_ids=user_ids, item_ids=item_ids)
 
 
 def _joined(ids: Ids, more: NDArray[Any] | None) -> Ids:

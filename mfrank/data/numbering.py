@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mfrank.data.fields import as_text
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
+from mfrank.data.odd_ids import tell_converted
 from mfrank.data.table_files import Portion
 from mfrank.data.time_units import Magnitudes, TimeKind
 
@@ -98,10 +99,12 @@ class Numbering:
             self.times[str(path)] = max(before, when.kind, key=_WIDER)
             self.magnitudes.add(when, portion.first_row)
         for labels, role in ((self.users, "user"), (self.items, "item")):
+            if labels.is_empty:  # once for all files
+                tell_converted(role, portion.columns[role])
             try:
                 labels.add(canonical(portion.columns[role], portion.first_row))
             except (TypeError, ValueError) as error:
-                raise type(error)(f"{path}: {error}") from None
+                raise type(error)(f"{path}: {role}s: {error}") from None
         _check_values(path, portion)
         if len(values := portion.columns.get("value", np.empty(0))):
             low, high = self.values
@@ -122,11 +125,16 @@ class Labels:
         """Build from the arrays that :meth:`to_arrays` returned."""
         made = cls()
         made._numbers, made._occurrences = arrays["numbers"], arrays["occurrences"]
-        text = {name: arrays[name] for name in ("utf8", "offsets") if name in arrays}
+        text = {name: arrays[name] for name in ("utf8", "offsets", "whole") if name in arrays}
         if text:
             labels = Ids.from_arrays(text).labels.tolist()
             made._text.update(dict(zip(labels, arrays["text_occurrences"].tolist(), strict=True)))
         return made
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been counted."""
+        return not (self._text or self._new or len(self._numbers))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The ids and their numbers as arrays."""

@@ -29,6 +29,7 @@ from mfrank.data.quotes import AS_USUAL, Quotes, Tell
 from mfrank.data.table_kinds import USUAL, is_stream, kind_of
 from mfrank.data.text_files import Text, local_file, open_text, refuse_elsewhere
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
+from mfrank.files.regular import path_of
 
 __all__ = ["Portion", "parquet_rows", "read_columns", "read_portions", "text_rows"]
 
@@ -90,7 +91,7 @@ def read_columns(
     ModuleNotFoundError
         If the file is parquet and pandas or pyarrow is not installed.
     """
-    file, tell = Path(path), _teller(path, set())
+    file, tell = path_of(path), _teller(path, set())
     _check_options(ids, dialect)
     if is_stream(file):
         kind, streamed = _STREAM, _stream_bytes(file)
@@ -168,7 +169,7 @@ def read_portions(
     FileNotFoundError, ValueError, ModuleNotFoundError
         As in :func:`read_columns`; if a file has several errors, the same one is raised.
     """
-    file, tell = Path(path), _teller(path, set() if said is None else said)
+    file, tell = path_of(path), _teller(path, set() if said is None else said)
     _check_options(ids, dialect)
     kind = _kind_of_file(path)
     if kind == ".parquet":

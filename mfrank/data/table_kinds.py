@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from mfrank.files.regular import path_of
+
 __all__ = ["USUAL", "is_stream", "is_text", "kind_of"]
 
 USUAL: Mapping[str, str | None] = {
@@ -20,7 +22,7 @@ USUAL: Mapping[str, str | None] = {
 
 def kind_of(path: str | os.PathLike[str]) -> str:
     """The suffix that determines the format, without .gz."""
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    suffixes = [suffix.lower() for suffix in path_of(path).suffixes]
     if suffixes[-1:] == [".gz"] and suffixes[-2:-1] != [".parquet"]:
         suffixes.pop()
     kind = suffixes[-1] if suffixes else ""
@@ -33,7 +35,7 @@ def kind_of(path: str | os.PathLike[str]) -> str:
 
 def is_text(path: str | os.PathLike[str]) -> bool:
     """Whether a file of this name is a text file, in which ids have no type."""
-    return is_stream(Path(path)) or kind_of(path) in USUAL
+    return is_stream(path_of(path)) or kind_of(path) in USUAL
 
 
 def is_stream(file: Path) -> bool:

@@ -6,7 +6,6 @@ import csv
 import gzip
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from mfrank.data import parquet_files
 from mfrank.data.table_kinds import USUAL, kind_of
 from mfrank.files.atomic import replacing
+from mfrank.files.regular import path_of
 
 __all__ = ["check_table_file", "write_table"]
 
@@ -48,7 +48,7 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
     OSError
         If writing fails; an earlier file of that name is then unchanged.
     """
-    file, kind = Path(path), kind_of(path)
+    file, kind = path_of(path), kind_of(path)
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     if len({array.shape for array in arrays.values()}) > 1:
         lengths = {name: array.shape for name, array in arrays.items()}

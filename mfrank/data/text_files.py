@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
+from mfrank.files.regular import path_of
+
 __all__ = [
     "LONGEST_LINE",
     "Text",
@@ -134,7 +136,7 @@ class Text(io.TextIOWrapper):
 
 def open_text(path: str | os.PathLike[str]) -> Text:
     """Open a file of text for reading; unpack it if its name ends in .gz."""
-    file = Path(path)
+    file = path_of(path)
     opener = gzip.open if file.suffix.lower() == ".gz" else open
     return Text(cast(Callable[..., IO[bytes]], opener)(file, "rb"), str(file))
 
@@ -168,7 +170,7 @@ def local_file(path: str | os.PathLike[str]) -> Path:
         There is no such file.
     """
     refuse_elsewhere(path)
-    file = Path(path)
+    file = path_of(path)
     if not file.exists():
         raise FileNotFoundError(f"there is no file {file}")
     return file
@@ -176,7 +178,7 @@ def local_file(path: str | os.PathLike[str]) -> Path:
 
 def refuse_elsewhere(path: str | os.PathLike[str]) -> None:
     """Raise ValueError for a URL or a folder where a file is needed, and say what to pass."""
-    file = Path(path)
+    file = path_of(path)
     if file.is_dir():
         raise ValueError(f"{file} is a folder; {_in_place_of(file)}")
     url = _URL.match(str(path))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -14,6 +16,7 @@ from mfrank.arrays.labelled import check_same_rows, refuse_labels
 from mfrank.data import cells
 from mfrank.data.cells import Duplicates
 from mfrank.data.ids import Ids, RawIds
+from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
 from mfrank.data.time_units import TimestampUnit, check_unit
 from mfrank.data.times import epoch_seconds
 from mfrank.data.unknown_ids import UnknownIdError
@@ -57,7 +60,14 @@ def from_arrays(
         known_items = _of_rows("item", item_ids, shape[1])
         user_rows = _row_numbers("users", users, shape[0])
         item_rows = _row_numbers("items", items, shape[1])
+        tell_empty_rows("user", shape[0], user_rows)
+        tell_empty_rows("item", shape[1], item_rows)
     cells.check_shape(shape)
+    for side, raw, given, ids, rows in (
+        ("user", users, user_ids, known_users, user_rows),
+        ("item", items, item_ids, known_items, item_rows),
+    ):
+        _check(side, raw if given is None else given, ids, partial(_count, rows))
     numbers = np.ones(len(user_rows), np.float32) if values is None else as_numbers(values)
     times = None if timestamps is None else epoch_seconds(timestamps, unit)
     _refuse_unequal(user_rows, items=item_rows, values=numbers, timestamps=times)
@@ -83,7 +93,14 @@ def from_sparse(
         tell_of_times(user_items.data.min(), user_items.data.max())
     n_users, n_items = user_items.shape
     known_users = _of_rows("user", user_ids, n_users)
-    return _finite(user_items, known_users, _of_rows("item", item_ids, n_items), None)
+    known_items = _of_rows("item", item_ids, n_items)
+    indptr, columns = user_items.indptr, user_items.indices
+    _check("user", user_ids, known_users, lambda row: int(indptr[row + 1] - indptr[row]))
+    _check("item", item_ids, known_items, partial(_count, columns))
+    if user_items.nnz <= 2 * n_users:  # beyond, rows of all entries would take too much memory
+        tell_empty_rows("user", n_users, cells.entry_rows(user_items))
+    tell_empty_rows("item", n_items, columns)
+    return _finite(user_items, known_users, known_items, None)
 
 
 def known(name: str, ids: IdsLike | None) -> Ids | None:
@@ -122,6 +139,17 @@ def _look_up(name: str, raw: RawIds, ids: IdsLike | None) -> tuple[Ids, NDArray[
         raise error.given_as(name) from error
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from error
+
+
+def _check(side: str, given: IdsLike | None, ids: Ids, rows_of: Callable[[int], int]) -> None:
+    """Refuse or tell what is odd about ids, unless they were :class:`Ids` before."""
+    if given is not None and not isinstance(given, Ids):
+        tell_converted(side, given)
+        check_ids(side, ids, rows_of)
+
+
+def _count(rows: NDArray[np.integer], row: int) -> int:
+    return int(np.count_nonzero(rows == row))
 
 
 def _refuse_unequal(users: Any, **columns: Any) -> None:

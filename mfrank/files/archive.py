@@ -16,6 +16,7 @@ from typing import IO, Any, TypeAlias, cast
 
 from mfrank.files.manifest import MANIFEST, Contents, Format, Manifest
 from mfrank.files.npy import read_array_from, write_array_to
+from mfrank.files.regular import path_of
 
 __all__ = ["Place", "name_of", "place_of", "read_from", "write_to"]
 
@@ -45,7 +46,7 @@ def place_of(given: Place) -> Path | IO[bytes]:
     """
     if isinstance(given, io.TextIOBase):
         raise TypeError('a file object must be opened for bytes: open(path, "wb") or "rb"')
-    return cast(IO[bytes], given) if _is_file(given) else Path(cast(str, given))
+    return cast(IO[bytes], given) if _is_file(given) else path_of(cast(str, given))
 
 
 def name_of(place: Place) -> str:

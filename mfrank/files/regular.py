@@ -11,7 +11,12 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
-__all__ = ["check_replaceable", "is_file", "is_folder", "open_regular"]
+__all__ = ["check_replaceable", "is_file", "is_folder", "open_regular", "path_of"]
+
+
+def path_of(given: str | os.PathLike[str]) -> Path:
+    """The path that a caller gave; ``~`` at its beginning is the home folder, as in a shell."""
+    return Path(os.path.expanduser(os.fspath(given)))
 
 
 def open_regular(path: Path) -> BufferedReader:

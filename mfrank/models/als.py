@@ -292,7 +292,7 @@ class ALS(FactorModel, Growing):
         check_featured_fit(given, self.objective, backend, self.backend)
         features = features_of_fit(data, given, store, float(self.feature_regularization))
         check_width(
-            data.n_users + data.n_items,
+            data,
             width,
             self.dtype,
             backend,

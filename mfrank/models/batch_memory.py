@@ -11,11 +11,12 @@ from mfrank.arrays.counted import counted
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.memory import check_memory
 from mfrank.backends import Backend
+from mfrank.data.interactions import Interactions
 from mfrank.descent.engine import Batches
 from mfrank.descent.sampler import Sampling
 from mfrank.losses import Loss
 
-__all__ = ["check_batch_memory", "check_width", "is_on_host"]
+__all__ = ["check_batch_memory", "check_width", "is_on_host", "of_empty_rows"]
 
 _MOST_NUMBERS = 2**28  # per array, 2 GiB in float64; a loss allocates several at once
 
@@ -67,7 +68,13 @@ def is_on_host(backend: Backend) -> bool:
 
 
 def check_width(
-    n_rows: int, width: int, dtype: DTypeLike, backend: Backend, *, tables: float, matrices: int
+    data: Interactions,
+    width: int,
+    dtype: DTypeLike,
+    backend: Backend,
+    *,
+    tables: float,
+    matrices: int,
 ) -> None:
     """Raise if the fit needs more memory than this process may ever have.
 
@@ -75,8 +82,7 @@ def check_width(
 
     Parameters
     ----------
-    n_rows : int
-        Number of users and items together.
+    data : Interactions
     width : int
         Number of latent factors.
     dtype : dtype
@@ -89,11 +95,24 @@ def check_width(
     Raises
     ------
     MemoryError
+        The message names the factors, or the rows if most of them are empty.
     """
     if not is_on_host(backend):
         return
+    n_rows = data.n_users + data.n_items
     table = n_rows * width * np.dtype(dtype).itemsize
     # A fraction, because an absurd width is too large for a float.
     needed = max(int(Fraction(tables) * table), table + matrices * width**2 * 8)
     work = f"a fit of {counted(width, 'factor')} to {n_rows:,} users and items"
-    check_memory(needed, work, "lower factors")
+    check_memory(needed, work, of_empty_rows(n_rows, data.nnz) + "lower factors")
+
+
+def of_empty_rows(n_rows: int, nnz: int) -> str:
+    """The first part of a remedy, if most of ``n_rows`` users and items have no interactions."""
+    most = 2 * nnz  # an entry has one of both
+    if n_rows <= 2 * most:
+        return ""
+    return (
+        f"at most {most:,} of them have interactions: if row numbers are raw ids, pass these to "
+        "Interactions.from_arrays without a shape, which numbers them; else "
+    )

@@ -29,6 +29,7 @@ from mfrank.files.folder import (
     write,
 )
 from mfrank.files.manifest import Contents, Format
+from mfrank.files.regular import path_of
 from mfrank.store.factors import FORMAT, FactorStore
 
 __all__ = ["Checkpoint", "as_begun"]
@@ -70,7 +71,7 @@ class Checkpoint:
         """Return the checkpoint of a fit; SHA-256 as hexadecimal digits, None for nothing."""
         digests = {name: bytes.fromhex(digest or 64 * "0") for name, digest in origin.items()}
         arrays = {name: np.frombuffer(digest, np.uint8) for name, digest in digests.items()}
-        return cls(Path(folder), arrays)
+        return cls(path_of(folder), arrays)
 
     def save(self, store: FactorStore, arrays: Mapping[str, Array]) -> None:
         """Replace the folder's content by the store of an epoch, and more arrays of its state."""

@@ -299,7 +299,7 @@ class Descent(FactorModel):
         one = np.empty((1, 1), self.dtype)
         of_optimizer = sum(array.shape == one.shape for array in self.optimizer.state(one).values())
         check_width(
-            data.n_users + data.n_items,
+            data,
             int(self.factors),
             self.dtype,
             backend,

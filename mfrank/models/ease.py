@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.checks import check_above_zero, check_count, check_powers
 from mfrank.arrays.memory import check_memory
 from mfrank.arrays.time_limit import Work
+from mfrank.models.batch_memory import of_empty_rows
 from mfrank.models.inverse import BLOCK, inverse
 from mfrank.models.item_weights import ItemWeights
 from mfrank.models.neighbors import rows_at_once, strongest, strongest_of_dense
@@ -104,7 +105,8 @@ class EASE(ItemWeights):
         check_memory(
             self.bytes_needed(n_users, n_items),
             f"EASE of {n_users:,} users and {n_items:,} items",
-            "use mfrank.ItemFilter, which inverts nothing",
+            of_empty_rows(n_users + n_items, likes.nnz)
+            + "use mfrank.ItemFilter, which inverts nothing",
         )
         weighted, of_items = self._weighted(likes)
         if n_items <= n_users:

@@ -20,6 +20,7 @@ from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.files.atomic import replacing
 from mfrank.files.manifest import Contents, check_keys, check_storable, dump_json, parse_json
+from mfrank.files.regular import path_of
 from mfrank.models.bias_columns import check_exportable, with_bias_columns
 from mfrank.models.parameters import describe
 from mfrank.store.factors import FORMAT, FactorStore
@@ -52,12 +53,12 @@ def to_safetensors(store: FactorStore, path: StrPath) -> Path:
         "version": str(FORMAT.version),
         "metadata": dump_json(contents.metadata),
     }
-    with replacing(Path(path)) as draft:
+    with replacing(path_of(path)) as draft:
         try:
             safetensors.numpy.save_file(dict(contents.arrays), draft, metadata=header)
         except safetensors.SafetensorError as error:
             raise OSError(f"{path} cannot be written: {error}") from error
-    return Path(path)
+    return path_of(path)
 
 
 def from_safetensors(path: StrPath) -> FactorStore:
@@ -72,7 +73,7 @@ def from_safetensors(path: StrPath) -> FactorStore:
     """
     safetensors = _safetensors()
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
+        with safetensors.safe_open(path_of(path), framework="numpy") as file:
             header = file.metadata() or {}
             version = header.get("version", "")
             FORMAT.check(
@@ -139,7 +140,7 @@ def to_implicit(store: FactorStore, path: StrPath) -> Path:
         raise ValueError("implicit's files cannot contain the item_prior of this store")
     users, items = with_bias_columns(store)
     options = {"factors": users.shape[1], **_implicit_options(store), "dtype": store.dtype.name}
-    target = Path(path)
+    target = path_of(path)
     if target.suffix != ".npz":
         target = target.with_name(target.name + ".npz")
     with replacing(target) as draft:
@@ -194,8 +195,9 @@ def from_implicit(
 
 def _read_npz(path: StrPath) -> tuple[str, NDArray[Any], NDArray[Any], dict[str, Any]]:
     """Model name, user factors, item factors and options of an implicit file."""
+    path = path_of(path)
     if not zipfile.is_zipfile(path):
-        Path(path).stat()  # raises FileNotFoundError for a missing file
+        path.stat()  # raises FileNotFoundError for a missing file
         raise ValueError(f"{path} is not an .npz file")
     arrays = _arrays(path)
     model = next((_MARKS[name] for name in _MARKS if name in arrays), "implicit.als")
@@ -207,9 +209,9 @@ def _read_npz(path: StrPath) -> tuple[str, NDArray[Any], NDArray[Any], dict[str,
     return model, users, items, options
 
 
-def _arrays(path: StrPath) -> dict[str, Any]:
+def _arrays(path: Path) -> dict[str, Any]:
     """The arrays of an archive by name; None for a pickled random_state."""
-    with Path(path).open("rb") as content:
+    with path.open("rb") as content:
         try:
             with np.load(content, allow_pickle=False) as file:
                 return {name: _member(file, name) for name in file.files}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -24,6 +25,8 @@ from mfrank.store.own_classes import IMPORTED, OwnClasses
 from mfrank.store.step import Record, Step
 
 __all__ = ["Callback", "FactorModel", "Watch", "check_callback", "refuse_no_likes"]
+
+_log = logging.getLogger("mfrank")
 
 Callback = Callable[[int, float, float | None], object]
 """Called after epoch i = 0, 1, ... with (i, seconds, objective or None); true stops the fit."""
@@ -110,6 +113,7 @@ class FactorModel(Parameters, Recommender):
         the epoch that was to be saved. ``fitter`` describes the model. With ``stopping``, ``start``
         is a candidate too, and patience begins after the first ``unsettled`` epochs.
         """
+        self._tell_unsavable()
         records, stopping = list(history), watch.stopping
         fitter = fitter or describe(self)  # a callback may set other options for the next fit
         values = [float(record["valid"] or 0) for record in history] if stopping else []
@@ -203,19 +207,31 @@ class FactorModel(Parameters, Recommender):
                 f"the store was fitted by {store.fitter['name']}, not {cls.__name__}; "
                 "mfrank.load loads any model"
             )
-        options = store.fitter["options"]
+        model = cls._restored(store.fitter, own)
+        model._adopt(store)
+        return model
+
+    @classmethod
+    def _restored(cls, fitter: Mapping[str, Any], own: OwnClasses = IMPORTED) -> Self:
+        """A model that is not fitted, with the options of a saved one."""
         try:
-            here = dict(options)
+            here = dict(fitter["options"])
             if "backend" in here:  # a model read from implicit has none
                 here["backend"] = runnable(here["backend"])
             known = {cls.__name__: cls, **option_classes()}
-            model: Self = restore({**store.fitter, "options": here}, known, OPTION_KINDS, own)
+            model: Self = restore({**fitter, "options": here}, known, OPTION_KINDS, own)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"the options saved with the model cannot be restored: {error}"
             ) from error
-        model._adopt(store)
         return model
+
+    def _tell_unsavable(self) -> None:
+        """Warn before a fit if :meth:`save` would refuse its result for certain."""
+        try:
+            self._restored(describe(self))
+        except ValueError as error:
+            _log.warning("the model of this fit cannot be saved: %s", error)
 
 
 def _settled(values: Sequence[float], unsettled: int) -> list[float]:

@@ -14,6 +14,7 @@ from mfrank.arrays.checks import check_choice, check_count, check_instance
 from mfrank.arrays.csr import CSR
 from mfrank.data.ids import Ids
 from mfrank.files.atomic import replacing
+from mfrank.files.regular import path_of
 from mfrank.models.bias_columns import check_exportable, with_bias_columns
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.sides import given_ids, sides
@@ -82,12 +83,12 @@ def to_faiss(
             f"faiss cannot make an index {factory!r} of {len(vectors):,} vectors of "
             f"{vectors.shape[1]}: {_reason(error)}"
         ) from error
-    with replacing(Path(path)) as draft:
+    with replacing(path_of(path)) as draft:
         try:
             faiss.write_index(index, str(draft))
         except RuntimeError as error:
             raise OSError(f"{path} cannot be written: {_reason(error)}") from error
-    return Path(path)
+    return path_of(path)
 
 
 def from_faiss(
@@ -379,9 +380,10 @@ def _vectors(path: StrPath) -> NDArray[np.float32]:
 
 
 def _read(path: StrPath) -> Any:
-    Path(path).stat()  # raises FileNotFoundError with the path alone
+    path = path_of(path)
+    path.stat()  # raises FileNotFoundError with the path alone
     try:
-        return _faiss().read_index(os.fspath(path))
+        return _faiss().read_index(str(path))
     except RuntimeError as error:
         raise ValueError(f"{path} is not a readable faiss index: {_reason(error)}") from None
 

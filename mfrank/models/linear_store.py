@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mfrank.data.scaling import Scaling
 from mfrank.files.folder import read, write
 from mfrank.files.manifest import Contents, Format, check_keys
+from mfrank.files.regular import path_of
 from mfrank.store.checks import check_finite, fitter_of, history_of
 
 __all__ = ["FORMAT", "LinearStore"]
@@ -67,8 +68,8 @@ class LinearStore:
         metadata: dict[str, Any] = {"fitter": fitter_of(self.fitter), "history": history}
         if self.feature_names is not None:
             metadata["feature_names"] = list(self.feature_names)
-        write(Path(folder), Contents(arrays, metadata), FORMAT)
-        return Path(folder)
+        write(path_of(folder), Contents(arrays, metadata), FORMAT)
+        return path_of(folder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, verify: bool = False) -> LinearStore:
@@ -79,7 +80,7 @@ class LinearStore:
         FileNotFoundError, ValueError
             The folder does not exist, contains something else, or is damaged.
         """
-        contents = read(Path(folder), FORMAT, verify=verify)
+        contents = read(path_of(folder), FORMAT, verify=verify)
         arrays, metadata = contents.arrays, dict(contents.metadata)
         names = metadata.pop("feature_names", None)
         check_keys(f"metadata of {folder}", metadata, {"fitter", "history"})

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mfrank._version import __version__
 from mfrank.arrays.checks import check_instance
 from mfrank.files.atomic import replacing
+from mfrank.files.regular import path_of
 from mfrank.models.bias_columns import check_exportable, with_bias_columns
 from mfrank.store.blend import has_item_weights, ranks_by_factors
 from mfrank.store.extra_rows import unpack_neighbors
@@ -86,9 +87,9 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
         producer_version=__version__,
     )
     onnx.checker.check_model(model)
-    with replacing(Path(path)) as draft:
+    with replacing(path_of(path)) as draft:
         draft.write_bytes(model.SerializeToString())
-    return Path(path)
+    return path_of(path)
 
 
 class _Scoring(NamedTuple):

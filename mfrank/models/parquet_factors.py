@@ -20,6 +20,7 @@ from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.files.atomic import replacing
 from mfrank.files.manifest import check_keys, dump_json, parse_json
+from mfrank.files.regular import path_of
 from mfrank.models.bias_columns import check_exportable
 from mfrank.store.factors import FORMAT, FactorStore
 
@@ -57,7 +58,7 @@ def to_parquet(store: FactorStore, folder: StrPath) -> Path:
         Writing fails; a file that was to be replaced is still there.
     """
     check_exportable(store)
-    pyarrow, store, target = _pyarrow(), store.on_host(), Path(folder)
+    pyarrow, store, target = _pyarrow(), store.on_host(), path_of(folder)
     columns = {side: _columns(pyarrow, store, side) for side in _SIDES}
     header = {
         "format": FORMAT.name,
@@ -88,7 +89,7 @@ def from_parquet(folder: StrPath) -> FactorStore:
         A file was not written by :func:`to_parquet` or is damaged, or the two are of different
         stores.
     """
-    pyarrow, source = _pyarrow(), Path(folder)
+    pyarrow, source = _pyarrow(), path_of(folder)
     headers, fields = dict[str, Mapping[str, Any]](), dict[str, Any]()
     counts = dict[str, NDArray[Any]]()
     for side in _SIDES:

@@ -19,6 +19,7 @@ from mfrank.data.fields import spelled_like
 from mfrank.data.ids import Ids
 from mfrank.data.labels import objects
 from mfrank.data.table_files import text_rows
+from mfrank.files.regular import path_of
 from mfrank.pages.columns import MANY, Column, columns_of
 
 __all__ = ["Catalog", "Entry", "folded"]
@@ -69,7 +70,7 @@ class Catalog:
         self._entries: dict[Any, Entry] = {}
         self.columns: dict[str, Column] = {}
         if path is not None:
-            self._entries, self.columns = _read(Path(path), item_ids)
+            self._entries, self.columns = _read(path_of(path), item_ids)
         self.choices = {
             f"{column.name}:{value}": (column, value)
             for column in self.columns.values()
@@ -140,7 +141,7 @@ def _read(path: Path, known: Ids) -> tuple[dict[Any, Entry], dict[str, Column]]:
     others = [at for at in told if at != name_column]
     rows = _whole(path, rows, len(header))
     kinds = _kind_column(rows, others)
-    ids = spelled_like(objects(row[id_column].strip() for row in rows), known).tolist()
+    ids = spelled_like(objects(row[id_column] for row in rows), known).tolist()
     if repeated := len(ids) - len(set(ids)):
         _log.warning(
             "%s: %s of items that have several; their last row counts",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mfrank.files.atomic import replacing
+from mfrank.files.regular import path_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +70,7 @@ def save(ax: Axes, path: str | os.PathLike[str]) -> Path:
     OSError
         The file cannot be written.
     """
-    target = Path(path)
+    target = path_of(path)
     figure: Any = ax.figure
     ending = target.suffix.removeprefix(".").lower()
     known = figure.canvas.get_supported_filetypes()

@@ -16,6 +16,7 @@ from mfrank.arrays.placement import beside
 from mfrank.arrays.row_lists import Listed, Picked
 from mfrank.cluster.connecting import Cluster, check_cluster
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
+from mfrank.files.regular import path_of
 from mfrank.retrieval.all_lists import AllLists, ListFormat
 from mfrank.retrieval.answers import Answer, Fallback, Folded, QueryFactors, answer, best
 from mfrank.retrieval.fallback import Nobody, nothing_known, popularity_of, tell_nobody
@@ -269,7 +270,7 @@ class Recommender(Similar):
             "n_threads": n_threads,
             "steer": steer,
         }
-        path = Path(folder)
+        path = path_of(folder)
         AllLists(self, N, format, options).write(path, show_progress=show_progress, cluster=cluster)
         return path
 

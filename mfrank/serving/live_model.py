@@ -15,6 +15,7 @@ from typing import Literal
 
 from mfrank.arrays.checks import shown
 from mfrank.files.manifest import MANIFEST
+from mfrank.files.regular import path_of
 from mfrank.models.loading import load
 from mfrank.retrieval.fallback import unannounced
 from mfrank.retrieval.recommender import Recommender
@@ -183,7 +184,7 @@ def _keep_watch(live: weakref.ref[LiveModel], orders: SimpleQueue[_Order], secon
 def _folder(model: object) -> Path:
     if not isinstance(model, str | os.PathLike):
         raise TypeError(f"model must be a fitted model or a folder, got {shown(model)}")
-    return Path(model)
+    return path_of(model)
 
 
 def _warm(model: Recommender) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mfrank.arrays.checks import check_instance, shown
+from mfrank.files.regular import path_of
 
 __all__ = ["IMPORTED", "OwnClasses"]
 
@@ -47,7 +48,7 @@ class OwnClasses:
         for one in listed:
             if not isinstance(one, type):
                 raise TypeError(f"classes must be a list of classes, got {shown(one)}")
-        folder = None if hasattr(place, "read") else Path(place).absolute()
+        folder = None if hasattr(place, "read") else path_of(place).absolute()
         return cls(listed, trust, folder)
 
     def find(self, path: str, kinds: tuple[type, ...]) -> type[Any]:

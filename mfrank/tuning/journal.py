@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from mfrank._version import __version__
 from mfrank.arrays.counted import counted
 from mfrank.data.interactions import Interactions
-from mfrank.files.regular import open_regular
+from mfrank.files.regular import open_regular, path_of
 from mfrank.retrieval.fingerprint import of_filter
 from mfrank.tuning.outcomes import Outcome, Trial
 
@@ -92,7 +92,7 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, of: str) -> None:
-        self._path = None if path is None else Path(path)
+        self._path = None if path is None else path_of(path)
         self.outcomes: list[Outcome] = []
         self._last = 0  # number of the last row that was read
         self._owner = f"{uuid.uuid4().hex} {os.getpid()} {_machine()}"

@@ -6,13 +6,13 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from textwrap import wrap
 from typing import Any, overload
 
 from mfrank.arrays.notebook import table
 from mfrank.arrays.text_table import terminal_width
 from mfrank.files.atomic import replacing
+from mfrank.files.regular import path_of
 
 __all__ = ["Leaderboard", "Row"]
 
@@ -61,7 +61,7 @@ class Leaderboard(Sequence[Row]):
         """The rows as JSON, also written to a file, atomically, if ``path`` is given."""
         text = json.dumps(list(self.rows), indent=2)
         if path is not None:
-            with replacing(Path(path)) as draft:
+            with replacing(path_of(path)) as draft:
                 draft.write_text(text + "\n", encoding="utf-8")
         return text
 

@@ -216,7 +216,7 @@ def test_errors_name_the_file_and_the_row(
     if suffix == ".parquet":
         labels = np.array(["a", "b", "c", None, "e"], object)
         write_table(path, columns | {"user": labels, "value": np.ones(5)})
-        with pytest.raises(ValueError, match=r"a\.parquet: ids must not be missing.* in row 3"):
+        with pytest.raises(ValueError, match=r"a\.parquet: users: ids must not be missing.* row 3"):
             mfrank.Interactions.ingest([path], tmp_path / "data")
 
 

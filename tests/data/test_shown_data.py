@@ -53,7 +53,14 @@ def test_ids_are_escaped(name: str) -> None:
     assert page(Judged([[1.0]], [1], [name])).cell("queries") == f"1, like {name!r}"
 
 
-@given(st.lists(st.text(st.characters()), min_size=1, max_size=4, unique=True))
+@given(
+    st.lists(
+        st.text(st.characters()).map("id".__add__),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    )
+)
 def test_any_ids_are_shown_as_python_writes_them(names: list[str]) -> None:
     data = Interactions.from_sparse(sp.eye_array(len(names)), user_ids=names)
     told = f"{len(names)}, like {', '.join(map(repr, names[:3]))}"

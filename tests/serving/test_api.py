@@ -401,3 +401,23 @@ def test_limits_are_checked() -> None:
     for wrong in ({"max_n": 0}, {"max_seconds": 0}, {"max_body": -1}, {"max_seconds": "x"}):
         with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
             serving.Limits(**wrong)
+
+
+@pytest.mark.parametrize("ids", [[0, 1, 2, 3], [3, 7, 9, 11]])
+def test_numbers_are_asked_for_in_one_way_whatever_they_are(ids: list[int]) -> None:
+    """In a URL as Python prints them; in a body as whole numbers of JSON."""
+    data = mfrank.Interactions.from_arrays(ids * 2, ids + ids[1:] + ids[:1])
+    asked = client(mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data))
+    known = ids[1]
+    assert asked.get(f"/recommend/{known}").status_code == 200
+    for other in (f"{known}.0", f"0{known}", f"+{known}", "true", "null", f"{known}%20"):
+        assert asked.get(f"/recommend/{other}").status_code == 404
+    for body, status in (([known], 200), ([str(known)], 200), ([known, "x"], 404), ([10**6], 404)):
+        for name in ("users", "from_items", "filter_items", "items"):
+            whole = {"users": [known], name: body} if "items" in name[-5:] else {name: body}
+            whole = {name: body} if name == "from_items" else whole
+            assert asked.post("/recommend", json=whole).status_code == status, whole
+            skipped = asked.post("/recommend", json=whole | {"on_unknown": "skip"})
+            assert skipped.status_code == 200, whole
+    for odd in (True, None, known + 0.5):
+        assert asked.post("/recommend", json={"users": [odd]}).status_code == 422

@@ -22,6 +22,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.data.splits import by_ratio
 from mfrank.data.synthetic import synthetic
 from mfrank.data.table_writer import write_table
+from mfrank.files.regular import path_of
 from mfrank.models.als import ALS
 
 EXAMPLES = """\
@@ -66,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Make data, compare, fit, recommend."""
-    folder, seed = Path(args.output), args.random_state
+    folder, seed = path_of(args.output), args.random_state
     folder.mkdir(parents=True, exist_ok=True)
     scale = SMALL if choose() is choose("reference") else FULL
     data = synthetic(scale.users, scale.items, scale.interactions, names=True, random_state=seed)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from mfrank import pages, serving
 from mfrank.arrays.counted import counted
@@ -15,6 +14,7 @@ from mfrank.cli.folders import read_model
 from mfrank.cli.inputs import add_table_flags, read_like
 from mfrank.cli.usual_flags import add_address_flags
 from mfrank.data.interactions import Interactions
+from mfrank.files.regular import path_of
 from mfrank.retrieval.recommender import Recommender
 
 EXAMPLES = """\
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _names(folders: list[str]) -> list[str]:
     """The folders' own names; all of their paths if these are the same."""
-    short = [Path(folder).resolve().name for folder in folders]
+    short = [path_of(folder).resolve().name for folder in folders]
     return (
         short
         if len(set(short)) == len(folders)

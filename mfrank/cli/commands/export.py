@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mfrank.cli.folders import check_writable, read_model
+from mfrank.files.regular import path_of
 from mfrank.models.bias_columns import check_exportable
 from mfrank.models.exchange import to_safetensors
 from mfrank.models.faiss_index import to_faiss
@@ -50,11 +51,11 @@ def run(args: argparse.Namespace) -> None:
     """Load and export."""
     if args.to not in _FOLDERS:
         check_writable(args.path)
-    elif Path(args.path).is_file():
+    elif path_of(args.path).is_file():
         raise ValueError(f"cannot write {args.path}: it is a file; pass a folder")
     store = read_model(args.model).store
     writers: Mapping[str, Callable[[FactorStore, str], object]] = {
-        "faiss": lambda store, path: _indexes(store, Path(path), args.factory),
+        "faiss": lambda store, path: _indexes(store, path_of(path), args.factory),
         "onnx": to_onnx,
         "parquet": to_parquet,
         "safetensors": to_safetensors,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 
 from mfrank.arrays.counted import counted
 from mfrank.cli.inputs import add_table_flags, columns_of, dialect_of
 from mfrank.cli.progress import somebody_watches
 from mfrank.data.ingest_plan import IngestPlan
 from mfrank.data.interactions import Interactions
+from mfrank.files.regular import path_of
 
 EXAMPLES = """\
   mfrank ingest plays-*.parquet --folder plays --dry-run
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     """Read, merge and write, or tell what it would take."""
     if args.dry_run:
         reading = {"ids": args.ids, "dialect": dialect_of(args)}
-        print(IngestPlan.of(args.files, Path(args.folder), columns_of(args), **reading).told())
+        print(IngestPlan.of(args.files, path_of(args.folder), columns_of(args), **reading).told())
         return
     data = Interactions.ingest(
         args.files,

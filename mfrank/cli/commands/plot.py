@@ -10,7 +10,6 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.evaluation.evaluate import evaluate
 from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.report import Evaluation
+from mfrank.files.regular import path_of
 from mfrank.plots.activity import activity
 from mfrank.plots.axes import check_matplotlib, save
 from mfrank.plots.convergence import convergence
@@ -117,7 +117,7 @@ _DRAWN: dict[str, Callable[[argparse.Namespace], Any]] = {
 
 def _named(args: argparse.Namespace) -> dict[str, str]:
     """Folders by what tells them apart: their names, or their paths if two have the same name."""
-    names = [Path(source).resolve().name for source in args.sources]
+    names = [path_of(source).resolve().name for source in args.sources]
     shown = names if len(set(names)) == len(names) else args.sources
     return dict(zip(shown, args.sources, strict=True))
 
@@ -125,7 +125,7 @@ def _named(args: argparse.Namespace) -> dict[str, str]:
 def _trials(args: argparse.Namespace) -> Any:
     if len(args.sources) > 1:
         raise ValueError(f"{args.picture} draws one file, got {len(args.sources)}")
-    path = Path(args.sources[0])
+    path = path_of(args.sources[0])
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -20,6 +20,7 @@ from mfrank.cli.steering import add_steering_flags, steering_of
 from mfrank.cli.usual_flags import add_threads_flag
 from mfrank.cluster.connecting import check_cluster
 from mfrank.data.ids import Ids
+from mfrank.files.regular import path_of
 from mfrank.models.loading import load
 from mfrank.retrieval.all_lists import AllLists, ListFormat
 
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
         "n_threads": args.n_threads,
         "steer": steering_of(args, model.item_ids),
     }
-    lists, folder = AllLists(model, args.n, args.format, options), Path(args.folder)
+    lists, folder = AllLists(model, args.n, args.format, options), path_of(args.folder)
     if args.dry_run:
         print(_told(lists, folder))
         return

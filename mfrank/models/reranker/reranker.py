@@ -18,6 +18,7 @@ from mfrank.arrays.threads import check_threads
 from mfrank.arrays.turns import in_turn, turn_of
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.files.folder import Origin
+from mfrank.files.regular import path_of
 from mfrank.models.parameters import Parameters, describe
 from mfrank.models.reranker import saving, trees
 from mfrank.models.reranker.features import FEATURES
@@ -310,7 +311,7 @@ class Reranker(Parameters):
             second = saving.SecondStage(trees.to_bytes(grown), given, found, origin)
             options = {k: v for k, v in describe(self)["options"].items() if k != "model"}
             how = {"with_seen": with_seen, "overwrite": overwrite}
-            return saving.save(Path(folder), self.model, options, second, **how)
+            return saving.save(path_of(folder), self.model, options, second, **how)
 
     @classmethod
     def load(
@@ -336,7 +337,7 @@ class Reranker(Parameters):
             The package catboost is not installed.
         """
         model, options, second = saving.load(
-            Path(folder), OwnClasses.of(classes, trust, folder), mmap=mmap, verify=verify
+            path_of(folder), OwnClasses.of(classes, trust, folder), mmap=mmap, verify=verify
         )
         try:
             loaded = cls(model, **options)

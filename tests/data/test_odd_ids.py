@@ -1,0 +1,282 @@
+"""What ids probably mean otherwise is told or refused alike, whatever door they come through."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import mfrank
+from mfrank import Interactions
+
+ITEMS = [3, 1, 2, 3, 1]
+
+
+def frame_of(library: str) -> Callable[[list[Any], Path], Interactions]:
+    def read(users: list[Any], _: Path) -> Interactions:
+        return Interactions.from_frame(table_of(library, users))
+
+    return read
+
+
+def table_of(library: str, users: list[Any]) -> Any:
+    columns = {"user": users, "item": ITEMS[: len(users)]}
+    module = pytest.importorskip(library)
+    if library == "pyarrow":
+        return module.table(columns)
+    return module.DataFrame(columns)
+
+
+def text(users: list[Any], folder: Path) -> Path:
+    path = folder / "plays.csv"
+    rows = (f'"{user}",{item}' for user, item in zip(users, ITEMS, strict=False))
+    path.write_text("\n".join(["user,item", *rows]), encoding="utf-8", newline="")
+    return path
+
+
+def parquet(users: list[Any], folder: Path) -> Path:
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow.parquet").write_table(
+        table_of("pyarrow", users), folder / "plays.parquet"
+    )
+    return folder / "plays.parquet"
+
+
+def matrix(users: list[Any], _: Path) -> Interactions:
+    """Ids of rows; here each has one entry, so users must not repeat."""
+    rows = list(dict.fromkeys(users))
+    places = [rows.index(user) for user in users]
+    entries = sp.coo_array((np.ones(len(users)), (places, ITEMS[: len(users)])))
+    return Interactions.from_sparse(entries.tocsr(), user_ids=rows)
+
+
+DOORS: dict[str, Callable[[list[Any], Path], Interactions]] = {
+    "arrays": lambda users, _: Interactions.from_arrays(users, ITEMS[: len(users)]),
+    "array": lambda users, _: Interactions.from_arrays(np.array(users), ITEMS[: len(users)]),
+    "user_ids": lambda users, _: Interactions.from_arrays(
+        users, ITEMS[: len(users)], user_ids=list(dict.fromkeys(users))
+    ),
+    "matrix": matrix,
+    "pandas": frame_of("pandas"),
+    "polars": frame_of("polars"),
+    "pyarrow": frame_of("pyarrow"),
+    "csv": lambda users, folder: Interactions.from_file(text(users, folder)),
+    "parquet": lambda users, folder: Interactions.from_file(parquet(users, folder)),
+    "ingest csv": lambda users, folder: Interactions.ingest([text(users, folder)], folder / "to"),
+    "ingest parquet": lambda users, folder: Interactions.ingest(
+        [parquet(users, folder)], folder / "to"
+    ),
+}
+every_door = pytest.mark.parametrize("door", DOORS)
+
+
+def told(log: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
+    return [record.getMessage() for record in log.records if record.levelno >= level]
+
+
+@every_door
+@pytest.mark.parametrize(
+    ("users", "words"),
+    [
+        (["a", "NULL", "b", "NULL"], ["'NULL' in 2 rows", "missing"]),
+        (["a", r"\N", "nan", "None"], ["in 1 row", "missing"]),
+        (["a", "a ", "b", "b"], ["1 user id", "'a '", "blanks"]),
+        (["a", "a\x85", "b\u2028", "b"], ["2 user ids", "blanks"]),
+        (["caf\xe9", "cafe\u0301", "b"], [r"caf\xe9", r"cafe\u0301", "NFC"]),
+        (["1", "1.0", "x"], ["'1' and '1.0'", "different"]),
+    ],
+)
+def test_what_text_may_mean_otherwise_is_told_in_a_line(
+    door: str, users: list[str], words: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = DOORS[door](users, tmp_path)
+    assert sorted(data.user_ids.labels) == sorted({*users})  # nothing is changed
+    assert any(all(word in line for word in words) for line in told(caplog))
+    assert len(told(caplog)) == len({*told(caplog)})
+
+
+@every_door
+def test_ordinary_ids_are_not_talked_about(
+    door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number, users in enumerate(
+        (["a b", "\xe9t\xe9", "7.01"], [7, 8, 9], [0, 1, 2], [-1, -2, 0])
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        DOORS[door](list(users), folder)
+    assert not told(caplog)
+
+
+@every_door
+@pytest.mark.parametrize("empty", ["", "  ", "\t"])
+def test_empty_ids_are_refused_with_their_number(door: str, empty: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"user.*(empty|missing)") as caught:
+        DOORS[door](["a", empty, "b", empty], tmp_path)
+    assert "csv" in door or "2 rows" in str(caught.value)
+
+
+@pytest.mark.parametrize("door", ["arrays", "pandas", "polars", "pyarrow", "parquet"])
+def test_missing_ids_are_refused_with_their_number(door: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"missing.*row 1.*2 such rows"):
+        DOORS[door](["a", None, "b", None], tmp_path)
+
+
+@every_door
+def test_codes_with_a_missing_one_are_told(
+    door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    DOORS[door]([0, -1, 1, -1, 2], tmp_path)
+    (line,) = told(caplog)
+    assert "-1" in line
+    assert "2 rows" in line
+
+
+BINARY_DOORS = ["arrays", "pandas", "polars", "pyarrow", "parquet", "ingest parquet", "matrix"]
+
+
+@pytest.mark.parametrize("door", BINARY_DOORS)
+@pytest.mark.parametrize(
+    ("users", "ids"),
+    [
+        ([b"bob", b"al", b"bob"], ["al", "bob"]),
+        ([Decimal("7.00"), Decimal("9.00")], [7, 9]),
+        ([UUID(int=7), UUID(int=9)], [str(UUID(int=7)), str(UUID(int=9))]),
+    ],
+)
+def test_what_files_have_as_ids_can_be_saved(
+    door: str,
+    users: list[Any],
+    ids: list[Any],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    if isinstance(users[0], UUID) and door in ("polars", "pyarrow", "parquet", "ingest parquet"):
+        users = uuids_of(door, users)
+    caplog.set_level(logging.INFO, "mfrank")
+    data = DOORS[door](users, tmp_path)
+    assert sorted(data.user_ids.labels) == ids
+    assert any("user ids are" in line for line in told(caplog, logging.INFO))
+    model = mfrank.Popularity().fit(data)
+    loaded = mfrank.load(model.save(tmp_path / "model"))
+    for user in (users[0], ids[0]) if isinstance(users, list) else ids:
+        np.testing.assert_array_equal(loaded.recommend(user).ids, model.recommend(user).ids)
+
+
+def uuids_of(door: str, users: list[UUID]) -> Any:
+    if door == "polars":
+        pytest.skip("polars has no type of UUIDs")
+    pyarrow = pytest.importorskip("pyarrow")
+    if not hasattr(pyarrow, "uuid"):
+        pytest.skip("this pyarrow has no type of UUIDs")
+    return pyarrow.array([user.bytes for user in users], pyarrow.uuid())
+
+
+@pytest.mark.parametrize("door", BINARY_DOORS)
+@pytest.mark.parametrize("users", [[b"\xff\xfe", b"a"], [Decimal("1.5"), Decimal(2)]])
+def test_what_is_no_id_is_refused_before_any_work(
+    door: str, users: list[Any], tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"user.*(UTF-8|whole)"):
+        DOORS[door](users, tmp_path)
+
+
+def test_numbers_and_text_are_told_and_saved(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = Interactions.from_arrays([1, "1", "a", 2, 1], ITEMS)
+    (line,) = told(caplog)
+    assert "1 and '1'" in line
+    model = mfrank.Popularity().fit(data)
+    loaded = mfrank.load(model.save(tmp_path / "model"))
+    assert loaded.user_ids.labels.tolist() == [1, "1", "a", 2]
+    assert Interactions.open(data.to_folder(tmp_path / "data")).user_ids == data.user_ids
+
+
+def test_what_cannot_be_saved_is_told_when_it_is_read(caplog: pytest.LogCaptureFixture) -> None:
+    data = Interactions.from_arrays([("a", 1), ("b", 2), ("a", 1)], [1, 2, 2])
+    (line,) = told(caplog)
+    assert "cannot be saved" in line
+    model = mfrank.ALS(factors=2, iterations=1).fit(data)  # in memory they are ids like any others
+    with pytest.raises(ValueError, match="str or int"):
+        model.save("nowhere")
+    with pytest.raises(ValueError, match="str or int"):
+        mfrank.ALS(factors=2).fit(data, checkpoint="nowhere")
+    assert not Path("nowhere").exists()
+
+
+def test_ids_that_are_known_are_not_told_again(caplog: pytest.LogCaptureFixture) -> None:
+    data = Interactions.from_arrays(["a ", "a", "NULL", "b", "b"], ITEMS)
+    caplog.clear()
+    split = mfrank.by_ratio(data, random_state=0)
+    both = split.train + split.test
+    Interactions.from_arrays(["a "], [3], user_ids=data.user_ids, item_ids=data.item_ids)
+    assert both.user_ids == data.user_ids
+    assert not told(caplog)
+
+
+@pytest.mark.parametrize("separator", [",", "::", "\t"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("names", ["user item", "user item rating", "id user item"])
+def test_a_header_within_a_file_is_refused_with_its_line(
+    separator: str, mark: str, names: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "both.csv"
+    part = [names, *(f"{n} {n} {n}" for n in "123")]
+    lines = [" ".join(line.split()[: names.count(" ") + 1]) for line in part]
+    content = "\n".join([*lines, mark + lines[0], *lines[1:]])
+    path.write_text(content.replace(" ", separator), encoding="utf-8")
+    for read in (Interactions.from_file, lambda path: Interactions.ingest([path], tmp_path / "to")):
+        with pytest.raises(ValueError, match=r"line 5: the header again"):
+            read(path)
+
+
+def test_lines_end_only_where_files_end_them(tmp_path: Path) -> None:
+    from mfrank.cli.inputs import ids_in
+
+    odd = ["a\x85b", "a\u2028b", "a\x1cb", "a\x0bb", " a", "a ", "\xa0"]
+    path = tmp_path / "users.txt"
+    for end in ("\n", "\r\n", "\r"):
+        path.write_text(end.join([*odd, "", "last"]), encoding="utf-8", newline="")
+        assert ids_in(str(path)) == [*odd, "last"]
+    data = Interactions.from_arrays(odd[:4], [1, 2, 3, 4])
+    file = tmp_path / "plays.csv"
+    file.write_text("user,item\n" + "\n".join(f"{u},1" for u in odd[:4]), encoding="utf-8")
+    assert Interactions.from_file(file).user_ids == data.user_ids
+
+
+@pytest.mark.parametrize("make", ["matrix", "arrays"])
+def test_row_numbers_that_are_raw_ids_are_named(
+    make: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    users, items = np.array([3, 1_999_999, 70]), np.array([0, 1, 2])
+    if make == "matrix":
+        Interactions.from_sparse(sp.csr_array((np.ones(3), (users, items)), (2_000_000, 3)))
+    else:
+        Interactions.from_arrays(users, items, shape=(2_000_000, 3))
+    (line,) = told(caplog)
+    assert "3 of 2,000,000 users" in line
+    assert "from_arrays" in line
+
+
+@pytest.mark.parametrize(
+    "model", [mfrank.ALS(factors=64), mfrank.Descent(factors=64), mfrank.EASE()]
+)
+def test_memory_that_is_wanted_for_empty_rows_names_the_ids(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mfrank.arrays.memory.memory_there_is", lambda: 1 << 20)
+    sparse = sp.csr_array((np.ones(3), ([3, 70, 9_999], [0, 9_998, 2])), (10_000, 10_000))
+    with pytest.raises(MemoryError, match=r"at most 6 .*raw ids.*from_arrays"):
+        model.fit(sparse)
+    dense = mfrank.synthetic(3000, 500, 40_000, random_state=0)
+    with pytest.raises(MemoryError) as caught:
+        model.fit(dense)
+    assert "raw ids" not in str(caught.value)
