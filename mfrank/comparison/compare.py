@@ -201,6 +201,11 @@ def _notes(
         f"{counted(settings['threads'], 'thread')}, "
         f"medians over alternating runs: {settings['repeats']}"
     ]
+    if rows and (told := rows[0].evaluation).n_cold_users:
+        notes.append(
+            f"{told.n_cold_users:,} of {counted(told.n_users, 'test user')} cold, not in the "
+            "training data; to_dict() has the metrics of the others"
+        )
     if any(row.peak_memory is not None for row in rows):
         notes.append("peak: memory that a fit adds to a fresh process")
     if baseline is not None:

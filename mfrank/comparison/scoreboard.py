@@ -57,9 +57,12 @@ class Row:
     def record(self) -> dict[str, Any]:
         """All values by column name, in one flat dict; values that are not finite are None."""
         scores: dict[str, Any] = {}
+        known = self.evaluation.known_users.scores if self.evaluation.n_cold_users else {}
         for metric, score in self.evaluation.scores.items():
             scores[str(metric)] = score.value
             scores[f"{metric} standard error"] = score.standard_error
+            if metric in known:
+                scores[f"{metric} known users"] = known[metric].value
         flat = {
             "model": self.model,
             "library": self.library,

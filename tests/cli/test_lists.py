@@ -239,3 +239,49 @@ def test_unknown_users_among_whole_numbers_are_skipped(run, tmp_path):  # type: 
     rows, told = run("recommend", "--model", model, *asked)
     assert {row["user"] for row in rows} == {"20"}
     assert "2 unknown users" in told
+
+
+# --- who has nothing to go by
+
+
+def test_who_has_nothing_has_no_list_or_popular_items(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = mfrank.synthetic(20, 12, 90, names=True, random_state=0)
+    somebody = mfrank.Interactions.from_arrays(
+        data.user_ids.raw(data.entry_users),
+        data.item_ids.raw(data.user_items.indices),
+        user_ids=["a nobody", *data.user_ids.labels],
+        item_ids=["an unmet", *data.item_ids.labels],
+    )
+    model = mfrank.ALS(factors=3, iterations=2, random_state=0).fit(somebody)
+    model.save(tmp_path / "model")
+    command = ["--model", str(tmp_path / "model")]
+
+    def listed(*more: str) -> tuple[list[dict[str, str]], str]:
+        assert main(["recommend", *command, "--n", "20", *more]) == 0
+        told = capsys.readouterr()
+        return list(csv.DictReader(io.StringIO(told.out))), told.err
+
+    rows, told = listed()
+    assert not [row for row in rows if row["user"] == "a nobody" or row["item"] == "an unmet"]
+    assert told.startswith("mfrank: 1 of 21 users: nothing to go by")
+    assert "--fallback popularity lists popular items" in told
+    popular = model.recommend("a nobody", N=20, fallback="popularity").ids
+    rows, told = listed("--fallback", "popularity")
+    found = [row["item"] for row in rows if row["user"] == "a nobody"]
+    assert found == [each for each in popular if each is not None]
+    assert "lists are of the most popular items" in told
+    unknown = ["--user", "a nobody", "--user", "zoe", "--skip-unknown"]
+    assert {row["user"] for row in listed(*unknown)[0]} == set()
+    rows, _ = listed(*unknown, "--fallback", "popularity")
+    assert [row["item"] for row in rows if row["user"] == "zoe"] == found
+    folder = tmp_path / "lists"
+    all_of_them = ["recommend-all", *command, "--folder", str(folder), "--format", "csv"]
+    assert main([*all_of_them, "--n", "20", "--fallback", "popularity"]) == 0
+    assert "1 of 21 users" in capsys.readouterr().err
+    with open(folder / "part-00000.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["item"] for row in rows if row["user"] == "a nobody"] == found
+    model.save(tmp_path / "model", with_seen=False)
+    assert main(["recommend", *command, "--include-seen", "--fallback", "popularity"]) == 2

@@ -421,3 +421,42 @@ def test_numbers_are_asked_for_in_one_way_whatever_they_are(ids: list[int]) -> N
             assert skipped.status_code == 200, whole
     for odd in (True, None, known + 0.5):
         assert asked.post("/recommend", json={"users": [odd]}).status_code == 422
+
+
+def test_who_has_nothing_to_go_by_has_an_empty_list_or_popular_items(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    data = named()
+    known = data.user_ids.raw(data.entry_users), data.item_ids.raw(data.user_items.indices)
+    of = mfrank.ALS(factors=3, iterations=2, random_state=0).fit(
+        mfrank.Interactions.from_arrays(
+            *known,
+            user_ids=["0 nobody", *data.user_ids.labels],
+            item_ids=["0 unmet", *data.item_ids.labels],
+        )
+    )
+    popular = of.recommend("0 nobody", N=4, fallback="popularity").ids.tolist()
+    asked = client(of)
+    caplog.set_level("INFO", "mfrank")
+    with asked:
+        caplog.clear()
+        path = "/recommend/0%20nobody"
+        assert asked.get(path).json() == {"user": "0 nobody", "items": []}  # the quick way
+        assert asked.get(f"{path}?include_seen=true").json()["items"] == []
+        assert ids(asked.get(f"{path}?n=4&fallback=popularity").json()) == popular
+        skipped = asked.get("/recommend/zoe?n=4&on_unknown=skip&fallback=popularity").json()
+        assert ids(skipped) == popular
+        assert asked.get(f"{path}?fallback=random").status_code == 422
+        for body, expected in (
+            ({"users": ["0 nobody", "zoe"], "on_unknown": "skip"}, [[], []]),
+            ({"users": ["0 nobody"], "fallback": "popularity"}, [popular]),
+            ({"from_items": []}, [[]]),
+            ({"from_items": ["0 unmet", "pie"], "on_unknown": "skip", "n": 30}, None),
+            ({"from_items": [], "fallback": "popularity"}, [popular]),
+        ):
+            lists = asked.post("/recommend", json={"n": 4, **body}).json()["lists"]
+            found = [ids(each) for each in lists]
+            assert not any("0 unmet" in each for each in found)
+            assert expected is None or found == expected
+        assert asked.get("/similar/0%20unmet").json()["items"] == []
+        assert not [text for text in caplog.messages if "nothing to go by" in text]
