@@ -21,7 +21,7 @@ def log(seed: int = 0) -> Interactions:
     rng = np.random.default_rng(seed)
     users = np.repeat(np.arange(30), 6)
     items = np.concatenate([rng.choice(20, 6, replace=False, p=chances()) for _ in range(30)])
-    return Interactions.from_arrays(users, items, timestamps=rng.random(len(users)))
+    return Interactions.from_arrays(users, items, timestamps=np.zeros(len(users), int))
 
 
 def chances() -> np.ndarray:
