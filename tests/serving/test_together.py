@@ -166,6 +166,34 @@ def test_who_has_gone_is_not_asked_for_and_a_newer_model_answers_who_waits(
     run(ask)
 
 
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_one_who_gives_up_within_a_call_costs_the_others_nothing(
+    monkeypatch: Any, place: int
+) -> None:
+    monkeypatch.setattr(together, "_LONG", 60.0)
+    monkeypatch.setattr(together, "_QUICK", 0.0)  # every call is made by a thread
+    watched = Watched(model())
+
+    async def ask() -> None:
+        with queue(watched) as asked:
+            for size in (1, 2):  # then four are asked for at a time
+                await asyncio.gather(*(asked.ask(user, 4) for user in USERS[:size]))
+            watched.calls.clear()
+            watched.go.clear()
+            waiting = [asked.ask(user, 4) for user in USERS[:4]]
+            await until(lambda: len(watched.calls) == 1)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(waiting[place], 0.01)
+            watched.go.set()
+            for user, answer in zip(USERS[:4], waiting, strict=True):
+                assert answer.cancelled() or await answer == alone(model(), user, 4)
+            assert await asked.ask(USERS[5], 4) == alone(model(), USERS[5], 4)
+        assert watched.calls[0] == USERS[:4]
+        assert [answer.cancelled() for answer in waiting].count(True) == 1
+
+    run(ask)
+
+
 @pytest.mark.parametrize("query", ["", "?n=7"])
 def test_the_short_way_answers_what_the_long_way_does(query: str) -> None:
     asked, long = client(model()), "&" if query else "?"

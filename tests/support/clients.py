@@ -89,14 +89,21 @@ def ask(
     *,
     method: str = "GET",
     headers: Sequence[tuple[bytes, bytes]] = (),
-    body: bytes = b"",
+    body: bytes | Sequence[bytes] = b"",
     host: bytes = b"localhost",
 ) -> Reply:
-    """Send a request as its bytes are, which clients would spell in their own way."""
+    """Send a request as its bytes are, which clients would spell in their own way.
+
+    A body may be given in the parts in which it arrives.
+    """
     sent: list[Any] = []
 
     async def call() -> None:
-        parts = [{"type": "http.request", "body": body, "more_body": False}]
+        chunks = [body] if isinstance(body, bytes) else body
+        parts = [
+            {"type": "http.request", "body": chunk, "more_body": left > 0}
+            for left, chunk in enumerate(reversed(chunks))
+        ]
         gone = asyncio.Event()
 
         async def receive() -> Any:
