@@ -16,11 +16,18 @@ from pathlib import Path, PurePosixPath
 if sys.platform != "win32":
     import resource
 
-__all__ = ["check_memory", "memory_free_now", "memory_there_is"]
+__all__ = [
+    "address_space_left",
+    "check_memory",
+    "gibibytes",
+    "memory_free_now",
+    "memory_there_is",
+]
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 _MEMORY = Path("/proc/meminfo")
+_OWN_PAGES = Path("/proc/self/statm")
 
 
 def check_memory(needed: int, what: str, remedy: str) -> None:
@@ -41,12 +48,12 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
     limit = memory_there_is()
     if limit is not None and needed > limit:
         raise MemoryError(
-            f"{what} would need {_gibibytes(needed)} of memory, but this process may use "
-            f"{_gibibytes(limit)} in total; {remedy}"
+            f"{what} would need {gibibytes(needed)} of memory, but this process may use "
+            f"{gibibytes(limit)} in total; {remedy}"
         )
     free = _memory_free()
     if free is not None and needed > free:
-        message = f"{what} needs {_gibibytes(needed)} of memory, but {_gibibytes(free)} are free"
+        message = f"{what} needs {gibibytes(needed)} of memory, but {gibibytes(free)} are free"
         warnings.warn(f"{message}; {remedy}", RuntimeWarning, stacklevel=4)  # who called fit
 
 
@@ -57,6 +64,16 @@ def memory_there_is() -> int | None:
     ``ulimit -v``.
     """
     return min((*_of_the_machine(), *_of_the_groups(), *_of_the_process()), default=None)
+
+
+def address_space_left() -> float:
+    """Bytes that ``ulimit -v`` leaves to this process; infinite if there is no such limit."""
+    limit = next(_of_the_process(), None)
+    try:
+        pages = int(_OWN_PAGES.read_text().split()[0])
+    except OSError:
+        return math.inf
+    return math.inf if limit is None else limit - pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def memory_free_now() -> float:
@@ -114,5 +131,6 @@ def _of_the_process() -> Iterator[int]:
             yield limit
 
 
-def _gibibytes(size: int) -> str:
+def gibibytes(size: int) -> str:
+    """A size as it is told in errors."""
     return f"{Decimal(size) / 2**30:.4g} GiB"  # an absurd size is too large for a float

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.backends.sharded.arithmetic import same_workers, threads_of_a_task
+from mfrank.cluster.answers import kind_of, wrong
 from mfrank.cluster.connecting import Cluster, connected
 from mfrank.cluster.flow import as_done
 from mfrank.cluster.worker import Call
@@ -51,9 +52,12 @@ def judged_on_workers(cluster: Cluster, judge: Judge, users: Ints) -> Tally:
         threads = threads_of_a_task(workers, judge.n_threads)
         held = engine.submit(_itself, judge.by_threads(threads))
         n_parts = max(1, min(len(users), _PARTS_OF_A_WORKER * len(workers)))
-        parts = np.array_split(users, n_parts)
-        calls = ((number, Call(_judged, (held, part))) for number, part in enumerate(parts))
+        given = np.array_split(users, n_parts)
+        calls = ((number, Call(_judged, (held, part))) for number, part in enumerate(given))
         found: dict[int, Tally] = dict(as_done(engine, len(workers), calls))
+        for part in found.values():
+            if not isinstance(part, Tally):
+                raise wrong(engine, kind_of(part), "the values of some users")
     whole = found[0]
     for number in range(1, n_parts):
         whole.append(found[number])

@@ -13,7 +13,7 @@ from mfrank.arrays.checks import check_above_zero, check_count, check_powers
 from mfrank.arrays.memory import check_memory
 from mfrank.arrays.time_limit import Work
 from mfrank.models.batch_memory import of_empty_rows
-from mfrank.models.inverse import BLOCK, inverse
+from mfrank.models.inverse import BLOCK, inverse, load_algebra
 from mfrank.models.item_weights import ItemWeights
 from mfrank.models.neighbors import rows_at_once, strongest, strongest_of_dense
 
@@ -102,12 +102,11 @@ class EASE(ItemWeights):
 
     def _weights(self, likes: sp.csr_array) -> sp.csr_array:
         n_users, n_items = likes.shape
-        check_memory(
-            self.bytes_needed(n_users, n_items),
-            f"EASE of {n_users:,} users and {n_items:,} items",
-            of_empty_rows(n_users + n_items, likes.nnz)
-            + "use mfrank.ItemFilter, which inverts nothing",
-        )
+        needed = self.bytes_needed(n_users, n_items)
+        what = f"EASE of {n_users:,} users and {n_items:,} items"
+        remedy = "use mfrank.ItemFilter, which inverts nothing"
+        check_memory(needed, what, of_empty_rows(n_users + n_items, likes.nnz) + remedy)
+        load_algebra(needed, what, remedy)
         weighted, of_items = self._weighted(likes)
         if n_items <= n_users:
             return self._by_items(weighted, of_items)

@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from mfrank.arrays.memory import address_space_left, gibibytes
+from mfrank.arrays.threads import usable_cores
 from mfrank.arrays.time_limit import Work, check_time
 
-__all__ = ["BLOCK", "inverse"]
+__all__ = ["BLOCK", "inverse", "load_algebra"]
 
 BLOCK = 512
 """Rows of a block."""
+_LIBRARY, _OF_A_THREAD = 192 << 20, 48 << 20
+"""Bytes of address space that LAPACK takes when it is loaded, and for each of its threads."""
 
 Dense = NDArray[np.floating]
+
+
+def load_algebra(needed: int, what: str, remedy: str) -> None:
+    """Load LAPACK, and let BLAS take its buffers, before a fit takes its matrices.
+
+    Where ``ulimit -v`` leaves no room for them, OpenBLAS would not say so: it tries for ever, or
+    sends this process the signal of Ctrl-C.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes of the fit's matrices.
+    what, remedy : str
+        As of :func:`mfrank.arrays.memory.check_memory`.
+
+    Raises
+    ------
+    MemoryError
+        There is no room for both.
+    """
+    if (left := address_space_left()) == math.inf:
+        return
+    if needed + _LIBRARY + _OF_A_THREAD * usable_cores() > left:
+        raise MemoryError(
+            f"{what} would need {gibibytes(needed)} of memory and some for linear algebra, but "
+            f"ulimit -v leaves {gibibytes(max(0, int(left)))} to this process; {remedy}"
+        )
+    for some in (np.eye(BLOCK, dtype=np.float32), np.eye(BLOCK)):
+        _small_inverse(some @ some)
 
 
 def inverse(

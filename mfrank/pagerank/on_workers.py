@@ -22,6 +22,7 @@ from mfrank.backends.sharded.arithmetic import (
     threads_of_a_task,
 )
 from mfrank.backends.walks import Moves
+from mfrank.cluster.answers import array_of, wrong
 from mfrank.cluster.connecting import Cluster, connected
 from mfrank.cluster.flow import as_done
 from mfrank.cluster.worker import Call
@@ -31,6 +32,8 @@ __all__ = ["settled_on_workers"]
 
 _CELLS = 1 << 20
 """Of the result of a task: about a thousand walks on a graph of a thousand nodes."""
+_SUMS = 1e-2
+"""Largest distance from 1 of the sum of a walk's probabilities."""
 _ABREAST = 16
 """Walks that share each reading of the edges; a task has a multiple of it, also on large graphs."""
 
@@ -83,7 +86,11 @@ def settled_on_workers(
             for rows in _blocks(restarts)
         )
         for rows, found in as_done(engine, len(workers), calls):
-            values[rows] = found
+            task = f"the walks {rows.start} to {rows.stop}"
+            shape = rows.stop - rows.start, restarts.n_columns
+            values[rows] = array_of(found, shape, np.float64, engine, task)
+            if not np.allclose(values[rows].sum(axis=1), 1, atol=_SUMS):
+                raise wrong(engine, "what are no probabilities", task)
     return values
 
 

@@ -106,6 +106,41 @@ def test_little_memory_is_a_memory_error() -> None:
     assert any("1" in codes for codes in fits), ended.stdout
 
 
+ALGEBRA = (
+    WORLD
+    + """
+def memory():
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+def outcome(more):
+    child = os.fork()
+    if not child:
+        signal.alarm(60)  # OpenBLAS has tried for ever
+        resource.setrlimit(resource.RLIMIT_AS, (memory() + more, -1))
+        try:
+            mfrank.EASE(100.0, neighbors=20).fit(big)
+        except MemoryError:
+            os._exit(1)
+        except BaseException as error:
+            print(repr(error), file=sys.stderr, flush=True)
+            os._exit(2)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+big = mfrank.synthetic(3000, 1500, 30_000, random_state=0)
+print(*(outcome(more << 20) for more in (0, 20, 60, 100, 130, 180, 250, 300, 340, 400, 4000)))
+"""
+)
+
+
+def test_the_end_of_memory_is_a_memory_error_of_linear_algebra() -> None:
+    ended = run(ALGEBRA)
+    assert ended.returncode == 0, ended.stderr
+    codes = ended.stdout.split()
+    assert set(codes) == {"0", "1"}, ended.stdout + ended.stderr
+    assert codes == sorted(codes, reverse=True)
+
+
 NO_THREADS = (
     WORLD
     + """

@@ -64,3 +64,36 @@ class Shuffled:
             result = task.function(*pickle.loads(pickle.dumps(args)))
             task.results = [pickle.loads(pickle.dumps(result))]
         return task.results[0]
+
+
+class Spoiling(Shuffled):
+    """Returns something else for one task of a kind, as an engine with an error might.
+
+    Parameters
+    ----------
+    task : str
+        Name of the task's function.
+    spoil : function
+        Of the result; arrays in it are copies.
+    """
+
+    def __init__(self, task: str, spoil: Callable[[Any], Any]) -> None:
+        super().__init__(2)
+        self.task, self.spoil, self.spoiled = task, spoil, 0
+
+    def gather(self, tasks: Iterable[Delayed]) -> list[Any]:
+        return [self._given(task, result) for task, result in self._gathered(tasks)]
+
+    def _gathered(self, tasks: Iterable[Delayed]) -> list[tuple[Delayed, Any]]:
+        tasks = list(tasks)
+        return list(zip(tasks, super().gather(tasks), strict=True))
+
+    def _given(self, task: Delayed, result: Any) -> Any:
+        if self._kind(task) != self.task:
+            return result
+        self.spoiled += 1
+        return self.spoil(pickle.loads(pickle.dumps(result)))
+
+    @staticmethod
+    def _kind(task: Delayed) -> str:
+        return str(task.function.__name__)

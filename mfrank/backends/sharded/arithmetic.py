@@ -13,6 +13,7 @@ from mfrank.arrays.memory import memory_free_now
 from mfrank.arrays.native import ext
 from mfrank.arrays.threads import usable_cores
 from mfrank.backends.registry import choose
+from mfrank.cluster.answers import kind_of, wrong
 from mfrank.cluster.surface import Engine
 
 __all__ = [
@@ -67,6 +68,9 @@ def same_workers(engine: Engine, backend: str) -> list[tuple[str, Worker]]:
         They do not all have it, there are no workers, or one cannot run the backend.
     """
     workers = list(engine.workers(partial(probe, backend)))
+    for each in workers:
+        if not isinstance(each, tuple) or len(each) != 2 or not isinstance(each[1], Worker):
+            raise wrong(engine, kind_of(each), "the names of its workers and what they are")
     refuse_other(workers)
     return workers
 

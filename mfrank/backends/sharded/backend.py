@@ -110,6 +110,7 @@ class Sharded:
             fixed,
             rounds=options.gather_dtype == "float16",
             least=len(self._workers) if self._engine.relays else 1,
+            long_from=sums.rows_from,
         )
         gain = np.empty(problem.rows.n_rows)
         begun = out if start is None else start

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.counted import counted
+from mfrank.arrays.csr_checks import all_finite
 from mfrank.backends.float16 import scale_of
 from mfrank.backends.row_problem import RowProblem, Vector
+from mfrank.backends.sharded.blocks import block_of, route
 from mfrank.backends.sharded.routes import Part
 from mfrank.backends.sharded.sent import Sent, held, pieces
 from mfrank.backends.sharded.tasks import Coefficients, Step, solve, sum_rows
 from mfrank.backends.surface import Factors
+from mfrank.cluster.answers import array_of, kind_of, parts_of, wrong
 from mfrank.cluster.surface import Engine, Task
 
 __all__ = ["HalfStep"]
@@ -37,6 +41,8 @@ class HalfStep:
         Of factors that are sent in float16; None if they are sent as they are.
     table : list of Task
         All fixed factors on workers, if they are sent everywhere.
+    long_from : int
+        Entries from which on a row is not solved in a block, but from sums; 0 if none is.
     """
 
     engine: Engine
@@ -46,6 +52,7 @@ class HalfStep:
     fixed: Factors
     scale: float | None
     table: Sequence[Task]
+    long_from: int
 
     @classmethod
     def begun(
@@ -58,12 +65,13 @@ class HalfStep:
         *,
         rounds: bool,
         least: int,
+        long_from: int,
     ) -> HalfStep:
         """Send all fixed factors, in ``least`` pieces or more, if they are to be everywhere."""
         scale = scale_of(fixed) if rounds else None
         cut = pieces(fixed, scale, least) if step.everywhere else ()
         table = [engine.submit(held, piece) for piece in cut]
-        return cls(engine, most, problem, step, fixed, scale, table)
+        return cls(engine, most, problem, step, fixed, scale, table, long_from)
 
     def sums(self, parts: Sequence[Part]) -> NDArray[Any]:
         """Sums of long rows over all of their parts, which are added in order."""
@@ -77,7 +85,8 @@ class HalfStep:
             while under_way[0] not in done:
                 done |= self.engine.wait([task for task in under_way if task not in done])
             done.remove(task := under_way.popleft())
-            (of_range,) = self.engine.gather([task])
+            (answer,) = self.engine.gather([task])
+            of_range = self._sums_of(answer, parts[0], total)
             total = of_range if total is None else total + of_range
         assert total is not None  # there is no matrix without a range
         return total
@@ -93,17 +102,33 @@ class HalfStep:
         """Solve the rows of blocks into ``out``, and write their gains."""
         warm = self.step.options.solver != "cholesky"
         scale = scale_of(start) if warm and self.scale is not None else None
-        running = dict[Task, Any]()
+
+        def again(row: int) -> Factors:
+            """The solution of one row, computed here by its task."""
+            one = slice(row, row + 1)
+            routed = route(block_of(self.problem.rows, row, row + 1))
+            columns = np.concatenate([routed.touched, self.step.beyond])
+            return solve(
+                routed,
+                replace(self.step, everywhere=False),
+                Coefficients.of(self.problem, one, columns),
+                Sent.of(start[one], scale) if warm else None,
+                None if prior is None else Sent.of(prior[one], None),
+                Sent.of(self.fixed[columns], self.scale),
+            )[0]
+
+        running = dict[Task, slice]()
         for part in blocks:
-            self._collect(running, out, gain, most=self.most - 1)
+            self._collect(running, out, gain, again, most=self.most - 1)
             task = self._submitted(
                 solve,
                 part,
                 Sent.of(start[part.rows], scale) if warm else None,
                 None if prior is None else Sent.of(prior[part.rows], None),
             )
+            assert isinstance(part.rows, slice)  # of a block
             running[task] = part.rows
-        self._collect(running, out, gain, most=0)
+        self._collect(running, out, gain, again, most=0)
 
     def _submitted(self, function: Any, part: Part, *own: Sent | None) -> Task:
         """A task of a part, with the fixed factors that it needs."""
@@ -112,9 +137,55 @@ class HalfStep:
         fixed = self.table or [Sent.of(self.fixed[columns], self.scale)]
         return self.engine.submit(function, part.routed, self.step, coefficients, *own, *fixed)
 
-    def _collect(self, running: dict[Task, Any], out: Factors, gain: Vector, *, most: int) -> None:
+    def _collect(
+        self,
+        running: dict[Task, slice],
+        out: Factors,
+        gain: Vector,
+        again: Callable[[int], Factors],
+        *,
+        most: int,
+    ) -> None:
         """Write down what is done, until at most ``most`` tasks are running."""
         while len(running) > most:
             for task in self.engine.wait(running):
                 rows = running.pop(task)
-                out[rows], gain[rows] = self.engine.gather([task])[0]
+                (answer,) = self.engine.gather([task])
+                out[rows], gain[rows] = self._solution(answer, rows, out, again)
+
+    def _solution(
+        self, answer: Any, rows: slice, out: Factors, again: Callable[[int], Factors]
+    ) -> tuple[Factors, Vector]:
+        """What the task of a block returned, checked.
+
+        Zeros and NaN can be right, where fixed factors are zero or a fit diverges: then a row of
+        the block is solved here, too.
+        """
+        task = f"the half-step of rows {rows.start} to {rows.stop}"
+        solved, gain = parts_of(answer, 2, self.engine, task)
+        n_rows = rows.stop - rows.start
+        solved = array_of(solved, (n_rows, out.shape[1]), out.dtype, self.engine, task)
+        gain = array_of(gain, (n_rows,), np.float64, self.engine, task)
+        if not all_finite(solved):
+            row = int(np.argmin(np.isfinite(solved).all(axis=1)))
+            if all_finite(again(rows.start + row)):
+                raise wrong(self.engine, "NaN or infinite factors", task)
+        elif not solved.any():
+            counts = self.problem.rows.counts[rows]
+            some = np.flatnonzero((counts > 0) & (counts < (self.long_from or np.inf)))[:1]
+            if any(again(rows.start + row).any() for row in some.tolist()):
+                raise wrong(self.engine, "zeros alone", task)
+        return solved, gain
+
+    def _sums_of(self, answer: Any, part: Part, before: NDArray[Any] | None) -> NDArray[Any]:
+        """What the task of some long rows returned, checked; zeros are right in an empty range."""
+        n_rows = len(self.problem.rows.counts[part.rows])
+        task = f"the sums of {counted(n_rows, 'row')}"
+        form = answer if before is None else before
+        if not isinstance(form, np.ndarray) or form.dtype.kind != "f":
+            raise wrong(self.engine, kind_of(answer), task)
+        shape = n_rows, *(form.shape[1:] if before is not None else [-1] * (form.ndim - 1))
+        sums = array_of(answer, shape, form.dtype, self.engine, task)
+        if not all_finite(sums) and all_finite(self.fixed):
+            raise wrong(self.engine, "sums that are NaN or infinite", task)
+        return sums

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.csr import CSR
 from mfrank.backends.sharded.blocks import Block, columns_of, route
 from mfrank.backends.sharded.cuts import Cuts, Sums
+from mfrank.cluster.answers import array_of, wrong
 from mfrank.cluster.surface import Engine, Task
 
 __all__ = ["Part", "Route", "Routes", "Summed"]
@@ -91,5 +92,17 @@ class Routes:
             touched = self._engine.gather(
                 [self._engine.submit(columns_of, each) for each in routed]
             )
-            parts += map(Part, (rows for rows, _ in some), routed, touched)
+            for (rows, block), task, columns in zip(some, routed, touched, strict=True):
+                parts.append(Part(rows, task, _columns(columns, block, self._engine)))
         return parts
+
+
+def _columns(answer: Any, block: Block, engine: Engine) -> NDArray[np.int32]:
+    """The columns that a block touches, as an engine returned them, checked."""
+    task = f"the columns of {block.indptr[-1]} entries"
+    columns = array_of(answer, (-1,), np.int32, engine, task)
+    ascends = bool((columns[1:] > columns[:-1]).all())
+    inside = not len(columns) or (columns[0] >= 0 and columns[-1] < block.n_columns)
+    if not (ascends and inside) or bool(len(columns)) != bool(block.indptr[-1]):
+        raise wrong(engine, "columns that are not those of a block", task)
+    return columns

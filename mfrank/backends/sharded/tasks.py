@@ -78,7 +78,13 @@ class Step:
         """Factors of the columns that a block touches, and of the one beyond."""
         if self.everywhere:
             return taken(fixed, np.concatenate([block.touched, self.beyond]))
-        return fixed[0].received()
+        known = fixed[0].received()
+        if len(known) != len(block.touched) + len(self.beyond):
+            raise RuntimeError(
+                f"cluster: a block touches {len(block.touched)} columns, but the engine told of "
+                f"{len(known) - len(self.beyond)}; use another engine, or cluster=None"
+            )
+        return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.csr import CSR
+from mfrank.arrays.csr_checks import all_finite
 from mfrank.backends.sharded.arithmetic import arithmetic, same_workers, threads_of_a_task
-from mfrank.backends.sharded.blocks import block_of
+from mfrank.backends.sharded.blocks import Block, block_of
+from mfrank.cluster.answers import array_of, kind_of, parts_of, wrong
 from mfrank.cluster.surface import Engine, Task
 from mfrank.descent.engine import DescentPlan, Share, ended
 from mfrank.descent.factor_tables import Tables
@@ -108,9 +112,8 @@ class _Rotation:
         self._fit, self._tables, self._engine, self._most = fit, tables, engine, most
         self._catalog = fit.sampling.catalog(rows)
         self._begins = bounds[:-1].tolist()
-        ends = pairwise(bounds.tolist())
-        pattern = rows.pattern()
-        self._blocks = [engine.submit(keep, block_of(pattern, *block)) for block in ends]
+        self._ends, self._pattern = list(pairwise(bounds.tolist())), rows.pattern()
+        self._blocks = [engine.submit(keep, self._block(users)) for users in range(len(bounds) - 1)]
 
     def losses(self, dealt: Deal, epoch: int) -> Iterator[tuple[Pair, float]]:
         """Let the blocks meet, each in the order of its rounds; yield sums of losses."""
@@ -119,10 +122,14 @@ class _Rotation:
         while waiting or running:
             for pair in self._free(waiting, list(running.values())):
                 waiting.remove(pair)
-                running[self._submit(dealt, pair, shares[pair], epoch)] = pair
+                meeting = self._meeting(dealt, pair, shares[pair], epoch)
+                block = self._blocks[pair.users]
+                running[self._engine.submit(meet, block, self._fit, meeting)] = pair
             for task in self._engine.wait(running):
                 pair = running.pop(task)
-                new, loss = self._engine.gather([task])[0]
+                (answer,) = self._engine.gather([task])
+                meeting = self._meeting(dealt, pair, shares[pair], epoch)
+                new, loss = self._checked(answer, pair, meeting)
                 self._put(new, dealt, pair)
                 yield pair, loss
 
@@ -139,18 +146,53 @@ class _Rotation:
             items.add(pair.items)
         return free
 
-    def _submit(self, dealt: Deal, pair: Pair, share: Share, epoch: int) -> Task:
+    def _meeting(self, dealt: Deal, pair: Pair, share: Share, epoch: int) -> Meeting:
         users, items = dealt.users[pair.users][pair.items], dealt.items[pair.items]
         given = {
             name: TableRows.of(table, self._tables.kept[name], users if name == "users" else items)
             for name, table in self._tables.by_name().items()
         }
         local, catalog = users - self._begins[pair.users], self._catalog.part(users, items)
-        meeting = Meeting(epoch, share, local, items, catalog, given)
-        return self._engine.submit(meet, self._blocks[pair.users], self._fit, meeting)
+        return Meeting(epoch, share, local, items, catalog, given)
+
+    def _checked(
+        self, answer: Any, pair: Pair, meeting: Meeting
+    ) -> tuple[dict[str, TableRows], float]:
+        """What a meeting returned; ``meeting`` is what it started from.
+
+        NaN and zeros can be right, where a fit diverges or stands still: then blocks meet here.
+        """
+        task = f"the meeting of users {pair.users} and items {pair.items}"
+        new, loss = parts_of(answer, 2, self._engine, task)
+        if not isinstance(new, dict) or new.keys() != meeting.tables.keys():
+            raise wrong(self._engine, kind_of(new), task)
+        is_odd = not isinstance(loss, float) or not math.isfinite(loss)
+        for name, (old, state) in meeting.tables.items():
+            own = new[name]
+            if not isinstance(own, TableRows) or own.state.keys() != state.keys():
+                raise wrong(self._engine, kind_of(own), task)
+            array_of(own.table, old.shape, old.dtype, self._engine, task)
+            for which, array in state.items():
+                array_of(own.state[which], array.shape, array.dtype, self._engine, task)
+            is_odd |= not all_finite(own.table) or not own.table.any()
+        if is_odd and not _same(meet(self._block(pair.users), self._fit, meeting), (new, loss)):
+            raise wrong(self._engine, "NaN or zeros alone", task)
+        return new, loss
+
+    def _block(self, users: int) -> Block:
+        return block_of(self._pattern, *self._ends[users])
 
     def _put(self, new: dict[str, TableRows], dealt: Deal, pair: Pair) -> None:
         users, items = dealt.users[pair.users][pair.items], dealt.items[pair.items]
         for name, table in self._tables.by_name().items():
             rows = users if name == "users" else items
             new[name].put(table, self._tables.kept[name], rows)
+
+
+def _same(one: tuple[dict[str, TableRows], float], other: tuple[Any, Any]) -> bool:
+    """Whether two meetings have the same rows, bit by bit or both NaN."""
+    (tables, loss), (others, other_loss) = one, other
+    return np.array_equal(loss, other_loss, equal_nan=True) and all(
+        np.array_equal(rows.table, others[name].table, equal_nan=True)
+        for name, rows in tables.items()
+    )
