@@ -248,7 +248,9 @@ def test_a_claim_is_renewed_while_its_trial_runs(
     journal = Journal(path, "search")
     journal.claimed(in_order)
     ((_, before),) = claims(path)
-    assert renewed.wait(30)
+    for _ in range(2):  # the first may have begun before
+        renewed.clear()
+        assert renewed.wait(30)
     ((_, after),) = claims(path)
     assert after > before
     journal.release()
