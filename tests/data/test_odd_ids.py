@@ -15,6 +15,9 @@ import scipy.sparse as sp
 
 import mfrank
 from mfrank import Interactions
+from mfrank.cli.inputs import ids_in
+from mfrank.data.fields import spelled_like
+from mfrank.data.ids import Ids
 
 ITEMS = [3, 1, 2, 3, 1]
 
@@ -200,6 +203,14 @@ def test_numbers_and_text_are_told_and_saved(
     assert Interactions.open(data.to_folder(tmp_path / "data")).user_ids == data.user_ids
 
 
+def test_what_is_typed_is_the_number_or_the_text_that_is_known() -> None:
+    """Where a model has both; of 1 and "1", the text that was typed."""
+    ids = Ids.of([1, "1", 7, "a"])
+    for given, found in (("7", 7), ("1", "1"), ("a", "a"), ("8", "8"), ("7 ", "7 ")):
+        assert spelled_like(np.array([given], object), ids).tolist() == [found]
+    assert spelled_like(np.array([7, 1, 8]), ids).tolist() == [7, 1, 8]
+
+
 def test_what_cannot_be_saved_is_told_when_it_is_read(caplog: pytest.LogCaptureFixture) -> None:
     data = Interactions.from_arrays([("a", 1), ("b", 2), ("a", 1)], [1, 2, 2])
     (line,) = told(caplog)
@@ -239,8 +250,6 @@ def test_a_header_within_a_file_is_refused_with_its_line(
 
 
 def test_lines_end_only_where_files_end_them(tmp_path: Path) -> None:
-    from mfrank.cli.inputs import ids_in
-
     odd = ["a\x85b", "a\u2028b", "a\x1cb", "a\x0bb", " a", "a ", "\xa0"]
     path = tmp_path / "users.txt"
     for end in ("\n", "\r\n", "\r"):

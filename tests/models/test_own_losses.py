@@ -54,6 +54,26 @@ def test_it_is_fitted_saved_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.user_factors, model.user_factors)
 
 
+def test_a_fit_says_before_it_begins_that_its_model_cannot_be_saved(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    @dataclass(frozen=True)
+    class Local(OwnHinge):
+        pass
+
+    told = list[int]()
+    model = mfrank.Descent(Local(), factors=2, iterations=1, random_state=0)
+    model.fit(DATA, callback=lambda *_: told.append(len(caplog.records)))
+    (line,) = [record.message for record in caplog.records if "cannot be saved" in record.message]
+    assert "Local" in line
+    assert told[0] >= 1  # before the first epoch ended
+    with pytest.raises(ValueError, match="cannot be saved"):
+        model.save(tmp_path / "model")
+    caplog.clear()
+    made(OwnHinge())
+    assert not [record for record in caplog.records if "saved" in record.message]
+
+
 LOADS = {
     "imported before": "import own_hinge; model = mfrank.load(folder)",
     "given": "from own_hinge import OwnHinge; model = mfrank.load(folder, classes=[OwnHinge])",
