@@ -111,7 +111,7 @@ Found = Iterator[tuple[Place, str, Callable[[], None]]]
 def _places(place: Place) -> Found:
     """What can be changed at a node, then within it."""
     node = place.node
-    if isinstance(node, IGNORED) or _only_types(node):
+    if isinstance(node, IGNORED) or _only_types(node) or getattr(node, "arg", "") == "strict":
         return
     yield from ((place, says, make) for says, make in _at(node, place.put))
     for child in _children(place):
@@ -248,7 +248,7 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, Callable[[], None]]]:
 def _other(value: bool | int | float | str) -> bool | int | float | str:
     if isinstance(value, bool):
         return not value
-    return f"XX{value}" if isinstance(value, str) else value + 1
+    return "XX" if isinstance(value, str) else value + 1
 
 
 def _none() -> ast.Constant:

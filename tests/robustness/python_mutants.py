@@ -46,8 +46,12 @@ from python_changes import ROOT, Change, changes, tree_of
 
 # Whose tests see the changes of a folder; others have a folder of tests of their own.
 TESTS = {
-    "steering": ("steering", "evaluation/test_beyond.py"),
-    "store": ("store", "models/test_models.py", "models/test_saving.py"),
+    "steering": ("steering", "robustness/test_pandas_labels.py", "serving/test_work.py"),
+    "store": (
+        "store",
+        *("models/test_own_losses.py", "models/test_removal.py", "models/test_saving.py"),
+        "models/test_side_features.py",
+    ),
 }
 OPTIONS = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header")
 SECONDS = 120  # in which a change must be decided, however busy the machine is

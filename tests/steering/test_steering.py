@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import mfrank
 from mfrank.data.counts import Counts
 from mfrank.retrieval import steered
-from mfrank.steering.calibration import ALPHA
+from mfrank.steering.calibration import ALPHA, Divergence
 
 
 def model(
@@ -390,7 +390,8 @@ def test_lists_of_all_users_are_steered(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"boosts": [1]}, TypeError, "boosts must be a mapping"),
+        ({"boosts": [1]}, TypeError, "^boosts must be a mapping"),
+        ({"boosts": None}, TypeError, "^boosts must be a mapping"),
         ({"boosts": {1: np.nan}}, ValueError, r"boosts\[1\] must be a number from -1000"),
         ({"boosts": {1: 1e9}}, ValueError, r"boosts\[1\]"),
         ({"popularity_penalty": -1}, ValueError, "popularity_penalty"),
@@ -399,6 +400,10 @@ def test_lists_of_all_users_are_steered(tmp_path: Any) -> None:
         ({"calibration": 0.1}, ValueError, "calibration needs categories"),
         ({"at_most": 1}, ValueError, "at_most needs categories"),
         ({"at_most": {"b": 1}, "categories": {1: "a"}}, ValueError, "'b', which is no category"),
+        ({"at_most": {"a": -1}, "categories": {1: "a"}}, ValueError, r"at_most\['a'\]"),
+        ({"popularity_penalty": 1000.5}, ValueError, "^popularity_penalty must be a number"),
+        ({"calibration": 1.5, "categories": {}}, ValueError, "^calibration must be a number"),
+        ({"pool": 2**31}, ValueError, "^pool must be at most"),
         ({"at_most": -1, "categories": {1: "a"}}, ValueError, "at_most must be at least 0"),
         ({"categories": {1: [[]]}}, TypeError, "a label, or a list of labels"),
         ({"categories": ["a"]}, TypeError, "categories must be a mapping"),
@@ -552,3 +557,145 @@ def test_levers_that_skipped_an_unknown_item_are_not_those_of_a_call_that_refuse
             got = of.recommend(0, steer=steer, on_unknown="skip")
             np.testing.assert_array_equal(got.ids, known.ids)
             np.testing.assert_array_equal(got.scores, known.scores)
+
+
+def test_where_all_items_are_as_popular_the_penalty_changes_nothing() -> None:
+    of = model(0)
+    counts = Counts(of.store.counts.users, np.full(12, 7))
+    store = mfrank.FactorStore(of.store.user_factors, of.store.item_factors, counts=counts)
+    of._hold(store, of.seen.matrix)
+    plain = of.recommend(np.arange(5), N=6)
+    got = of.recommend(np.arange(5), N=6, steer=mfrank.Steering(popularity_penalty=2.0))
+    np.testing.assert_array_equal(got.ids, plain.ids)
+    np.testing.assert_allclose(got.scores, plain.scores, rtol=1e-12)
+
+
+def falling(
+    scores: list[float], *, beside: list[float] | None = None, user: float = 1.0
+) -> mfrank.Recommender:
+    """A model of one user whose items have these scores, and factors beside that do not count."""
+    others = np.zeros(len(scores)) if beside is None else np.asarray(beside)
+    return mfrank.Recommender.of(
+        mfrank.FactorStore(np.array([[user, 0.0]]), np.column_stack([scores, others]))
+    )
+
+
+@pytest.mark.parametrize(
+    ("user", "items"), [(1.0, [2.0] * 4), (1e100, [1e100, 1e100, 2e100, 1e100])]
+)
+def test_where_scores_have_no_spread_a_boost_is_added_as_it_is(
+    user: float, items: list[float]
+) -> None:
+    """All of them are equal, or their standard deviation is beyond the largest float."""
+    steer = mfrank.Steering(boosts={1: 0.5, 3: -0.25})
+    asked: dict[str, Any] = {"filter_already_liked_items": False, "N": 4}
+    got = falling(items, user=user).recommend(0, **asked, steer=steer)
+    plain = [user * item for item in items]
+    added = dict(zip(got.ids.tolist(), got.scores.tolist(), strict=True))
+    assert added == {0: plain[0], 1: plain[1] + 0.5, 2: plain[2], 3: plain[3] - 0.25}
+
+
+def test_calibration_values_are_the_fall_of_the_divergence() -> None:
+    """Compared with an item of no category that the user has, whatever is listed already."""
+    rng = np.random.default_rng(0)
+    n_users, n_places, n_labels = 3, 5, 4  # no item has the last label
+    wanted = rng.random((n_users, n_labels)) + 0.1
+    wanted /= wanted.sum(axis=1, keepdims=True)
+    columns = rng.integers(0, n_labels - 1, (n_users, n_places, 1)).astype(np.int32)
+    state = Divergence(wanted, columns, np.ones((n_users, n_places, 1)))
+    listed = np.zeros((n_users, n_labels))
+
+    def far(user: int, q: Any) -> float:
+        p = wanted[user]
+        return float((p * np.log(p / ((1 - ALPHA) * q + ALPHA * p))).sum())
+
+    for length in range(3):
+        values = state.values()
+        for user in range(n_users):
+            none = far(user, listed[user] / (length + 1))
+            for place in range(n_places):
+                one = listed[user].copy()
+                one[columns[user, place, 0]] += 1
+                fall = none - far(user, one / (length + 1))
+                assert values[user, place] == pytest.approx(fall, rel=1e-12)
+        places = rng.integers(0, n_places, n_users)
+        state.take(np.arange(n_users), places)
+        listed[np.arange(n_users), columns[np.arange(n_users), places, 0]] += 1
+
+
+def test_a_pool_that_ends_with_the_first_row_grows_as_every_other() -> None:
+    of = falling([3.0, 4.0, 2.0, 1.0])
+    steer = mfrank.Steering(categories={0: "a", 1: "a"}, at_most=1, diversity=0.1, pool=2)
+    got = of.recommend(0, N=2, filter_already_liked_items=False, steer=steer)
+    assert got.ids.tolist() == [1, 2]
+
+
+def test_a_pool_grows_to_twice_its_size_and_not_further_than_needed() -> None:
+    of = falling([9.0, 8.0, 7.0, 6.0, 5.0, 4.0], beside=[0, 0, 0, 3, 50, 50])
+    steer = mfrank.Steering(categories={0: "a", 1: "a"}, at_most=1, diversity=0.9, pool=2)
+    got = of.recommend(0, N=2, filter_already_liked_items=False, steer=steer)
+    assert got.ids.tolist() == [0, 3]  # items 4 and 5 are more unlike item 0
+
+
+@pytest.mark.parametrize(("n", "pool"), [(1, 100), (10, 100), (11, 110), (20, 200)])
+def test_a_pool_is_ten_lists_and_at_least_a_hundred_items(n: int, pool: int) -> None:
+    """The last item of the pool is most unlike the others; the one after it is not listed."""
+    beside = np.zeros(400)
+    beside[pool - 1 :] = 1e6
+    of = falling(np.linspace(2, 1, 400).tolist(), beside=beside.tolist())
+    steer = mfrank.Steering(diversity=0.99)
+    got = of.recommend(0, N=n, filter_already_liked_items=False, steer=steer).ids.tolist()
+    assert max(got) == (pool - 1 if n > 1 else 0)
+
+
+def test_what_is_changed_later_does_not_change_the_levers() -> None:
+    boosts, categories, caps = {1: 0.5}, {1: "a", 2: "b"}, {"a": 1}
+    steer = mfrank.Steering(boosts, categories=categories, at_most=caps)
+    for mapping in (boosts, categories, caps):
+        mapping.clear()  # type: ignore[attr-defined]
+    assert steer == mfrank.Steering({1: 0.5}, categories={1: "a", 2: "b"}, at_most={"a": 1})
+
+
+def test_levers_by_rows_keep_the_first_row_and_what_nobody_knows() -> None:
+    of = labeled()
+    first, second, third = of.item_ids.labels[:3].tolist()
+    categories = {third: "a", "one": "b", first: "c", "two": "d", second: "e", "three": "f"}
+    steer = mfrank.Steering({first: 1.0}, categories=categories, at_most=1).in_rows(of.item_ids)
+    assert steer.boosts == {0: 1.0}
+    assert {row: label for row, label in steer.categories.items() if row >= 0} == {
+        0: "c",
+        1: "e",
+        2: "a",
+    }
+    assert sorted(steer.categories.values()) == ["a", "b", "c", "d", "e", "f"]
+    with pytest.raises(mfrank.UnknownIdError, match=r"steer\.boosts"):
+        mfrank.Steering({"nobody": 1.0}).in_rows(of.item_ids)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"boosts": {1: 0.5, 2: 0.25}},
+        {"boosts": {1: 0.5}},
+        {"popularity_penalty": 0.2},
+        {"categories": {3: "a", 4: "c"}},
+        {"at_most": 2},
+        {"at_most": {"a": 1}},
+        {"diversity": 0.2},
+        {"calibration": 0.2},
+        {"pool": 51},
+    ],
+)
+def test_the_digest_tells_every_lever(changed: dict[str, Any]) -> None:
+    options: dict[str, Any] = {
+        "boosts": {1: 0.5, 2: 0.5},
+        "popularity_penalty": 0.1,
+        "categories": {3: "a", 4: "b"},
+        "at_most": 1,
+        "diversity": 0.1,
+        "calibration": 0.1,
+        "pool": 50,
+    }
+    same = mfrank.Steering(**{**options, "boosts": {2: 0.5, 1: 0.5}})
+    assert mfrank.Steering(**options).digest == same.digest
+    assert mfrank.Steering(**(options | changed)).digest != same.digest
