@@ -1,6 +1,6 @@
 """From a file of MovieLens to lists that one can look at: ``python movielens.py ml-1m.zip``."""
 
-# %% Read: ratings of 4 and 5 are likes, and films and users without one are left out.
+# %% Read: ratings of 4 and 5 are likes, lower ones only seen, which lists leave out.
 import sys
 
 import mfrank

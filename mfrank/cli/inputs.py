@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.counted import counted
+from mfrank.data.alignment import placed
 from mfrank.data.cells import Duplicates
 from mfrank.data.columns import ROLES
 from mfrank.data.fields import IdsAs, spelled_like
@@ -105,7 +106,14 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
             "--at-least",
             type=float,
             metavar="VALUE",
-            help="keep only interactions with at least this value, such as ratings from 4 on",
+            help="learn only from interactions with at least this value, such as ratings from 4 "
+            "on; what is below is seen: not recommended",
+        )
+        group.add_argument(
+            "--no-keep-seen",
+            dest="keep_seen",
+            action="store_false",
+            help="what is below --at-least is not seen either: it can be recommended",
         )
 
 
@@ -124,7 +132,11 @@ def read_table(args: argparse.Namespace, path: str) -> Interactions:
             ids=args.ids,
             duplicates=args.duplicates,
         )
-    return data if args.at_least is None else data.at_least(args.at_least)
+    if args.at_least is None:
+        if not args.keep_seen:
+            raise ValueError("--no-keep-seen goes with --at-least")
+        return data
+    return data.at_least(args.at_least, keep_seen=args.keep_seen)
 
 
 def columns_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -150,24 +162,15 @@ def read_like(
         No interaction has both a known user and a known item.
     """
     data = read_table(args, path)
-    users = _rows(data.user_ids, user_ids)[data.entry_users]
-    items = _rows(data.item_ids, item_ids)[data.user_items.indices]
-    known = (users >= 0) & (items >= 0)
-    if not known.any():
+    users, items = _rows(data.user_ids, user_ids), _rows(data.item_ids, item_ids)
+    matched = placed(data, users, items, user_ids, item_ids)
+    if not matched.nnz:
         raise ValueError(
             f"{path} has no interaction whose user and item are both known; its user ids are like "
             f"{data.user_ids.labels[:3].tolist()}, the known ones like "
             f"{user_ids.labels[:3].tolist()}"
         )
-    matched = Interactions.from_arrays(
-        users[known],
-        items[known],
-        data.user_items.data[known],
-        shape=(len(user_ids), len(item_ids)),
-        user_ids=user_ids,
-        item_ids=item_ids,
-    )
-    return matched, int((~known).sum())
+    return matched, data.nnz - matched.nnz
 
 
 def read_spelled_like(
@@ -179,9 +182,13 @@ def read_spelled_like(
     users, items = map(spelled_like, theirs, (user_ids, item_ids))
     if np.array_equal(users, theirs[0]) and np.array_equal(items, theirs[1]):
         return data
-    return Interactions.from_arrays(
+    spelled = Interactions.from_arrays(
         users[data.entry_users], items[data.user_items.indices], data.user_items.data
     )
+    if (only := data.seen_only) is None:
+        return spelled
+    more = Interactions.from_arrays(users[only.entry_users], items[only.user_items.indices])
+    return spelled + replace(more.take(np.zeros(more.nnz, dtype=bool)), seen_only=more)
 
 
 def ids_in(path: str) -> list[str]:

@@ -159,7 +159,7 @@ class _Recipe:
         ]
         if len(fitted) == 1:
             return fitted[0]
-        return recommender(pack(blended(fitted, self.weights), data.user_items))
+        return recommender(pack(blended(fitted, self.weights), data.seen))
 
 
 def _fit(model: Any, epochs: int, data: Interactions, callback: Any) -> Recommender:

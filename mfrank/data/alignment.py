@@ -18,7 +18,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import UnknownIdError
 
-__all__ = ["aligned", "check_alike", "check_numbering", "in_rows_of", "matrix_in_rows"]
+__all__ = ["aligned", "check_alike", "check_numbering", "in_rows_of", "matrix_in_rows", "placed"]
 
 
 def in_rows_of(given: Any, user_ids: Ids, item_ids: Ids, name: str) -> Interactions:
@@ -71,27 +71,37 @@ def aligned(data: Interactions, user_ids: Ids, item_ids: Ids, name: str) -> Inte
         return data
     users = _places(data.user_ids, user_ids, data.counts.users > 0, name, "user")
     items = _places(data.item_ids, item_ids, data.counts.items > 0, name, "item")
-    user_items, times = cells.from_triples(
-        users[data.entry_users],
-        items[data.user_items.indices],
-        data.user_items.data,
-        data.timestamps,
-        shape=(len(user_ids), len(item_ids)),
-        duplicates="sum",
-        dtype=data.user_items.dtype,
-    )
-    return Interactions(user_items, user_ids, item_ids, times)
+    return placed(data, users, items, user_ids, item_ids)
+
+
+def placed(
+    data: Interactions,
+    users: NDArray[np.int64],
+    items: NDArray[np.int64],
+    user_ids: Ids,
+    item_ids: Ids,
+) -> Interactions:
+    """The same interactions in other rows, whose ids are given.
+
+    ``users`` and ``items`` are the new rows of the old ones; interactions at -1 are left out.
+    """
+    shape = len(user_ids), len(item_ids)
+    found = cells.moved(data.cells, users, items, shape)
+    if data.seen_only is not None:
+        found = found._replace(seen_only=cells.moved(data.seen_only.cells, users, items, shape))
+    return Interactions._of_cells(found, user_ids, item_ids)
 
 
 def _places(own: Ids, ids: Ids, used: NDArray[np.bool_], name: str, side: str) -> NDArray[np.int64]:
-    """The row among ``ids`` of each row of ``own``; any number for rows without entries."""
+    """The row among ``ids`` of each row of ``own``; -1 for unknown rows without entries."""
     check_alike(own, ids, name, side)
     check_numbering(own, ids, name, side)
     if own is ids or own == ids:
         return np.arange(len(own))
-    places = np.zeros(len(own), dtype=np.int64)
+    places = ids.rows(own.labels, missing=-1)
     try:
-        places[used] = ids.rows(own.labels[used])
+        if (places[used] < 0).any():
+            ids.rows(own.labels[used])
     except UnknownIdError as error:
         raise UnknownIdError(
             f"{name} has {side}s that the training data do not have ({error}); "

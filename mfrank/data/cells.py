@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,18 +16,77 @@ from mfrank.arrays.csr_checks import checked
 from mfrank.arrays.read_only import unshared
 
 __all__ = [
+    "Cells",
     "Duplicates",
+    "Summed",
     "check_shape",
     "core",
     "entry_rows",
     "from_sparse",
     "from_triples",
+    "has_zeros",
+    "joined",
+    "moved",
     "narrow",
+    "not_in",
+    "ones",
     "select",
+    "with_zeros",
+    "without_zeros",
 ]
 
 Duplicates = Literal["sum", "max", "last"]
-Cells = tuple[sp.csr_array, NDArray[np.int64] | None]
+
+
+class Summed(NamedTuple):
+    """Cells whose value is the sum of several entries, and not their number.
+
+    Attributes
+    ----------
+    places : int64, ascending
+        Places of these cells among all.
+    largest : floating-point, of the same length
+        The largest entry of each.
+    """
+
+    places: NDArray[np.int64]
+    largest: NDArray[np.floating]
+
+    def take(self, kept: NDArray[np.int64]) -> Summed:
+        """Those among the cells at the places ``kept`` (ascending), by their new places."""
+        new = np.searchsorted(kept, self.places)
+        there = new < len(kept)
+        there[there] = kept[new[there]] == self.places[there]
+        return Summed(new[there], self.largest[there])
+
+
+class Cells(NamedTuple):
+    """Observed cells, and what became of others when entries were merged.
+
+    Attributes
+    ----------
+    rows : csr_array
+        Canonical, without zeros.
+    timestamps : int64, shape (nnz,), or None
+    seen_only : Cells or None
+        Cells that had entries other than 0, but have no value: the entries cancel, or their sum is
+        too small for the dtype. Their values here are 1.
+    summed : Summed or None
+    """
+
+    rows: sp.csr_array
+    timestamps: NDArray[np.int64] | None = None
+    seen_only: Cells | None = None
+    summed: Summed | None = None
+
+    def take(self, kept: NDArray[np.int64]) -> Cells:
+        """The cells at the places ``kept`` (ascending)."""
+        times = None if self.timestamps is None else self.timestamps[kept]
+        summed = None if self.summed is None else self.summed.take(kept)
+        return Cells(select(self.rows, kept), times, self.seen_only, summed)
+
+
+_AT_ONCE = 1 << 20
 
 _log = logging.getLogger("mfrank")
 
@@ -49,31 +109,44 @@ def from_triples(
     shape: tuple[int, int],
     duplicates: Duplicates,
     dtype: DTypeLike = np.float32,
+    largest: NDArray[Any] | None = None,
+    told: bool = True,
 ) -> Cells:
     """Build cells from row numbers (in range), finite values and, if given, timestamps.
 
     Values are merged in float64, then rounded to ``dtype``; a merged cell gets its latest
-    timestamp.
+    timestamp. Cells whose entries are all 0 are left out. Where a value is itself a sum,
+    ``largest`` has the largest of its entries. ``told`` logs how many were merged.
     """
     order = _order(items, shape[1])
     order = order[_order(users[order], shape[0])]
     users, items, values = users[order], items[order], values[order]
     timestamps = None if timestamps is None else timestamps[order]
+    largest = values if largest is None else largest[order]
     first = np.ones(len(users), dtype=bool)
     first[1:] = (users[1:] != users[:-1]) | (items[1:] != items[:-1])
     starts = np.flatnonzero(first)
-    if len(starts) < len(users):
-        repeated = counted(len(users) - len(starts), "repeated entry")
-        _log.info("%s merged (%s)", repeated, duplicates)
+    entries, repeats = values, len(starts) < len(users)
+    if repeats:
+        if told:
+            repeated = counted(len(users) - len(starts), "repeated entry")
+            _log.info("%s merged (%s)", repeated, duplicates)
         values = _merge(values, timestamps, starts, duplicates)
         timestamps = None if timestamps is None else np.maximum.reduceat(timestamps, starts)
         users, items = users[starts], items[starts]
+    summed = None
+    if duplicates == "sum" and (repeats or largest is not entries):
+        summed = _summed(values, largest, starts, dtype)
     indptr = np.zeros(shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(users, minlength=shape[0]), out=indptr[1:])
-    return _without_zeros(_rows(_rounded(values, dtype), items, indptr, shape), timestamps)
+    rows = _rows(_rounded(values, dtype), items, indptr, shape)
+    return _without_zeros(
+        Cells(rows, timestamps, None, summed),
+        lambda: np.maximum.reduceat(entries != 0, starts) if repeats else entries != 0,
+    )
 
 
-def from_sparse(matrix: Any, *, duplicates: Duplicates) -> sp.csr_array:
+def from_sparse(matrix: Any, *, duplicates: Duplicates) -> Cells:
     """Build cells from a scipy sparse matrix in any format, which is not modified.
 
     Read-only arrays of the matrix may be shared; writable ones are copied.
@@ -97,12 +170,14 @@ def from_sparse(matrix: Any, *, duplicates: Duplicates) -> sp.csr_array:
             for array in (triples.indices, triples.indptr)
         )
         data = unshared(_rounded(triples.data, dtype))
-        return _without_zeros(_rows(data, indices, indptr, matrix.shape), None)[0]
+        return _without_zeros(
+            Cells(_rows(data, indices, indptr, matrix.shape)), lambda: triples.data != 0
+        )
     triples = triples.tocoo()
     users, items = triples.coords
     return from_triples(
         users, items, triples.data, None, shape=matrix.shape, duplicates=duplicates, dtype=dtype
-    )[0]
+    )
 
 
 def entry_rows(rows: sp.csr_array) -> NDArray[np.int32]:
@@ -114,6 +189,79 @@ def select(rows: sp.csr_array, kept: NDArray[np.int64]) -> sp.csr_array:
     """The same matrix with only the entries at the positions ``kept`` (ascending)."""
     indptr = np.searchsorted(kept, rows.indptr)
     return _rows(rows.data[kept], rows.indices[kept], indptr, rows.shape)
+
+
+def ones(rows: sp.csr_array) -> sp.csr_array:
+    """The same cells, all with the value 1."""
+    return _rows(np.ones(rows.nnz, np.float32), rows.indices, rows.indptr, rows.shape)
+
+
+def moved(found: Cells, users: NDArray[Any], items: NDArray[Any], shape: tuple[int, int]) -> Cells:
+    """The cells in other rows and columns, whose numbers are given; those at -1 are left out."""
+    rows, columns = users[entry_rows(found.rows)], items[found.rows.indices]
+    known = (rows >= 0) & (columns >= 0)
+    return from_triples(
+        rows[known],
+        columns[known],
+        found.rows.data[known],
+        None if found.timestamps is None else found.timestamps[known],
+        shape=shape,
+        duplicates="sum",
+        dtype=found.rows.dtype,
+    )
+
+
+def joined(several: Sequence[Cells]) -> Cells:
+    """The cells that one of several matrices of one shape has, each with its latest timestamp.
+
+    Values are 1. Timestamps are left out if one of the matrices has none.
+    """
+    times = [each.timestamps for each in several if each.timestamps is not None]
+    rows = [each.rows for each in several]
+    return from_triples(
+        np.concatenate(list(map(entry_rows, rows))),
+        np.concatenate([each.indices for each in rows]),
+        np.ones(sum(each.nnz for each in rows), np.float32),
+        np.concatenate(times) if len(times) == len(rows) else None,
+        shape=rows[0].shape,
+        duplicates="max",
+        told=False,
+    )
+
+
+def with_zeros(rows: sp.csr_array, others: sp.csr_array) -> sp.csr_array:
+    """``rows`` and, with the stored value 0, the cells that only ``others`` have.
+
+    Both are canonical, and so is the result. scipy would add up the values, and drop the zeros.
+    """
+    if not others.nnz:
+        return rows
+    # In a sum, 1 marks a cell of the others alone, and an even or odd 2 n the n-th one of rows.
+    places = np.arange(2, 2 * rows.nnz + 2, 2)
+    both: Any = sp.csr_array((places, rows.indices, rows.indptr), rows.shape) + sp.csr_array(
+        (np.ones(others.nnz, np.int64), others.indices, others.indptr), others.shape
+    )
+    values = np.append(rows.data.dtype.type(0), rows.data)[both.data // 2]
+    return _rows(values, both.indices, both.indptr, rows.shape)
+
+
+def without_zeros(rows: sp.csr_array) -> sp.csr_array:
+    """``rows`` without stored zeros, as they were before :func:`with_zeros`; they stay."""
+    return select(rows, np.flatnonzero(rows.data)) if has_zeros(rows) else rows
+
+
+def has_zeros(rows: sp.csr_array) -> bool:
+    """Whether zeros are stored; no array is made that is as long as the values."""
+    parts = range(0, rows.nnz, _AT_ONCE)
+    return not all(rows.data[begin : begin + _AT_ONCE].all() for begin in parts)
+
+
+def not_in(rows: sp.csr_array, others: sp.csr_array) -> NDArray[np.int64]:
+    """Places of the entries of ``rows`` in whose cells ``others`` store nothing."""
+    own, theirs = (
+        entry_rows(each).astype(np.int64) * each.shape[1] + each.indices for each in (rows, others)
+    )
+    return np.flatnonzero(~np.isin(own, theirs, assume_unique=True))
 
 
 def narrow(
@@ -194,10 +342,31 @@ def _rounded(values: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
         return values.astype(dtype, copy=False)
 
 
-def _without_zeros(rows: sp.csr_array, timestamps: NDArray[np.int64] | None) -> Cells:
-    kept = np.flatnonzero(rows.data)
-    if len(kept) == len(rows.data):
-        return rows, timestamps
-    entries = counted(rows.nnz, "entry")
-    _log.info("%s of %s dropped: zero", f"{rows.nnz - len(kept):,}", entries)
-    return select(rows, kept), None if timestamps is None else timestamps[kept]
+def _summed(
+    values: NDArray[Any], largest: NDArray[Any], starts: NDArray[np.int64], dtype: DTypeLike
+) -> Summed | None:
+    """The cells that have more than their largest entry; None if all entries are 1: a count."""
+    if (largest == 1).all():
+        return None
+    sizes = np.diff(starts, append=len(largest))
+    several = np.flatnonzero(sizes > 1)
+    greatest = largest[starts]
+    if len(several):
+        bounds = np.stack([starts[several], starts[several] + sizes[several]], axis=1).ravel()
+        bounds = bounds[: -1 if bounds[-1] == len(largest) else None]
+        greatest[several] = np.maximum.reduceat(largest, bounds)[::2]  # not what is between
+    places = np.flatnonzero(values > greatest)
+    return Summed(places, _rounded(greatest[places], dtype))
+
+
+def _without_zeros(found: Cells, given: Callable[[], NDArray[np.bool_]]) -> Cells:
+    """The cells with a value; of the others, those for which an entry was ``given`` are seen."""
+    values = found.rows.data
+    kept = np.flatnonzero(values)
+    if len(kept) == len(values):
+        return found
+    entries = counted(len(values), "entry")
+    _log.info("%s of %s dropped: zero", f"{len(values) - len(kept):,}", entries)
+    gone = found.take(np.flatnonzero((values == 0) & given()))
+    seen_only = Cells(ones(gone.rows), gone.timestamps) if gone.rows.nnz else None
+    return found.take(kept)._replace(seen_only=seen_only)

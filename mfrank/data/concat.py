@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.data import validation
+from mfrank.data import cells, validation
 from mfrank.data.cells import Duplicates
 from mfrank.data.ids import Ids
 from mfrank.data.observed import Observed
@@ -19,26 +19,38 @@ __all__ = ["joined", "joined_ids"]
 def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
     """The parts of interactions that have all cells of ``each``; rows of the first stay.
 
+    A cell is only seen if it is in one of them and has a value in none.
+
     Raises
     ------
     ValueError
         If ids are whole numbers in one and not in another, or only some have timestamps.
     """
+    validation.check_duplicates(duplicates)
     user_ids = joined_ids("user", [one.user_ids for one in each])
     item_ids = joined_ids("item", [one.item_ids for one in each])
-    rows = [user_ids.rows(one.user_ids.labels)[one.entry_users] for one in each]
-    columns = [item_ids.rows(one.item_ids.labels)[one.user_items.indices] for one in each]
-    return validation.from_arrays(
-        np.concatenate(rows),
-        np.concatenate(columns),
+    shape = len(user_ids), len(item_ids)
+    cells.check_shape(shape)
+    rows = [user_ids.rows(one.user_ids.labels) for one in each]
+    columns = [item_ids.rows(one.item_ids.labels) for one in each]
+    found = cells.from_triples(
+        np.concatenate([at[one.entry_users] for at, one in zip(rows, each, strict=True)]),
+        np.concatenate([at[one.user_items.indices] for at, one in zip(columns, each, strict=True)]),
         np.concatenate([one.user_items.data for one in each]),
         _joined_times([one.timestamps for one in each]),
-        unit="s",
-        shape=(len(user_ids), len(item_ids)),
+        shape=shape,
         duplicates=duplicates,
-        user_ids=user_ids,
-        item_ids=item_ids,
+        largest=np.concatenate([one.largest for one in each]),
     )
+    seen_only = [] if found.seen_only is None else [found.seen_only]
+    for one, users, items in zip(each, rows, columns, strict=True):
+        if (only := one.seen_only) is not None:
+            seen_only.append(cells.moved(only.cells, users, items, shape))
+    if seen_only:
+        known = cells.joined(seen_only)
+        left = known.take(cells.not_in(known.rows, found.rows))
+        found = found._replace(seen_only=left)
+    return validation.finite(found, user_ids, item_ids)
 
 
 def joined_ids(name: str, each: Sequence[Ids]) -> Ids:

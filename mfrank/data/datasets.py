@@ -58,8 +58,9 @@ def movielens(path: str | Path, *, min_rating: float | None = None) -> Interacti
         The zip file as distributed, the folder it unpacks to (or its parent), or the file of
         ratings: ``u.data``, ``ratings.dat`` or ``ratings.csv``.
     min_rating : float or None, default None
-        Keep only ratings of at least this, and users and items that have one. A common protocol
-        for implicit feedback uses 4. None keeps all.
+        Keep only ratings of at least this, and users and items that have one; lower ratings are
+        only seen, as by :meth:`mfrank.Interactions.at_least`. A common protocol for implicit
+        feedback uses 4. None keeps all.
 
     Returns
     -------
@@ -77,12 +78,11 @@ def movielens(path: str | Path, *, min_rating: float | None = None) -> Interacti
     """
     with _ratings_file(path_of(path)) as (layout, lines):
         ratings = _read(layout, lines, path)
-    if min_rating is not None:
-        ratings = ratings[ratings["rating"] >= min_rating]
-    if not len(ratings):
+    if not (ratings["rating"] >= (-np.inf if min_rating is None else min_rating)).any():
         raise ValueError(f"{path} has no ratings" + f" >= {min_rating}" * (min_rating is not None))
     user, item, rating, timestamp = (ratings[name] for name in _RATING.names or ())
-    return Interactions.from_arrays(user, item, rating, timestamp, timestamp_unit="s")
+    data = Interactions.from_arrays(user, item, rating, timestamp, timestamp_unit="s")
+    return data if min_rating is None else data.at_least(min_rating).k_core(1)
 
 
 def from_npz(path: str | Path) -> Interactions:

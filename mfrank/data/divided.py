@@ -20,10 +20,13 @@ from mfrank.files.checked import CheckedFiles
 from mfrank.files.regular import path_of
 from mfrank.files.room import wanting_room
 
-__all__ = ["PartOf", "blocks_of_users", "divided"]
+__all__ = ["NEVER", "PartOf", "blocks_of_users", "divided", "seen_parts"]
 
 PartOf = Callable[[int, int], NDArray[np.int8]]
 """The part of each entry of the users from one row to another; blocks are asked for in order."""
+
+NEVER = np.iinfo(np.int64).max
+"""A time after all others."""
 
 _ENTRIES_AT_ONCE = 1 << 22
 
@@ -38,14 +41,15 @@ def divided(
     part_of: PartOf,
     names: Sequence[str],
     folder: str | os.PathLike[str] | None,
+    seen_part_of: PartOf,
 ) -> list[Interactions]:
     """The parts of the interactions; all have their shape and ids.
 
     Parameters
     ----------
     data : Interactions
-    part_of : function
-        See :data:`PartOf`.
+    part_of, seen_part_of : function
+        See :data:`PartOf`; the latter is of ``data.seen_only``.
     names : sequence of str
         Names of the parts.
     folder : path or None
@@ -60,11 +64,12 @@ def divided(
         If writing fails.
     """
     if folder is None:
-        parts = np.empty(data.nnz, np.int8)
-        indptr = data.user_items.indptr
-        for begin, end in blocks_of_users(data):
-            parts[indptr[begin] : indptr[end]] = part_of(begin, end)
-        return [data.take(parts == part) for part in range(len(names))]
+        found = _in_memory(data, part_of, len(names))
+        if data.seen_only is None:
+            return found
+        seen_only = _in_memory(data.seen_only, seen_part_of, len(names))
+        parts = zip(found, seen_only, strict=True)
+        return [part._with_seen_only(only.cells) for part, only in parts]
     paths = [path_of(folder) / name for name in names]
     for path in paths:
         interaction_folder.check_takes(path)
@@ -74,12 +79,53 @@ def divided(
         beside = [places.enter_context(working_beside(path.absolute())) for path in paths]
         writers = [_writer(data, place) for place in beside]
         for begin, end in blocks_of_users(data):
-            _add(data, begin, end, part_of(begin, end), writers)
+            _add(data, begin, end, part_of(begin, end), [writer.add for writer in writers])
+        if (only := data.seen_only) is not None:
+            for begin, end in blocks_of_users(only):
+                put = [writer.add_seen_only for writer in writers]
+                _add(only, begin, end, seen_part_of(begin, end), put)
         for writer, path in zip(writers, paths, strict=True):
             for _ in writer.sort_items():
                 pass
             interaction_folder.write_arrays(writer.arrays(), data.user_ids, data.item_ids, path)
     return [Interactions.open(path) for path in paths]
+
+
+def seen_parts(
+    data: Interactions, first: NDArray[np.int8] | int, *later: NDArray[np.int64]
+) -> PartOf:
+    """The parts of cells that are only seen: a user's ``first``, or a later one by their times.
+
+    Parameters
+    ----------
+    data : Interactions
+    first : int8, shape (n_users,), or int
+        The part of what a user saw at first.
+    later : int64, shape (n_users,) each
+        The times at which each user's next parts begin, ascending.
+    """
+    firsts = np.broadcast_to(np.int8(first), data.n_users)
+
+    def part_of(begin: int, end: int) -> NDArray[np.int8]:
+        only = data.seen_only
+        assert only is not None
+        offsets = only.user_items.indptr[begin : end + 1]
+        users = np.repeat(np.arange(begin, end), np.diff(offsets))
+        parts = firsts[users]
+        for since in later:
+            assert only.timestamps is not None
+            parts += only.timestamps[offsets[0] : offsets[-1]] >= since[users]
+        return parts
+
+    return part_of
+
+
+def _in_memory(data: Interactions, part_of: PartOf, n_parts: int) -> list[Interactions]:
+    parts = np.empty(data.nnz, np.int8)
+    indptr = data.user_items.indptr
+    for begin, end in blocks_of_users(data):
+        parts[indptr[begin] : indptr[end]] = part_of(begin, end)
+    return [data.take(parts == part) for part in range(n_parts)]
 
 
 def _writer(data: Interactions, place: Path) -> FolderWriter:
@@ -98,18 +144,18 @@ def _add(
     begin: int,
     end: int,
     parts: NDArray[np.int8],
-    writers: Sequence[FolderWriter],
+    writers: Sequence[Callable[[int, sp.csr_array, NDArray[np.int64] | None], None]],
 ) -> None:
-    """Append a block of users to the writer of each part."""
+    """Give each part of a block of users to its writer."""
     rows = data.user_items
     block = slice(int(rows.indptr[begin]), int(rows.indptr[end]))
     offsets = rows.indptr[begin : end + 1] - rows.indptr[begin]
     columns, values = rows.indices[block], rows.data[block]
     times = None if data.timestamps is None else data.timestamps[block]
-    for part, writer in enumerate(writers):
+    for part, write in enumerate(writers):
         kept = np.flatnonzero(parts == part)
         own = sp.csr_array(
             (values[kept], columns[kept], np.searchsorted(kept, offsets)),
             (end - begin, data.n_items),
         )
-        writer.add(begin, own, None if times is None else times[kept])
+        write(begin, own, None if times is None else times[kept])

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.data import cells
+from mfrank.data.cells import Cells
 from mfrank.data.on_disk import Column, RowsOnDisk, Spill
 from mfrank.files.checked import CheckedFiles
 
@@ -66,6 +67,10 @@ class FolderWriter:
         self._users = RowsOnDisk(files, "user_items", n_users, dtype)
         self._items = RowsOnDisk(files, "item_users", len(of_items), dtype)
         self._times = Column(files, "timestamps", np.int64) if timestamps else None
+        self._seen_only = RowsOnDisk(files, "seen_only", n_users, np.float32)
+        self._seen_times = Column(files, "seen_only.timestamps", np.int64)
+        self._sums = Column(files, "summed.places", np.int64)
+        self._largest = Column(files, "summed.largest", dtype)
 
     def add(self, begin: int, rows: sp.csr_array, times: NDArray[np.int64] | None) -> None:
         """Append the canonical rows of the users from ``begin`` on; blocks come in their order."""
@@ -76,6 +81,23 @@ class FolderWriter:
         turned["row"], turned["value"] = rows.indices, rows.data
         turned["column"] = cells.entry_rows(rows) + begin
         self._by_item.add(turned, turned["row"])
+
+    def add_seen_only(
+        self, begin: int, rows: sp.csr_array, times: NDArray[np.int64] | None
+    ) -> None:
+        """Append cells of the users from ``begin`` on that are only seen."""
+        self._seen_only.add(begin, np.diff(rows.indptr), rows.indices, rows.data)
+        if times is not None:
+            self._seen_times.add(times)
+
+    def add_cells(self, begin: int, found: Cells) -> None:
+        """Append the users from ``begin`` on, with all that is known of their cells."""
+        if found.summed is not None:
+            self._sums.add(found.summed.places + self._users.n_entries)
+            self._largest.add(found.summed.largest)
+        self.add(begin, found.rows, found.timestamps)
+        if found.seen_only is not None:
+            self.add_seen_only(begin, found.seen_only.rows, found.seen_only.timestamps)
 
     def sort_items(
         self, first: int = 0, done: Callable[[Path], None] | None = None
@@ -93,5 +115,15 @@ class FolderWriter:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of :func:`mfrank.data.interaction_folder.write_arrays`, mapped."""
-        times = {} if self._times is None else {"timestamps": self._times.array()}
-        return self._users.arrays() | self._items.arrays() | times
+        arrays = self._users.arrays() | self._items.arrays()
+        if self._times is not None:
+            arrays["timestamps"] = self._times.array()
+        if self._seen_only.n_entries:
+            arrays |= self._seen_only.arrays()
+            del arrays["seen_only.values"]  # all of them 1
+            if self._times is not None:
+                arrays["seen_only.timestamps"] = self._seen_times.array()
+        if len(self._sums):
+            arrays["summed.places"] = self._sums.array()
+            arrays["summed.largest"] = self._largest.array()
+        return arrays

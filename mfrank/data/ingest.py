@@ -58,7 +58,7 @@ _USUAL_DIALECT = Dialect()
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = 1 << 18
 """Rows of a portion of a file."""
-_LAYOUT = 2
+_LAYOUT = 3
 """Version of the files of a run that can be resumed."""
 
 
@@ -297,7 +297,7 @@ def _merge(
     """Merge the entries of each block of users, and give them to the writer."""
     done = journal.done["users"]
     for begin, end, entries in by_user.blocks(done, partial(journal.advance, "users")):
-        block, moments = cells.from_triples(
+        block = cells.from_triples(
             entries["user"] - begin,
             entries["item"],
             entries["value"],
@@ -305,9 +305,9 @@ def _merge(
             shape=(end - begin, len(known.item_ids)),
             duplicates=duplicates,
         )
-        if not np.isfinite(block.data).all():
+        if not np.isfinite(block.rows.data).all():
             raise ValueError("a merged value is beyond the range of float32")
-        writer.add(begin, block, moments)
+        writer.add_cells(begin, block)
         advance(len(entries))
 
 

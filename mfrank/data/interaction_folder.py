@@ -7,6 +7,7 @@ Mapped arrays are read where they are used, and what was read may leave memory a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.csr_checks import all_finite, check_indptr
 from mfrank.arrays.read_only import read_only, read_only_rows
+from mfrank.data.cells import Cells, Summed
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.data.observed import Observed
@@ -25,7 +27,8 @@ from mfrank.files.manifest import Contents, Format, check_keys
 
 __all__ = ["Mapped", "check_takes", "holds_interactions", "read", "write", "write_arrays"]
 
-FORMAT = Format("mfrank interactions", 1)
+FORMAT = Format("mfrank interactions", 2, reads=(1, 2))
+"""Version 2 may have cells that are only seen, and the largest entries of sums."""
 
 _MATRICES = ("user_items", "item_users")
 _ARRAYS = ("indptr", "indices", "values")
@@ -36,15 +39,18 @@ class Mapped(NamedTuple):
 
     Attributes
     ----------
-    fields : tuple
-        The matrix, the ids of users and items, and the timestamps or None.
+    found : Cells
+        The matrix and what belongs to its cells.
+    user_ids, item_ids : Ids
     known : dict
         What would otherwise take a pass over the entries: ``item_users`` and ``counts``.
     origin : dict
         See :mod:`mfrank.files.folder`.
     """
 
-    fields: tuple[Any, ...]
+    found: Cells
+    user_ids: Ids
+    item_ids: Ids
     known: dict[str, Any]
     origin: folders.Origin
 
@@ -59,15 +65,23 @@ def write(data: Observed, path: Path, *, overwrite: bool = False) -> None:
         arrays[f"{name}.values"] = rows.data
     if data.timestamps is not None:
         arrays["timestamps"] = data.timestamps
+    if (only := data.seen_only) is not None:
+        arrays["seen_only.indptr"] = only.user_items.indptr.astype(np.int64)
+        arrays["seen_only.indices"] = only.user_items.indices.astype(np.int32, copy=False)
+        if only.timestamps is not None:
+            arrays["seen_only.timestamps"] = only.timestamps
+    if (summed := data.cells.summed) is not None:
+        arrays |= {"summed.places": summed.places, "summed.largest": summed.largest}
     contents = _named(arrays, data.user_ids, data.item_ids)
-    folders.write(path, contents, FORMAT, data.origin, overwrite)
+    folders.write(path, contents, _format_of(contents), data.origin, overwrite)
 
 
 def write_arrays(
     arrays: Mapping[str, NDArray[Any]], user_ids: Ids, item_ids: Ids, path: Path
 ) -> None:
     """Write the arrays of the matrices and the timestamps, with the ids."""
-    folders.write(path, _named(arrays, user_ids, item_ids), FORMAT)
+    contents = _named(arrays, user_ids, item_ids)
+    folders.write(path, contents, _format_of(contents))
 
 
 def _named(arrays: Mapping[str, NDArray[Any]], user_ids: Ids, item_ids: Ids) -> Contents:
@@ -101,7 +115,7 @@ def read(path: Path, *, verify: bool) -> Mapped:
     """
     contents = folders.read(path, FORMAT, mmap=True, verify=verify)
     groups: dict[str, dict[str, NDArray[Any]]] = {
-        name: {} for name in (*_MATRICES, "user_ids", "item_ids")
+        name: {} for name in (*_MATRICES, "user_ids", "item_ids", "seen_only", "summed")
     }
     plain: dict[str, NDArray[Any]] = {}
     for name, array in contents.arrays.items():
@@ -120,11 +134,48 @@ def read(path: Path, *, verify: bool) -> Mapped:
         times = plain.get("timestamps")
         if times is not None and (times.dtype != np.int64 or times.shape != user_items.data.shape):
             raise ValueError("timestamps must be int64, one for each entry")
+        seen_only = _seen_only(groups["seen_only"], shape, timed=times is not None)
+        summed = _summed(groups["summed"], user_items)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     numbers = (np.diff(matrix.indptr).astype(np.int64) for matrix in (user_items, item_users))
     known = {"item_users": item_users, "counts": Counts(*map(read_only, numbers))}
-    return Mapped((user_items, user_ids, item_ids, times), known, contents.origin)
+    found = Cells(user_items, times, seen_only, summed)
+    return Mapped(found, user_ids, item_ids, known, contents.origin)
+
+
+def _seen_only(
+    arrays: dict[str, NDArray[Any]], shape: tuple[int, int], *, timed: bool
+) -> Cells | None:
+    if not arrays:
+        return None
+    check_keys("seen_only", arrays, {"indptr", "indices", *(["timestamps"] if timed else [])})
+    rows = _matrix(
+        "seen_only", {**arrays, "values": np.ones(len(arrays["indices"]), np.float32)}, shape
+    )
+    times = arrays.get("timestamps")
+    if times is not None and (times.dtype != np.int64 or times.shape != rows.data.shape):
+        raise ValueError("seen_only.timestamps must be int64, one for each cell")
+    return Cells(rows, times)
+
+
+def _summed(arrays: dict[str, NDArray[Any]], rows: sp.csr_array) -> Summed | None:
+    if not arrays:
+        return None
+    check_keys("summed", arrays, {"places", "largest"})
+    summed = Summed(arrays["places"], arrays["largest"])
+    if summed.places.dtype != np.int64 or summed.places.shape != summed.largest.shape:
+        raise ValueError("summed.places must be int64, one for each of summed.largest")
+    ends = np.append(np.append(-1, summed.places), rows.nnz)
+    if (np.diff(ends) <= 0).any():
+        raise ValueError("summed.places must ascend among the entries")
+    return summed
+
+
+def _format_of(contents: Contents) -> Format:
+    """The version that earlier versions of mfrank read, if they know all that is there."""
+    is_plain = not any(name.startswith(("seen_only.", "summed.")) for name in contents.arrays)
+    return replace(FORMAT, version=1) if is_plain else FORMAT
 
 
 def _rows_of(name: str, arrays: dict[str, NDArray[Any]]) -> int:

@@ -39,9 +39,11 @@ class Interactions(Sourced):
     - Repeated cells are merged by ``duplicates``: "sum" (the default; in float64), "max", or
       "last", the value with the latest timestamp (among equal timestamps, and without timestamps,
       the last in the order given). A merged cell gets its latest timestamp.
-    - Zeros are dropped, also those that result from a merge (+1 and -1), and their number is
-      logged ("mfrank", INFO): a zero is not an observation. Negative values are kept; the
-      objective decides what they mean.
+    - Zeros are dropped, and their number is logged ("mfrank", INFO): a zero is not an observation.
+      Cells whose entries cancel (+1 and -1), or are too small for the dtype, are only seen.
+      Negative values are kept; the objective decides what they mean.
+    - What :meth:`at_least` drops, :meth:`weighted` makes 0, or cancels, is *only seen*: nothing is
+      learned from it, and no list has it.
     - NaN and infinite values, also sums beyond the range of float32, are refused.
     - Values become float32; only a float64 sparse matrix stays float64. Integers above 2^24 are
       rounded.
@@ -58,6 +60,10 @@ class Interactions(Sourced):
     timestamps : int64, shape (nnz,), or None
         Aligned with ``user_items.data``. Seconds since 1970 (UTC), if they were dates or numbers of
         a unit that was given or recognized; other numbers, such as days, as they were.
+    seen_only : Interactions or None
+        Cells that users know and that have no value here, such as ratings below a threshold: the
+        same shape and ids, values 1, timestamps if these interactions have some.
+        ``dataclasses.replace(data, seen_only=None)`` forgets them.
     """
 
     @classmethod
@@ -91,7 +97,8 @@ class Interactions(Sourced):
     def to_folder(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Save as a folder of arrays, which :meth:`open` maps instead of reading them.
 
-        The matrix is stored by users and by items: about 16 bytes an entry, 24 with timestamps.
+        The matrix is stored by users and by items: about 16 bytes an entry, 24 with timestamps;
+        a cell that is only seen takes 4, or 12.
         As with a model's folder, it holds the old data or the new, whatever happens.
 
         Parameters
@@ -212,7 +219,7 @@ class Interactions(Sourced):
             message says how.
         """
         mapped = interaction_folder.read(path_of(folder), verify=verify)
-        opened = cls(*mapped.fields, origin=mapped.origin)
+        opened = cls._of_cells(mapped.found, mapped.user_ids, mapped.item_ids, mapped.origin)
         opened.__dict__.update(mapped.known)
         return opened
 
@@ -230,7 +237,8 @@ class Interactions(Sourced):
         parts : sequence of Interactions
             At least one.
         duplicates : {"sum", "max", "last"}, default "sum"
-            How cells that several parts have are merged.
+            How cells that several parts have are merged. A cell that is only seen in one part and
+            has a value in another has that value.
 
         Raises
         ------
@@ -248,7 +256,7 @@ class Interactions(Sourced):
         if not each:
             raise ValueError("parts must have at least one Interactions")
         origin = dict(item for part in each for item in part.origin.items())
-        return cls(*joined(each, duplicates), origin=origin)
+        return cls._of_cells(*joined(each, duplicates), origin)
 
     def __add__(self, other: Interactions) -> Interactions:
         if not isinstance(other, Interactions):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,7 @@ from mfrank.arrays.lazy import lazy
 from mfrank.arrays.notebook import table
 from mfrank.arrays.read_only import read_only, read_only_rows
 from mfrank.data import cells
+from mfrank.data.cells import Cells, Summed
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.data.pickling import MadeOfFields
@@ -32,10 +33,14 @@ class Observed(MadeOfFields):
     user_ids: Ids
     item_ids: Ids
     timestamps: NDArray[np.int64] | None = None
+    seen_only: Self | None = None
     origin: Origin = field(default_factory=dict, kw_only=True)
     _views: dict[tuple[str, Any], CSR] = field(default_factory=dict, init=False)
+    _summed: Summed | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        # No argument of the constructor, so that whoever replaces the matrix loses it.
+        object.__setattr__(self, "_summed", None)
         for name in ("user_ids", "item_ids"):
             check_instance(name, getattr(self, name), Ids, "Ids, such as Ids.of(labels)")
         if not sp.issparse(self.user_items):
@@ -57,6 +62,59 @@ class Observed(MadeOfFields):
         object.__setattr__(self, "origin", dict(self.origin))  # of its own, for its saves
         if self.timestamps is not None:
             object.__setattr__(self, "timestamps", read_only(self.timestamps))
+        object.__setattr__(self, "seen_only", self._own_seen_only())
+
+    def _own_seen_only(self) -> Self | None:
+        """The cells that are only seen, with these ids; None if there are none."""
+        given = self.seen_only
+        if given is None:
+            return None
+        check_instance("seen_only", given, Observed, "Interactions, or None")
+        if given.user_items.shape != self.user_items.shape:
+            raise ValueError(
+                f"seen_only must have the shape {self.user_items.shape}, got "
+                f"{given.user_items.shape}"
+            )
+        if self.timestamps is not None and given.timestamps is None:
+            raise ValueError("seen_only must have timestamps, as these interactions have")
+        if not given.nnz:
+            return None
+        own = given.user_ids is self.user_ids and given.item_ids is self.item_ids
+        timed = self.timestamps is not None
+        if own and timed == (given.timestamps is not None) and given.seen_only is None:
+            return given
+        return replace(
+            given,
+            user_ids=self.user_ids,
+            item_ids=self.item_ids,
+            timestamps=given.timestamps if timed else None,
+            seen_only=None,
+        )
+
+    @classmethod
+    def _of_cells(
+        cls, found: Cells, user_ids: Ids, item_ids: Ids, origin: Origin | None = None
+    ) -> Self:
+        only = found.seen_only
+        seen_only = None if only is None else cls(only.rows, user_ids, item_ids, only.timestamps)
+        made = cls(found.rows, user_ids, item_ids, found.timestamps, seen_only, origin=origin or {})
+        if found.summed is not None and len(found.summed.places):
+            object.__setattr__(made, "_summed", found.summed)
+        return made
+
+    @property
+    def cells(self) -> Cells:
+        """The cells, without those that are only seen."""
+        return Cells(self.user_items, self.timestamps, None, self._summed)
+
+    @property
+    def largest(self) -> NDArray[Any]:
+        """The largest entry of each cell, where several were added up; else the value."""
+        if self._summed is None:
+            return self.user_items.data
+        largest = self.user_items.data.copy()
+        largest[self._summed.places] = self._summed.largest
+        return largest
 
     @property
     def n_users(self) -> int:
@@ -85,6 +143,17 @@ class Observed(MadeOfFields):
         users = np.diff(self.user_items.indptr)
         return Counts(*(read_only(each.astype(np.int64)) for each in (users, items)))
 
+    @lazy
+    def seen(self) -> sp.csr_array:
+        """All cells that users know, shape (n_users, n_items): lists leave them out.
+
+        ``user_items`` and, with the stored value 0, the cells of ``seen_only``; without these,
+        ``user_items`` itself. Built once, in memory.
+        """
+        if self.seen_only is None:
+            return self.user_items
+        return read_only_rows(cells.with_zeros(self.user_items, self.seen_only.user_items), "seen")
+
     @property
     def entry_users(self) -> NDArray[np.int32]:
         """User row of every entry, int32, shape (nnz,), aligned with ``user_items.indices``."""
@@ -98,6 +167,10 @@ class Observed(MadeOfFields):
         """The items' rows for the kernels, cached; ``dtype=None`` drops the values."""
         return self._view("item_users", dtype)
 
+    def seen_rows(self) -> CSR:
+        """The users' rows of ``seen`` for the kernels, without values; cached."""
+        return self.user_rows(None) if self.seen_only is None else self._view("seen", None)
+
     def to_scipy(self) -> sp.csr_matrix:
         """A writable copy of the users x items matrix for other libraries.
 
@@ -108,6 +181,8 @@ class Observed(MadeOfFields):
 
     def to_pandas(self) -> Any:
         """DataFrame with the columns user, item, value and, if there are any, timestamp.
+
+        Cells that are only seen are in ``seen_only.to_pandas()``.
 
         Raises
         ------
@@ -132,9 +207,10 @@ class Observed(MadeOfFields):
     def __repr__(self) -> str:
         density = f", density {self._density}" if self._density else ""
         times = "" if self.timestamps is None else ", timestamps"
+        only = "" if self.seen_only is None else f", {self.seen_only.nnz:,} more only seen"
         return (
             f"Interactions({counted(self.n_users, 'user')} x {counted(self.n_items, 'item')}, "
-            f"{counted(self.nnz, 'entry')}{density}{times})"
+            f"{counted(self.nnz, 'entry')}{density}{times}{only})"
         )
 
     def _repr_html_(self) -> str:
@@ -143,6 +219,7 @@ class Observed(MadeOfFields):
             ("users", self.user_ids.summary),
             ("items", self.item_ids.summary),
             ("entries", f"{self.nnz:,}"),
+            *([] if self.seen_only is None else [("only seen", f"{self.seen_only.nnz:,}")]),
             ("density", self._density or "none"),
             ("values", "ones" if (values == 1).all() else _range(values)),
             ("timestamps", "none" if times is None else _range(times)),
@@ -158,7 +235,7 @@ class Observed(MadeOfFields):
     def _view(self, side: str, dtype: DTypeLike | None) -> CSR:
         key = side, None if dtype is None else np.dtype(dtype)
         if key not in self._views:
-            across = None if side == "user_items" else self.user_rows(dtype)
+            across = self.user_rows(dtype) if side == "item_users" else None
             self._views[key] = CSR.from_scipy(getattr(self, side), dtype, across)
         return self._views[key]
 

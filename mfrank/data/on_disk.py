@@ -95,6 +95,11 @@ class RowsOnDisk:
         self._columns = Column(files, f"{name}.indices", np.int32)
         self._values = Column(files, f"{name}.values", dtype)
 
+    @property
+    def n_entries(self) -> int:
+        """Entries of all rows."""
+        return len(self._columns)
+
     def add(
         self, begin: int, counts: NDArray[Any], columns: NDArray[Any], values: NDArray[Any]
     ) -> None:

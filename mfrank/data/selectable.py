@@ -15,6 +15,7 @@ from mfrank.arrays.counted import counted
 from mfrank.arrays.interop import as_array, to_host
 from mfrank.arrays.labelled import refuse_labels
 from mfrank.data import cells
+from mfrank.data.cells import Cells
 from mfrank.data.observed import Observed
 
 __all__ = ["Selectable"]
@@ -29,7 +30,8 @@ class Selectable(Observed):
     def take(self, mask: ArrayLike) -> Self:
         """Keep only the entries where ``mask`` is true; shape and ids stay.
 
-        ``mask`` is bool of shape (nnz,), aligned with ``user_items.data``.
+        ``mask`` is bool of shape (nnz,), aligned with ``user_items.data``. The others are not seen
+        any more, as those of a test part must not be; ``seen_only`` stays as it is.
         """
         refuse_labels("mask", mask, "make it of to_pandas(), which has the order of the entries")
         chosen = as_array(mask, "mask")
@@ -37,19 +39,36 @@ class Selectable(Observed):
             raise ValueError(
                 f"mask must be bool of shape ({self.nnz},), got {chosen.dtype} of {chosen.shape}"
             )
-        kept = np.flatnonzero(chosen)
-        times = None if self.timestamps is None else self.timestamps[kept]
-        return replace(self, user_items=cells.select(self.user_items, kept), timestamps=times)
+        return self._with_cells(self.cells.take(np.flatnonzero(chosen)))
 
-    def at_least(self, threshold: float, *, binary: bool = False) -> Self:
+    def at_least(self, threshold: float, *, binary: bool = False, keep_seen: bool = True) -> Self:
         """Keep only the entries with values >= ``threshold``: implicit feedback from ratings.
 
-        With ``binary`` their values become 1. An empty result is logged as a warning.
+        The others are not learned from, but the users have seen these items: they stay in
+        ``seen_only``, and lists leave them out. Splits divide them too, by the timestamps if the
+        split is by time; else they are known to the training part.
+
+        An empty result is logged as a warning; so is the number of entries that are kept only
+        because several were added up, such as two ratings of an item by the same user.
+
+        Parameters
+        ----------
+        threshold : float
+        binary : bool, default False
+            The values that are kept become 1.
+        keep_seen : bool, default True
+            False forgets the others and all of ``seen_only``: they can be recommended.
         """
         if not is_number(threshold):
             raise ValueError(f"threshold must be a finite number, got {shown(threshold)}")
         values = self.user_items.data
-        kept = self.take(values >= float(threshold))
+        reached = values >= float(threshold)
+        self._warn_of_sums(reached, threshold)
+        kept = self.take(reached)
+        if keep_seen and kept.nnz < self.nnz:
+            kept = kept._also_seen(self.take(~reached))
+        elif not keep_seen:
+            kept = self._of_cells(kept.cells, self.user_ids, self.item_ids, self.origin)
         if self.nnz and not kept.nnz and values.min() == values.max() == 1:
             _log.warning(
                 "at_least(%g) keeps none of the %d entries, whose values are all 1, as where no "
@@ -73,7 +92,8 @@ class Selectable(Observed):
         Parameters
         ----------
         weights : array-like of numbers, shape (nnz,)
-            >= 0, aligned with ``user_items.data``. Entries that become 0 are dropped.
+            >= 0, aligned with ``user_items.data``. Entries that become 0 are then only seen: the
+            models do not learn from them, and lists leave them out. ``take`` forgets entries.
 
         Returns
         -------
@@ -112,14 +132,15 @@ class Selectable(Observed):
         if kept.all():
             return self._with_values(values)
         dropped = counted(self.nnz - int(kept.sum()), "entry")
-        _log.info("%s dropped: weighted 0", dropped)
-        return self.take(kept)._with_values(values[kept])
+        _log.info("%s dropped: weighted 0 (still seen: not recommended)", dropped)
+        return self.take(kept)._with_values(values[kept])._also_seen(self.take(~kept))
 
     def k_core(self, k: int, *, user_k: int | None = None, item_k: int | None = None) -> Self:
         """The largest part in which users have at least ``user_k`` entries and items ``item_k``.
 
         Users and items with fewer are dropped repeatedly, with their ids, until there are none.
-        Both bounds are ``k`` by default; 0 drops none. An empty result is logged as a warning.
+        Both bounds are ``k`` by default; 0 drops none. Cells that are only seen do not count, and
+        stay if their user and item do. An empty result is logged as a warning.
         """
         least = k if user_k is None else user_k, k if item_k is None else item_k
         for bound in least:
@@ -136,15 +157,51 @@ class Selectable(Observed):
                 counted(int(np.count_nonzero(has[1])), "item"),
                 *(*least, *map(np.max, has)),
             )
-        user_items = cells.narrow(cells.select(self.user_items, kept), rows, columns)
-        times = None if self.timestamps is None else self.timestamps[kept]
-        return replace(
-            self,
-            user_items=user_items,
-            user_ids=self.user_ids.take(rows),
-            item_ids=self.item_ids.take(columns),
-            timestamps=times,
+        core, only = self._narrowed(kept, rows, columns), self.seen_only
+        if only is not None:
+            inside = np.isin(only.entry_users, rows) & np.isin(only.user_items.indices, columns)
+            only = only._narrowed(np.flatnonzero(inside), rows, columns)
+            core = core._with_seen_only(only.cells)
+        return core
+
+    def _narrowed(
+        self, kept: NDArray[np.int64], rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> Self:
+        """The cells at the places ``kept``, which are all in the given rows and columns."""
+        found = self.cells.take(kept)
+        found = found._replace(rows=cells.narrow(found.rows, rows, columns))
+        return self._of_cells(
+            found, self.user_ids.take(rows), self.item_ids.take(columns), self.origin
         )
+
+    def _with_cells(self, found: Cells) -> Self:
+        """These cells in the place of its own, and the same that are only seen."""
+        made = self._of_cells(found, self.user_ids, self.item_ids, self.origin)
+        return made if self.seen_only is None else made._with_seen_only(self.seen_only.cells)
+
+    def _also_seen(self, more: Self) -> Self:
+        """The same, with the cells of ``more``, none of which has a value here, as only seen."""
+        if self.seen_only is not None:
+            return self._with_seen_only(cells.joined([self.seen_only.cells, more.cells]))
+        return self._with_seen_only(Cells(cells.ones(more.user_items), more.timestamps))
+
+    def _with_seen_only(self, found: Cells) -> Self:
+        return self._of_cells(
+            self.cells._replace(seen_only=found), self.user_ids, self.item_ids, self.origin
+        )
+
+    def _warn_of_sums(self, reached: NDArray[np.bool_], threshold: float) -> None:
+        """Warn of cells that reach a threshold, though none of their entries does."""
+        if self._summed is None:
+            return
+        places, largest = self._summed
+        if only := int(np.count_nonzero(reached[places] & (largest < float(threshold)))):
+            _log.warning(
+                "at_least(%g) keeps %s only as the sum of repeated entries, each of them lower; "
+                'for ratings, read the data with duplicates="last" or duplicates="max"',
+                threshold,
+                counted(only, "entry"),
+            )
 
     def _with_values(self, values: NDArray[Any]) -> Self:
         """The same cells with other values, none of them 0."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_length
 from mfrank.arrays.random import Seed, generator
-from mfrank.data.divided import divided
+from mfrank.data.divided import NEVER, divided, seen_parts
 from mfrank.data.interactions import Interactions
 from mfrank.data.row_portions import rank_in_rows
 from mfrank.data.splits import cutoff, timestamps_of
@@ -81,6 +81,7 @@ def by_session(
     first_part = np.where(ends < train_to, 0, np.where(ends < test_from, 1, 3)).astype(np.int8)
     first_part[counts == 0] = 0
     n_fold_in = np.where(counts > last, counts - last, counts)
+    target_from = np.full(len(counts), NEVER)
 
     def part_of(begin: int, end: int) -> NDArray[np.int8]:
         own = counts[begin:end]
@@ -88,10 +89,13 @@ def by_session(
         drawn = rng.random(entries.stop - entries.start)
         rank = rank_in_rows(indptr[begin : end + 1] - indptr[begin], drawn, timestamps[entries])
         part = np.repeat(first_part[begin:end], own)
-        part += (part > 0) & (rank >= np.repeat(n_fold_in[begin:end], own))
-        return part
+        is_target = (part > 0) & (rank >= np.repeat(n_fold_in[begin:end], own))
+        users = np.repeat(np.arange(begin, end), own)[is_target]
+        np.minimum.at(target_from, users, timestamps[entries][is_target])
+        return part + is_target
 
-    train, *held_out = divided(interactions, part_of, NAMES, folder)
+    seen = seen_parts(interactions, first_part, target_from)
+    train, *held_out = divided(interactions, part_of, NAMES, folder, seen)
     valid_users, test_users = (np.flatnonzero(first_part == part) for part in (1, 3))
     return HeldOutSplit(
         train, HeldOut(valid_users, *held_out[:2]), HeldOut(test_users, *held_out[2:])

@@ -72,7 +72,7 @@ class Sourced(Selectable):
             If lengths differ, ids are unknown or missing, rows lie outside of ``shape``, values
             are not finite, or timestamps are not of one unit; the message names the row.
         """
-        return cls(
+        return cls._of_cells(
             *validation.from_arrays(
                 users,
                 items,
@@ -108,7 +108,7 @@ class Sourced(Selectable):
         ValueError, TypeError
             If its values are not finite real numbers, or the numbers of ids do not fit its shape.
         """
-        return cls(
+        return cls._of_cells(
             *validation.from_sparse(
                 matrix, duplicates=duplicates, user_ids=user_ids, item_ids=item_ids
             )

@@ -6,6 +6,10 @@ The input is Interactions, or what :meth:`mfrank.Interactions.of` reads as them:
 (users x items) or a DataFrame.
 The same ``random_state`` gives the same split.
 
+What users have only seen (``Interactions.seen_only``, such as ratings below a threshold) is divided
+by the timestamps where the split is by time, so that a training part knows nothing of the time of
+the test part. In a random split it is all in the training part, or in the part to fold in.
+
 Entries are read by blocks of users. So interactions that are mapped, by
 :meth:`mfrank.Interactions.open`, are split with ``folder=`` in memory that does not grow with their
 entries, and the parts are the same.
@@ -32,7 +36,7 @@ from mfrank.arrays.checks import (
 from mfrank.arrays.counted import counted
 from mfrank.arrays.notebook import table
 from mfrank.arrays.random import Seed, generator
-from mfrank.data.divided import divided
+from mfrank.data.divided import NEVER, divided, seen_parts
 from mfrank.data.interactions import Interactions
 from mfrank.data.order_statistic import kth_largest, number_below
 from mfrank.data.row_portions import rank_in_rows, round_at_random
@@ -178,7 +182,7 @@ def leave_last(
     timestamps = timestamps_of(interactions, "leave_last", "leave_k_out")
     rng = generator(random_state)
     keys = (lambda entries: rng.random(_length(entries)), timestamps.__getitem__)
-    return _leave_out(interactions, k, valid_k, keys, folder)
+    return _leave_out(interactions, k, valid_k, keys, folder, timestamps)
 
 
 def leave_k_out(
@@ -263,18 +267,25 @@ def by_time(
         times = timestamps[indptr[begin] : indptr[end]]
         return _parts(times < train_to, times >= test_from)
 
-    return Split(*divided(interactions, part_of, _NAMES, folder))
+    since = (np.full(interactions.n_users, time) for time in (train_to, test_from))
+    seen = seen_parts(interactions, 0, *since)
+    return Split(*divided(interactions, part_of, _NAMES, folder, seen))
 
 
 def _leave_out(
-    interactions: Interactions, k: int, valid_k: int, keys: Sequence[Key], folder: Folder
+    interactions: Interactions,
+    k: int,
+    valid_k: int,
+    keys: Sequence[Key],
+    folder: Folder,
+    timestamps: NDArray[np.int64] | None = None,
 ) -> Split:
     check_length("k", k)
     check_count("valid_k", valid_k, 0, 2**31 - 1)
     counts = interactions.counts.users
     enough = counts > k + valid_k
     n_fit = np.where(enough, counts - k, counts)
-    return _split_at(interactions, keys, n_fit - valid_k * enough, n_fit, folder)
+    return _split_at(interactions, keys, n_fit - valid_k * enough, n_fit, folder, timestamps)
 
 
 def _split_at(
@@ -283,9 +294,19 @@ def _split_at(
     n_train: NDArray[np.int64],
     n_fit: NDArray[np.int64],
     folder: Folder,
+    timestamps: NDArray[np.int64] | None = None,
 ) -> Split:
-    """Cut each user's entries, ranked by keys, before n_train (valid) and before n_fit (test)."""
+    """Cut each user's entries, ranked by keys, before n_train (valid) and before n_fit (test).
+
+    With timestamps, what a user only saw is in the part of its time, else in the training part.
+    """
     counts, indptr = interactions.counts.users, interactions.user_items.indptr
+    seen = seen_parts(interactions, 0)
+    valid_from, test_from = (np.full(len(counts), NEVER) for _ in range(2))
+    if interactions.seen_only is None:
+        timestamps = None
+    elif timestamps is not None:
+        seen = seen_parts(interactions, 0, valid_from, test_from)
 
     def part_of(begin: int, end: int) -> NDArray[np.int8]:
         entries = slice(int(indptr[begin]), int(indptr[end]))
@@ -293,9 +314,13 @@ def _split_at(
             indptr[begin : end + 1] - indptr[begin], *(key(entries) for key in keys)
         )
         train, fit = (np.repeat(n[begin:end], counts[begin:end]) for n in (n_train, n_fit))
+        if timestamps is not None:  # the parts of entries are known before those of what was seen
+            users = np.repeat(np.arange(begin, end), counts[begin:end])
+            for since, held_out in ((valid_from, rank >= train), (test_from, rank >= fit)):
+                np.minimum.at(since, users[held_out], timestamps[entries][held_out])
         return _parts(rank < train, rank >= fit)
 
-    return Split(*divided(interactions, part_of, _NAMES, folder))
+    return Split(*divided(interactions, part_of, _NAMES, folder, seen))
 
 
 def _parts(train: NDArray[np.bool_], test: NDArray[np.bool_]) -> NDArray[np.int8]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.checks import check_count, is_count, share
 from mfrank.arrays.counted import counted
 from mfrank.arrays.random import Seed, generator
-from mfrank.data.divided import blocks_of_users, divided
+from mfrank.data.divided import blocks_of_users, divided, seen_parts
 from mfrank.data.interactions import Interactions
 from mfrank.data.row_portions import rank_in_rows, round_at_random
 
@@ -136,7 +136,8 @@ def held_out_users(
         part += (part > 0) & (rank >= np.repeat(n_fold_in[begin:end], own))
         return part
 
-    train, *held_out = divided(interactions, part_of, NAMES, folder)
+    seen = seen_parts(interactions, first_part)
+    train, *held_out = divided(interactions, part_of, NAMES, folder, seen)
     return HeldOutSplit(
         train,
         HeldOut(np.sort(valid_users), *held_out[:2]),

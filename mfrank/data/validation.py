@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,7 @@ from mfrank.arrays.checks import check_choice
 from mfrank.arrays.interop import sparse_to_host, to_host
 from mfrank.arrays.labelled import check_same_rows, refuse_labels
 from mfrank.data import cells
-from mfrank.data.cells import Duplicates
+from mfrank.data.cells import Cells, Duplicates
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
 from mfrank.data.time_units import TimestampUnit, check_unit
@@ -22,13 +22,26 @@ from mfrank.data.times import epoch_seconds
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.data.values import as_numbers, tell_of_times
 
-__all__ = ["IdsLike", "Parts", "from_arrays", "from_sparse", "known"]
+__all__ = [
+    "IdsLike",
+    "Parts",
+    "check_duplicates",
+    "finite",
+    "from_arrays",
+    "from_sparse",
+    "known",
+]
 
 IdsLike = Ids | RawIds
 """An :class:`Ids`, or raw ids in row order."""
 
-Parts = tuple[sp.csr_array, Ids, Ids, NDArray[np.int64] | None]
-"""user_items, user_ids, item_ids, timestamps."""
+
+class Parts(NamedTuple):
+    """What interactions are made of."""
+
+    cells: Cells
+    user_ids: Ids
+    item_ids: Ids
 
 
 def from_arrays(
@@ -44,7 +57,7 @@ def from_arrays(
     item_ids: IdsLike | None,
 ) -> Parts:
     """Build the parts of interactions from one array per column."""
-    _check_duplicates(duplicates)
+    check_duplicates(duplicates)
     check_unit(unit)
     check_same_rows(users=users, items=items, values=values, timestamps=timestamps)
     users, items = to_host(users, "users"), to_host(items, "items")
@@ -74,25 +87,26 @@ def from_arrays(
     _refuse_infinite(numbers, user_rows, item_rows, known_users, known_items)
     if values is not None and len(numbers):
         tell_of_times(numbers.min(), numbers.max())
-    user_items, times = cells.from_triples(
+    found = cells.from_triples(
         user_rows, item_rows, numbers, times, shape=shape, duplicates=duplicates
     )
-    return _finite(user_items, known_users, known_items, times)
+    return finite(found, known_users, known_items)
 
 
 def from_sparse(
     matrix: Any, *, duplicates: Duplicates, user_ids: IdsLike | None, item_ids: IdsLike | None
 ) -> Parts:
     """Build the parts of interactions from a scipy or CuPy sparse matrix."""
-    _check_duplicates(duplicates)
+    check_duplicates(duplicates)
     matrix = sparse_to_host(matrix)
     if not sp.issparse(matrix):
         raise TypeError(f"expected a scipy sparse matrix, got {type(matrix).__name__}")
-    user_items = cells.from_sparse(matrix, duplicates=duplicates)
-    if user_items.nnz:
-        tell_of_times(user_items.data.min(), user_items.data.max())
-    n_users, n_items = user_items.shape
+    found = cells.from_sparse(matrix, duplicates=duplicates)
+    if found.rows.nnz:
+        tell_of_times(found.rows.data.min(), found.rows.data.max())
+    n_users, n_items = found.rows.shape
     known_users = _of_rows("user", user_ids, n_users)
+    user_items = found.rows
     known_items = _of_rows("item", item_ids, n_items)
     indptr, columns = user_items.indptr, user_items.indices
     _check("user", user_ids, known_users, lambda row: int(indptr[row + 1] - indptr[row]))
@@ -100,7 +114,7 @@ def from_sparse(
     if user_items.nnz <= 2 * n_users:  # beyond, rows of all entries would take too much memory
         tell_empty_rows("user", n_users, cells.entry_rows(user_items))
     tell_empty_rows("item", n_items, columns)
-    return _finite(user_items, known_users, known_items, None)
+    return finite(found, known_users, known_items)
 
 
 def known(name: str, ids: IdsLike | None) -> Ids | None:
@@ -114,7 +128,8 @@ def known(name: str, ids: IdsLike | None) -> Ids | None:
         raise type(error)(f"{name}: {error}") from error
 
 
-def _check_duplicates(duplicates: str) -> None:
+def check_duplicates(duplicates: str) -> None:
+    """Raise ValueError unless this is a way to merge repeated cells."""
     check_choice("duplicates", duplicates, get_args(Duplicates))
 
 
@@ -181,14 +196,13 @@ def _row_numbers(name: str, raw: RawIds, n: int) -> NDArray[Any]:
     return rows.astype(np.int64, copy=False)
 
 
-def _finite(
-    user_items: sp.csr_array, user_ids: Ids, item_ids: Ids, times: NDArray[np.int64] | None
-) -> Parts:
+def finite(found: Cells, user_ids: Ids, item_ids: Ids) -> Parts:
     """Return the parts; raise if a value is NaN or infinite (also by merging, or in float32)."""
+    user_items = found.rows
     if not np.isfinite(user_items.data).all():
         users = cells.entry_rows(user_items)
         _refuse_infinite(user_items.data, users, user_items.indices, user_ids, item_ids)
-    return user_items, user_ids, item_ids, times
+    return Parts(found, user_ids, item_ids)
 
 
 def _refuse_infinite(

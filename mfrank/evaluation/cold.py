@@ -88,7 +88,7 @@ def _of_train(train: UserItems | None) -> tuple[Any, Any] | None:
 
 def _of_seen(model: Any) -> tuple[Any, Any] | None:
     seen = getattr(model, "seen", None)
-    return _of_train(seen.checked) if isinstance(seen, Seen) else None
+    return _of_train(seen.positives) if isinstance(seen, Seen) else None
 
 
 def _of_factors(source: Any) -> tuple[Any, Any] | None:

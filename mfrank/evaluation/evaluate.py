@@ -58,8 +58,10 @@ def evaluate(
     An item is relevant to a user if its test value is above 0; graded metrics use that value as
     the relevance. Items that a user had in training (all entries stored in ``train``) are excluded
     from the ranking, as in ``recommend``, so test entries that are also in ``train`` are dropped
-    and counted. Users without a relevant item are skipped and counted. Metrics of the top ranks
-    break ties by lower item row; AUC and AUPRC treat items with equal scores as tied.
+    and counted. What users have only seen (``train.seen_only``, such as ratings below a threshold)
+    is excluded too, except for their test entries, which count. Users without a relevant item are
+    skipped and counted. Metrics of the top ranks break ties by lower item row; AUC and AUPRC treat
+    items with equal scores as tied.
 
     There is no credit for ties at nothing. A user of whom the model knows nothing has an empty
     list, with value 0 (AUC and AUPRC: all items tied), and an item that nobody had in the fit is in

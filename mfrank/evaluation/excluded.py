@@ -9,15 +9,20 @@ import scipy.sparse as sp
 from mfrank.arrays.csr import CSR
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.user_items import UserItems, matrix_of
-from mfrank.retrieval.seen import Seen
+from mfrank.retrieval.seen import Seen, without_relevant
 
 __all__ = ["excluded", "had_in_training"]
 
 
 def excluded(
-    model: Any, train: UserItems | None, filters: bool, shape: tuple[int, int]
+    model: Any, train: UserItems | None, filters: bool, relevance: sp.csr_array
 ) -> tuple[sp.csr_array, CSR]:
-    """Entries to exclude from the ranking: the matrix, and its rows for the kernels."""
+    """Entries to exclude from the ranking: the matrix, and its rows for the kernels.
+
+    Zeros are those that are only seen in training. If ``relevance`` has them above 0, they are
+    ranked: a model did not learn from them, so they tell how well it ranks.
+    """
+    shape = relevance.shape
     if not filters:
         if train is not None:
             raise ValueError("train is excluded from the ranking: leave it out to rank every item")
@@ -33,7 +38,7 @@ def excluded(
             )
         seen, rows = known.matrix, known.rows_of("user")
     elif isinstance(train, Interactions):
-        seen, rows = train.user_items, train.user_rows(None)
+        seen, rows = train.seen, train.seen_rows()
     else:
         seen = matrix_of(train, "train")
         rows = CSR.from_scipy(seen, None)
@@ -44,6 +49,12 @@ def excluded(
             "columns of the training data, or pass Interactions, which are matched by id: "
             "Interactions.from_frame(test, user_ids=train.user_ids, item_ids=train.item_ids)"
         )
+    if train is None:
+        some_only = isinstance(known, Seen) and known.has_only
+    else:
+        some_only = isinstance(train, Interactions) and train.seen_only is not None
+    if some_only and (ranked := without_relevant(seen, relevance)) is not seen:
+        return ranked, CSR.from_scipy(ranked, None)
     return seen, rows
 
 
@@ -55,6 +66,6 @@ def had_in_training(model: Any, shape: tuple[int, int]) -> sp.csr_array:
             "metrics beyond accuracy need the training data, and the model keeps none: pass train, "
             "without filter_already_liked_items=False"
         )
-    if known.checked.shape != shape:
-        raise ValueError(f"test must have the shape of the fit's data {known.checked.shape}")
-    return known.checked
+    if known.matrix.shape != shape:
+        raise ValueError(f"test must have the shape of the fit's data {known.matrix.shape}")
+    return known.positives

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.time_limit import check_time
 from mfrank.backends import choose
+from mfrank.data.cells import without_zeros
 from mfrank.data.groups import Groups
 from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.excluded import excluded, had_in_training
@@ -48,11 +49,11 @@ class Judge:
     def judged(self, users: NDArray[np.int64]) -> Tally:
         """Rank for these users, and score the rankings."""
         shape, n_items = self.relevance.shape, self.relevance.shape[1]
-        seen, rows_seen = excluded(self.model, self.train, self.filters, shape)
+        seen, rows_seen = excluded(self.model, self.train, self.filters, self.relevance)
         known = None
         if any(isinstance(m, KnownMetric) for m in self.wanted):
             had = seen if self.filters else had_in_training(self.model, shape)
-            known = Known.of(had, self.item_groups, excluded=self.filters)
+            known = Known.of(without_zeros(had), self.item_groups, excluded=self.filters)
         tally = Tally(self.wanted, n_items, known, self.item_groups, self.cold)
         ranker = (
             ranker_of(self.model, seen, rows_seen, choose(self.backend), self.n_threads)

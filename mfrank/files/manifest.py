@@ -44,10 +44,11 @@ _MOST_DIMENSIONS, _MOST_NUMBERS = 64, 2**60  # about numpy's limits
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Name and version of the format of a folder or file."""
+    """Name and version of the format of a folder or file, and other versions that are read."""
 
     name: str
     version: int
+    reads: tuple[int, ...] = ()
 
     def check(self, name: object, version: object, where: object) -> None:
         """Raise unless a folder or file has this name and version."""
@@ -55,7 +56,7 @@ class Format:
             raise ValueError(f"{where} does not hold {self.name!r} but {name!r}")
         if type(version) is not int or version < 1:
             raise ValueError(f"{where} has no format version, got {version!r}: it is damaged")
-        if version != self.version:
+        if version not in (self.version, *self.reads):
             remedy = "upgrade mfrank" if version > self.version else "save it again"
             raise ValueError(
                 f"{where} is {self.name!r} of format version {version}; this mfrank reads "

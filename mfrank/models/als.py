@@ -377,7 +377,7 @@ class ALS(FactorModel, Growing):
             del first, halfway, start, store, features  # so that the fit can free them
             self._keep(steps, data, watch, history, save, best, fitter=fitter)
         if kept is not None:  # nothing was left to do, or the best epoch is an earlier one
-            self._hold(in_memory(self.placed), copy(data.user_items))
+            self._hold(in_memory(self.placed), copy(data.seen))
         return self
 
     def _resume(
@@ -385,7 +385,7 @@ class ALS(FactorModel, Growing):
     ) -> tuple[Factors, Factors]:
         """Take over a saved epoch; return its factors, users that may be overwritten."""
         if past.store.history:
-            self._hold(past.store, copy(data.user_items))
+            self._hold(past.store, copy(data.seen))
         if past.momentum is not None:
             momentum.resume(past.momentum)
         users, items = past.store.user_factors, copied(past.store.item_factors)

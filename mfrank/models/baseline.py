@@ -54,7 +54,7 @@ class Baseline(FactorModel):
         if not self.uses_values:
             tell_unread_values(type(self).__name__, data.user_items.data)
         self._adopt(self._store_of(data))
-        self._hold(self.store, copy(data.user_items))  # shallow: the arrays are read-only
+        self._hold(self.store, copy(data.seen))  # shallow: the arrays are read-only
         if callback:
             callback(0, perf_counter() - began, None)
         return self

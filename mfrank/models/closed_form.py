@@ -244,7 +244,7 @@ class ClosedForm(Recommender):
         self, userid: Raw, user_items: Matrix | None, users: Side, items: Side
     ) -> UserWeights:
         if user_items is None:
-            given = self._own_values().matrix[users.rows(userid, "userid")]
+            given = self._own_values().positives[users.rows(userid, "userid")]
         else:
             given = given_rows(user_items, userid, users, items, "user_items")
         cleaned = self._kernel_rows(self._clean(given, "user_items"))
@@ -277,8 +277,14 @@ class ClosedForm(Recommender):
         return seen
 
     def _clean(self, rows: sp.csr_array, argument: str) -> sp.csr_array:
-        """Rows as a fit reads them: duplicates merged, zeros dropped, all values finite."""
+        """Rows as a fit reads them: duplicates merged, zeros dropped, all values finite.
+
+        Zeros are cells that are only seen (:class:`mfrank.retrieval.seen.Seen`).
+        """
         try:
+            if not rows.data.all():
+                rows = sp.csr_array(rows, copy=True)
+                rows.eliminate_zeros()
             cleaned = Interactions.from_sparse(rows).user_items
         except (TypeError, ValueError) as error:
             raise type(error)(f"{argument}: {error}") from None

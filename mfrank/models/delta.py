@@ -14,6 +14,7 @@ from mfrank.als.touched import FOLLOWING, FRESH, TouchedRows
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.in_parts import copy_rows
 from mfrank.arrays.placement import empty_aligned
+from mfrank.data import cells
 from mfrank.data.concat import joined_ids
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
@@ -21,7 +22,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import names_of
 
-__all__ = ["Delta", "with_rows"]
+__all__ = ["Delta", "in_shape", "with_rows"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +34,9 @@ class Delta:
     user_ids, item_ids : Ids
         Those of the model, then the new ones.
     user_items : csr_array, shape (n_users, n_items)
-        All interactions, old and new; canonical.
+        All interactions, old and new; canonical, without zeros.
+    seen : csr_array, shape (n_users, n_items)
+        The same and, as zeros, what is only seen: what was, is new, or has no value any more.
     new : Counts
         Numbers of new interactions of each user and item, those of known cells included.
     """
@@ -41,6 +44,7 @@ class Delta:
     user_ids: Ids
     item_ids: Ids
     user_items: sp.csr_array
+    seen: sp.csr_array
     new: Counts
 
     @classmethod
@@ -51,7 +55,7 @@ class Delta:
         ----------
         store : FactorStore
         old : csr_array, shape (store.n_users, store.n_items)
-            Canonical. Its values are multiplied by ``decay`` if that is not 1.
+            Canonical. Its values are multiplied by ``decay`` if that is not 1. Zeros are only seen.
         new : Interactions
         decay : float
 
@@ -66,14 +70,23 @@ class Delta:
         rows = user_ids.rows(new.user_ids.labels)[new.entry_users]
         columns = item_ids.rows(new.item_ids.labels)[new.user_items.indices]
         added = sp.csr_array((new.user_items.data.astype(old.dtype), (rows, columns)), shape)
-        grown = _grown(old, shape)
-        both = sp.csr_array((grown if decay == 1 else grown * old.dtype.type(decay)) + added)
+        grown = in_shape(old, shape)
+        aged = grown if decay == 1 else grown * old.dtype.type(decay)
+        both = sp.csr_array(aged + added)
         both.sort_indices()
+        seen = both
+        # scipy leaves out the zeros of a sum. Values that cancel, or decay to 0, stay seen.
+        values = aged.data, added.data
+        if not all(each.all() and each.min(initial=0) >= 0 for each in values):
+            seen = cells.with_zeros(cells.with_zeros(both, grown), added)
+        if (only := new.seen_only) is not None:
+            places = user_ids.rows(new.user_ids.labels), item_ids.rows(new.item_ids.labels)
+            seen = cells.with_zeros(seen, cells.moved(only.cells, *places, shape).rows)
         touching = (
             np.bincount(numbers, minlength=n)
             for numbers, n in zip((rows, columns), shape, strict=True)
         )
-        return cls(user_ids, item_ids, both, Counts(*touching))
+        return cls(user_ids, item_ids, both, seen, Counts(*touching))
 
     @property
     def counts(self) -> Counts:
@@ -127,7 +140,7 @@ def _rows(
     return TouchedRows(numbers, CSR.from_scipy(entries, dtype), fresh, prior)
 
 
-def _grown(matrix: sp.csr_array, shape: tuple[int, int]) -> sp.csr_array:
+def in_shape(matrix: sp.csr_array, shape: tuple[int, int]) -> sp.csr_array:
     """The same entries with empty rows and columns after them; arrays are shared."""
     indptr: Any = np.full(shape[0] + 1, matrix.indptr[-1], dtype=matrix.indptr.dtype)
     indptr[: len(matrix.indptr)] = matrix.indptr

@@ -329,7 +329,7 @@ class Descent(FactorModel):
         if kept is not None and past is not None:
             state = state.resumed(kept, past)
             history = [dict(record) for record in past.history]
-            self._hold(replace(past, extras={}), copy(data.user_items))
+            self._hold(replace(past, extras={}), copy(data.seen))
         plan = DescentPlan(
             self.loss,
             self.optimizer,

@@ -146,7 +146,7 @@ class FactorModel(Parameters, Recommender):
                 self._let_go(step)
                 del step
         if best:
-            self._hold(replace(best, history=records), copy(data.user_items))
+            self._hold(replace(best, history=records), copy(data.seen))
 
     def _let_go(self, step: Step) -> None:
         """Keep all of an epoch but the users, if they can be solved again when they are read.
@@ -176,7 +176,7 @@ class FactorModel(Parameters, Recommender):
         fitter: Mapping[str, Any] | None = None,
     ) -> None:
         """Replace the model's factors by those of an epoch of a new fit."""
-        seen = copy(data.user_items)  # shallow: the arrays are read-only
+        seen = copy(data.seen)  # shallow: the arrays are read-only
         self._origin = {}
         self._hold(self._stored(data, step, records, fitter), seen)
 

@@ -21,6 +21,7 @@ from mfrank.arrays.interop import sparse_to_host
 from mfrank.arrays.turns import in_turn
 from mfrank.backends import Factors, choose
 from mfrank.backends.solve_options import SolveOptions
+from mfrank.data import cells
 from mfrank.data.alignment import check_numbering
 from mfrank.data.feature_tables import FeatureTable, is_table
 from mfrank.data.ids import Ids
@@ -32,7 +33,7 @@ from mfrank.models.delta import Delta, with_rows
 from mfrank.models.partial_fit import grown, refit
 from mfrank.models.updates import check_batch, content_of, updated, was_applied
 from mfrank.models.value_checks import tell_unread_values
-from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_rows, sides
+from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_rows, given_seen, sides
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import columns_of, featured, names_of, weights_of, with_means
 
@@ -63,6 +64,9 @@ class Growing(ClosedForm):
         otherwise hold these items where they were. All other rows keep their factors. A fit would
         move them a little, and more the longer they have been left: fit anew from time to time. The
         history gets a record with the seconds and the number of ``rows`` that were solved.
+
+        What was seen stays seen: where values cancel, or have decayed to 0, the model has no
+        interaction any more, but lists leave these items out.
 
         The old interactions are those that the model has for its filters; it keeps no further copy.
         A saved model has them without their values, because filters do not need these. So after a
@@ -178,7 +182,7 @@ class Growing(ClosedForm):
             history=updated(store.history, record, batch, content),
             **biases,
         )
-        self._hold(grown_store, delta.user_items)
+        self._hold(grown_store, delta.seen)
         return self
 
     @in_turn
@@ -228,7 +232,10 @@ class Growing(ClosedForm):
             return self._own_values().checked
         users, items = sides(store)
         given = given_rows(user_items, users.ids.labels, users, items, "user_items")
-        return self._clean(given, "user_items")
+        old = self._clean(given, "user_items")
+        if (only := _only_seen(user_items, users.ids.labels, users, items)) is not None:
+            old = cells.with_zeros(old, only)
+        return old if self.seen is None else cells.with_zeros(old, self.seen.only)
 
     def _tell_unread(self, new: sp.csr_array) -> None:
         if not self.objective.uses_values:
@@ -248,8 +255,9 @@ class Growing(ClosedForm):
         argument = f"{side.name}_{other.name}s"
         given = self._clean(given_rows(matrix, raw, side, other, argument), argument)
         self._tell_unread(given)
+        only = _only_seen(matrix, raw, side, other)
         solved = solve(self._kernel_rows(given), self._means(side, raw))
-        self._hold(*refit(self.store, seen, side.name, ids, rows, given, *solved))
+        self._hold(*refit(self.store, seen, side.name, ids, rows, (given, only), *solved))
         return self
 
 
@@ -270,6 +278,15 @@ def _new_of(new: Any, store: FactorStore) -> Interactions:
             )
         check_numbering(getattr(data, f"{side}_ids"), known, "new", side)
     return data
+
+
+def _only_seen(matrix: Matrix, raw: Raw, side: Side, other: Side) -> sp.csr_array | None:
+    """What the ids of ``raw`` have only seen, canonical, a row for each; None if nothing is."""
+    if not isinstance(matrix, Interactions) or matrix.seen_only is None:
+        return None
+    rows = given_seen(matrix, raw, side, other, f"{side.name}_{other.name}s")
+    rows.sort_indices()
+    return cells.select(rows, np.flatnonzero(rows.data == 0))
 
 
 def _given(name: str, given: Any, store: FactorStore) -> Any:

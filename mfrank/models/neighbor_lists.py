@@ -62,7 +62,9 @@ class NeighborRecommender(RowScorer):
     ) -> sp.csr_array:
         given = given_rows(user_items, userid, users, items, "user_items")
         try:
-            return Interactions.from_sparse(given.astype(np.float64)).user_items
+            given = sp.csr_array(given.astype(np.float64))
+            given.eliminate_zeros()  # what is only seen
+            return Interactions.from_sparse(given).user_items
         except (TypeError, ValueError) as error:
             raise type(error)(f"user_items: {error}") from None
 

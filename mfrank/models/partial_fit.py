@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.distinct import distinct
 from mfrank.backends import Factors
+from mfrank.data import cells
 from mfrank.data.concat import joined_ids
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical
+from mfrank.models.delta import in_shape
 from mfrank.retrieval.queries import Rows, check_rows
 from mfrank.retrieval.sides import Raw, Side, is_single
 from mfrank.store.factors import FactorStore
@@ -74,7 +76,7 @@ def refit(
     side: str,
     ids: Ids,
     rows: Rows,
-    given: sp.csr_array,
+    given: tuple[sp.csr_array, sp.csr_array | None],
     solved: Factors,
     biases: NDArray[np.floating] | None = None,
 ) -> tuple[FactorStore, sp.csr_array | None]:
@@ -91,15 +93,16 @@ def refit(
         All ids of the side, including the new ones.
     rows : int64, shape (R,)
         Rows of the side to write, no row twice.
-    given : csr_array, shape (R, rows of the other side)
-        The interactions from which the rows were solved.
+    given : two csr_arrays, shape (R, rows of the other side)
+        The interactions from which the rows were solved, and what else is seen in them or None.
+        What is only seen in these rows of the model stays so.
     solved : shape (R, K)
         The factors of these rows.
     biases : shape (R,), optional
         Their biases, if the store has biases that the fit made.
     """
     before, extras = store.known_counts, with_means(store.extras, side, len(ids))
-    by_item, size, own_counts = side == "item", len(ids), np.diff(given.indptr)
+    by_item, size, own_counts = side == "item", len(ids), np.diff(given[0].indptr)
     if by_item:
         counts = Counts(before.users, _put(before.items, size, rows, own_counts))
     else:
@@ -115,7 +118,15 @@ def refit(
     store = replace(store, **changed)
     if seen is None:
         return store, None
-    entries = _put_rows(seen.T.tocsr() if by_item else seen, size, rows, given)
+    own = seen.T.tocsr() if by_item else seen
+    values, only = given
+    values = values.astype(own.dtype)
+    if only is not None:
+        values = cells.with_zeros(values, only)
+    entries = _put_rows(own, size, rows, values)
+    if not seen.data.all():
+        only = cells.select(own, np.flatnonzero(own.data == 0))
+        entries = cells.with_zeros(entries, in_shape(only, entries.shape))
     return store, entries.T.tocsr() if by_item else entries
 
 
@@ -131,5 +142,5 @@ def _put_rows(matrix: sp.csr_array, size: int, rows: Rows, values: sp.csr_array)
     source = np.arange(size)
     source[rows] = size + np.arange(len(rows))
     empty = sp.csr_array((size - matrix.shape[0], matrix.shape[1]), dtype=matrix.dtype)
-    stacked = sp.vstack([matrix, empty, values.astype(matrix.dtype)], format="csr")
+    stacked = sp.vstack([matrix, empty, values], format="csr")
     return sp.csr_array(stacked[source])

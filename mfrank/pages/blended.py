@@ -40,7 +40,8 @@ def blended(world: World, user: Any, weight: float, n: int) -> Items:
     if reason := why_no_blend(world):
         raise ValueError(f"weight needs two models that can be blended, but {reason}")
     first, second = (_of_user(model.store.on_host(), user) for model in world.models)
-    seen = {item for index in (0, 1) for item, _ in world.has(index, user).seen}
+    each = [world.has(index, user) for index in (0, 1)]
+    seen = {item for has in each for item in has.left_out or dict(has.seen)}
     model = Recommender.of(blend(first, second, weight))
     listed: Items = recommendations(
         model, [user], n, include_seen=True, filter_items=list(seen) if seen else None

@@ -101,7 +101,8 @@ def judge(
     most_users : int, default 5000
     most_seconds : float, default 15
     """
-    known, counts = seen.checked, np.bincount(seen.checked.indices, minlength=seen.matrix.shape[1])
+    known, liked = seen.checked, seen.positives
+    counts = np.bincount(liked.indices, minlength=liked.shape[1])
     popularity = groups_by_popularity(counts, 3)
     rows, columns = rows_of(data.user_ids, model.user_ids), rows_of(data.item_ids, model.item_ids)
     there = np.flatnonzero((rows >= 0) & (np.diff(data.user_items.indptr) > 0))
@@ -114,7 +115,7 @@ def judge(
 
     found, n_drawn = paced(first, len(drawn), most_users, most_seconds)
     evaluation, users, held_out = found
-    activity = groups_by_activity(np.diff(known.indptr).astype(np.int64), 4)
+    activity = groups_by_activity(np.diff(liked.indptr).astype(np.int64), 4)
     return Judgement(
         evaluation,
         users,

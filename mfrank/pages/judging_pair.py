@@ -56,7 +56,7 @@ class _Side:
 
     def __init__(self, model: Recommender, data: Interactions) -> None:
         assert model.seen is not None
-        self.model, self.seen = model, model.seen.checked
+        self.model, self.seen, self.liked = model, model.seen.checked, model.seen.positives
         self.rows = rows_of(data.user_ids, model.user_ids)
         self.columns = rows_of(data.item_ids, model.item_ids)
         self.in_data = rows_of(model.item_ids, data.item_ids)
@@ -86,7 +86,7 @@ def judge_pair(
         For both.
     """
     one, two = (_Side(model, data) for model in models)
-    counts = np.bincount(one.seen.indices, minlength=one.seen.shape[1])
+    counts = np.bincount(one.liked.indices, minlength=one.liked.shape[1])
     popularity = groups_by_popularity(counts, 3)
     of_two = rows_of(two.model.item_ids, one.model.item_ids)
     beside = Groups(popularity.names, np.where(of_two >= 0, popularity.of_rows[of_two], 0))
@@ -111,7 +111,7 @@ def judge_pair(
 
     (ours, theirs), n_drawn = paced(first, len(drawn), most_users, most_seconds)
     evaluation, users, held_out = ours
-    activity = groups_by_activity(np.diff(one.seen.indptr).astype(np.int64), 4)
+    activity = groups_by_activity(np.diff(one.liked.indptr).astype(np.int64), 4)
     of_users = Groups(activity.names, activity.of_rows[users])
     return Pair(evaluation, theirs, users, held_out, n_drawn, len(drawn), of_users)
 

@@ -31,10 +31,14 @@ class Has:
     ----------
     seen, held_out : list of (item, value or None)
         Greatest value first, then the most popular.
+    left_out : set of items
+        What the model's lists leave out: ``seen``, and what it did not learn from but knows to be
+        seen, such as ratings below a threshold.
     """
 
     seen: list[tuple[Any, float | None]]
     held_out: list[tuple[Any, float | None]]
+    left_out: set[Any]
 
 
 class World:
@@ -118,17 +122,17 @@ class World:
         """
         model = self.models[index]
         row = int(model.user_ids.rows([user])[0])
-        seen = None
-        if model.seen is not None:
-            own = model.seen.matrix
-            columns = own.indices[own.indptr[row] : own.indptr[row + 1]]
-            seen = model.item_ids.raw(columns).tolist()
         values = self._values_of(user)
-        if seen is None:
-            return Has(self._sorted(values), [])
-        known = set(seen)
+        if model.seen is None:
+            return Has(self._sorted(values), [], set())
+        own = model.seen.matrix
+        among = slice(own.indptr[row], own.indptr[row + 1])
+        every = model.item_ids.raw(own.indices[among]).tolist()
+        known = set(every)
+        seen = [item for item, liked in zip(every, own.data[among] != 0, strict=True) if liked]
         later = {item: value for item, value in values.items() if item not in known}
-        return Has(self._sorted({item: values.get(item) for item in seen}), self._sorted(later))
+        has = self._sorted({item: values.get(item) for item in seen})
+        return Has(has, self._sorted(later), known)
 
     def row(self, index: int, user: Any) -> sp.csr_array | None:
         """What the model has seen of a user, with values, shape (1, n_items); None without data."""
@@ -171,5 +175,5 @@ def _popularity(model: Recommender) -> NDArray[np.int64]:
     if counts is not None:
         return counts.items
     if model.seen is not None:
-        return np.bincount(model.seen.matrix.indices, minlength=len(model.item_ids))
+        return np.bincount(model.seen.positives.indices, minlength=len(model.item_ids))
     return np.zeros(len(model.item_ids), dtype=np.int64)

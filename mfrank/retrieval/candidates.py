@@ -164,7 +164,9 @@ def _seen(user_items: Any, queries: Queries, n_items: int) -> Listed | None:
         return user_items
     seen = user_items
     if isinstance(user_items, HasUserItems):
-        seen = queries.own(user_items.user_items, "user_items")
+        # Interactions also have what is only seen.
+        own = getattr(user_items, "seen", user_items.user_items)
+        seen = queries.own(own, "user_items")
     if not (sp.issparse(seen) or is_sparse_on_gpu(seen)):
         raise TypeError(
             f"user_items must be Interactions or a scipy sparse matrix, got {type(seen).__name__}"

@@ -53,7 +53,7 @@ def of_filter(values: Any, *, with_values: bool = False) -> str | None:
     if isinstance(values, Interactions):
         for ids in (values.user_ids, values.item_ids):
             _add(digest, _ids(ids))
-        matrix = values.user_items
+        matrix = values.seen
     is_sparse: bool = sp.issparse(matrix)
     if is_sparse:
         _add(digest, _pattern(matrix))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from mfrank.arrays.labelled import check_same_ids
 from mfrank.arrays.placement import beside
 from mfrank.arrays.row_lists import Listed, Picked
 from mfrank.cluster.connecting import Cluster, check_cluster
+from mfrank.data.cells import without_zeros
+from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown, check_on_unknown
 from mfrank.files.regular import path_of
 from mfrank.retrieval.all_lists import AllLists, ListFormat
@@ -109,7 +112,8 @@ class Recommender(Similar):
         N : int, default 10
             Length of a list, >= 1; it may exceed the number of items.
         filter_already_liked_items : bool, default True
-            Leave out every item stored in the user's row of ``user_items``.
+            Leave out every item stored in the user's row of ``user_items``, and what Interactions
+            have as ``seen_only``, such as ratings below a threshold.
         filter_items : ids, list of lists of ids, or scipy or CuPy sparse matrix, optional
             Items not to recommend: one list for all users, or one list or row per user id, in the
             same order. All stored entries of a sparse matrix count; its columns are item rows.
@@ -169,10 +173,11 @@ class Recommender(Similar):
                 lists = nobody.all_unknown(known, user_items, filters=filter_already_liked_items)
                 return answer(lists, item_side, userid)
             query_factors = QueryFactors.known(known, options.backend)
-        history = None
-        if filter_already_liked_items or calibrates(levers, user_items, held.seen):
-            history = self._seen_by(known, user_items, item_side, held)
-        seen = history if filter_already_liked_items else None
+        seen, history = None, None
+        if filter_already_liked_items:
+            seen = self._seen_by(known, user_items, item_side, held)
+        if calibrates(levers, user_items, held.seen):
+            history = self._liked_by(known, user_items, item_side, held)
         candidates = options.candidates(query_factors.queries, item_side, seen)
         lists = best_steered(
             query_factors,
@@ -374,3 +379,14 @@ class Recommender(Similar):
             )
         rows = query_side.rows_there(raw, f"{query_side.name}id")
         return Picked(seen.rows_of(query_side.name), rows)
+
+    def _liked_by(
+        self, known: Known, matrix: Matrix | None, answering: Side, held: Held
+    ) -> sp.csr_array | Listed:
+        """What the users of a call like: what they have seen without what they have only seen."""
+        if isinstance(matrix, Interactions):
+            matrix = replace(matrix, seen_only=None)
+        if matrix is None and held.seen is not None:
+            held = Held(held.store, held.seen.liked)
+        seen = self._seen_by(known, matrix, answering, held)
+        return without_zeros(seen) if isinstance(seen, sp.csr_array) else seen

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.data.cells import without_zeros
 from mfrank.data.counts import Counts
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import columns_name, names_of
@@ -29,6 +30,7 @@ def without(
     ----------
     store : FactorStore
     seen : csr_array, shape (n_users, n_items), or None
+        Zeros are only seen: they do not count.
     users, items : row numbers; they may repeat
 
     Raises
@@ -88,8 +90,9 @@ def _part(seen: sp.csr_array, users: NDArray[Any], items: NDArray[Any]) -> sp.cs
 
 
 def _counts(seen: sp.csr_array) -> Counts:
-    by_item = np.bincount(seen.indices, minlength=seen.shape[1])
-    return Counts(np.diff(seen.indptr).astype(np.int64), by_item.astype(np.int64))
+    learned = without_zeros(seen)
+    by_item = np.bincount(learned.indices, minlength=seen.shape[1])
+    return Counts(np.diff(learned.indptr).astype(np.int64), by_item.astype(np.int64))
 
 
 def _without_sums(record: Any) -> Record:

@@ -73,10 +73,11 @@ class RowScorer(Recommender):
             return answer(lists, item_side, userid)
         both = known.side, item_side
         queries, rows = self._queries(known.ids, user_items, recalculate_user, both)
-        history = None
-        if filter_already_liked_items or calibrates(levers, user_items, held.seen):
-            history = self._seen_by(known, user_items, item_side, held)
-        seen = history if filter_already_liked_items else None
+        seen, history = None, None
+        if filter_already_liked_items:
+            seen = self._seen_by(known, user_items, item_side, held)
+        if calibrates(levers, user_items, held.seen):
+            history = self._liked_by(known, user_items, item_side, held)
         candidates = options.candidates(queries, item_side, seen)
         empty = np.zeros(rows.shape[0], dtype=bool)
 

@@ -13,19 +13,24 @@ from mfrank.arrays.csr import CSR
 from mfrank.arrays.csr_checks import check_csr, check_indptr, is_canonical
 from mfrank.arrays.lazy import lazy
 from mfrank.arrays.read_only import read_only
+from mfrank.data.cells import has_zeros, not_in, select, without_zeros
 from mfrank.data.pickling import MadeOfFields
 from mfrank.store.checks import is_mapped
 from mfrank.store.factors import FactorStore
 
-__all__ = ["Seen", "check_seen", "pack", "unpack"]
+__all__ = ["Seen", "check_seen", "pack", "unpack", "without_relevant"]
 
 _ENTRIES_AT_ONCE = 1 << 22
-_INDPTR, _INDICES = "seen_indptr", "seen_indices"
+_INDPTR, _INDICES, _POSITIVE = "seen_indptr", "seen_indices", "seen_positive"
 
 
 @dataclass(frozen=True, eq=False)
 class Seen(MadeOfFields):
-    """The seen entries, users x items, as rows of either side; checked and built on first use."""
+    """The seen entries, users x items, as rows of either side; checked and built on first use.
+
+    An entry with the stored value 0 (False) is only seen: a model was not fitted to it, and lists
+    leave it out like all others.
+    """
 
     matrix: sp.csr_array
 
@@ -51,6 +56,26 @@ class Seen(MadeOfFields):
         return read_only(counts)
 
     @lazy
+    def has_only(self) -> bool:
+        """Whether there are entries that are only seen."""
+        return has_zeros(self.matrix)
+
+    @lazy
+    def liked(self) -> Seen:
+        """The entries that a fit learns from: those that are not only seen."""
+        return Seen(without_zeros(self.checked)) if self.has_only else self
+
+    @property
+    def positives(self) -> sp.csr_array:
+        """The checked matrix of :attr:`liked`."""
+        return self.liked.checked
+
+    @property
+    def only(self) -> sp.csr_array:
+        """The checked entries that are only seen."""
+        return select(self.checked, np.flatnonzero(self.checked.data == 0))
+
+    @lazy
     def _of_users(self) -> CSR:
         return CSR.from_scipy(self.checked, dtype=None)
 
@@ -74,8 +99,29 @@ def check_seen(seen: sp.csr_array) -> None:
         raise ValueError("seen.indices must ascend within each row, each item once")
 
 
+def without_relevant(seen: sp.csr_array, relevance: sp.csr_array) -> sp.csr_array:
+    """``seen`` without the zeros where ``relevance`` is above 0; both are canonical.
+
+    So an evaluation ranks what is only seen in training if it is held out. That is fair to all
+    models, because none has learned from it.
+    """
+    zeros = np.flatnonzero(seen.data == 0)
+    if not len(zeros):
+        return seen
+    relevant = select(relevance, np.flatnonzero(relevance.data > 0))
+    left = not_in(select(seen, zeros), relevant)
+    if len(left) == len(zeros):
+        return seen
+    kept = np.ones(seen.nnz, dtype=bool)
+    kept[zeros] = False
+    kept[zeros[left]] = True
+    return select(seen, np.flatnonzero(kept))
+
+
 def pack(store: FactorStore, seen: sp.csr_array) -> FactorStore:
     """Return the store with the pattern of ``seen`` (users x items) in its extras, not its values.
+
+    If some are zeros, it is noted which are.
 
     Raises
     ------
@@ -93,6 +139,8 @@ def pack(store: FactorStore, seen: sp.csr_array) -> FactorStore:
         _INDPTR: seen.indptr.astype(np.int64, copy=False),
         _INDICES: seen.indices.astype(np.int32, copy=False),
     }
+    if not (positive := seen.data != 0).all():
+        pattern[_POSITIVE] = positive
     return replace(store, extras={**store.extras, **pattern})
 
 
@@ -111,13 +159,18 @@ def unpack(store: FactorStore) -> tuple[FactorStore, sp.csr_array | None]:
         return store, None
     extras = dict(store.extras)
     indptr, indices = extras.pop(_INDPTR), extras.pop(_INDICES)
+    positive = extras.pop(_POSITIVE, None)
     shape = store.n_users, store.n_items
     try:
         if indptr.dtype != np.int64 or indices.dtype != np.int32:
             raise ValueError(f"offsets are {indptr.dtype}, columns {indices.dtype}")
         # First, because scipy does not check that offsets lie within the columns.
         check_indptr(indptr, indices.size, store.n_users, "seen")
-        seen = sp.csr_array((np.ones(indices.size, dtype=bool), indices, indptr), shape)
+        if positive is None:
+            positive = np.ones(indices.size, dtype=bool)
+        if positive.dtype != bool or positive.shape != indices.shape:
+            raise ValueError("seen_positive must be bool, one for each entry")
+        seen = sp.csr_array((positive, indices, indptr), shape)
         if not is_mapped(indices):
             check_seen(seen)
     except ValueError as error:

@@ -17,6 +17,7 @@ from mfrank.arrays.placement import on_host
 from mfrank.arrays.row_lists import Listed
 from mfrank.backends import Factors
 from mfrank.data.alignment import check_numbering
+from mfrank.data.cells import select
 from mfrank.data.frames import is_frame
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
@@ -35,6 +36,7 @@ __all__ = [
     "given_ids",
     "given_lists",
     "given_rows",
+    "given_seen",
     "is_nested",
     "is_single",
     "sides",
@@ -308,7 +310,7 @@ def given_rows(
     """
     matrix = sparse_to_host(matrix)
     if isinstance(matrix, Interactions):
-        return _by_ids(matrix, raw, query_side, answering, argument)
+        return _by_ids(matrix, matrix.user_items, raw, query_side, answering, argument)
     if not sp.issparse(matrix):
         remedy = "; read it by Interactions.from_frame first" if is_frame(matrix) else ""
         raise TypeError(
@@ -319,10 +321,19 @@ def given_rows(
     return query_side.queries(raw).pick(matrix, argument)
 
 
+def given_seen(
+    matrix: Interactions, raw: Raw, query_side: Side, answering: Side, argument: str
+) -> sp.csr_array:
+    """Like :func:`given_rows`, with what is only seen as zeros."""
+    return _by_ids(matrix, matrix.seen, raw, query_side, answering, argument)
+
+
 def given_lists(
     matrix: Matrix, raw: Raw, query_side: Side, answering: Side, argument: str
 ) -> sp.csr_array | Listed:
-    """Like :func:`given_rows`, without values; a matrix on a GPU stays there."""
+    """All that is seen, one row for each id of ``raw``; a matrix on a GPU stays there."""
+    if isinstance(matrix, Interactions):
+        return given_seen(matrix, raw, query_side, answering, argument)
     if not is_sparse_on_gpu(matrix):
         return given_rows(matrix, raw, query_side, answering, argument)
     lists = gpu_filters.of_sparse(matrix, len(answering.ids), argument)
@@ -330,11 +341,18 @@ def given_lists(
 
 
 def _by_ids(
-    matrix: Interactions, raw: Raw, query_side: Side, answering: Side, argument: str
+    matrix: Interactions,
+    user_items: sp.csr_array,
+    raw: Raw,
+    query_side: Side,
+    answering: Side,
+    argument: str,
 ) -> sp.csr_array:
-    table, rows, columns = matrix.user_items, matrix.user_ids, matrix.item_ids
+    """Rows of ``user_items``, which are of these interactions."""
+    table, rows, columns = user_items, matrix.user_ids, matrix.item_ids
     if query_side.name == "item":
-        table, rows, columns = matrix.item_users, columns, rows
+        table = matrix.item_users if table is matrix.user_items else table.T.tocsr()
+        rows, columns = columns, rows
     labels = query_side.ids.raw(query_side.rows(raw, argument)) if query_side.by_row else raw
     check_numbering(rows, query_side.ids, argument, query_side.name)
     check_numbering(columns, answering.ids, argument, answering.name)
@@ -344,7 +362,11 @@ def _by_ids(
             return picked
         used = distinct(picked.indices)
         place = np.zeros(len(columns), dtype=np.int64)
-        place[used] = answering.ids.rows(columns.raw(used))
+        place[used] = answering.ids.rows(columns.raw(used), missing=-1)
+        if (place[used] < 0).any():
+            answering.ids.rows(columns.raw(distinct(picked.indices[picked.data != 0])))
+            # Unknown ids that are only seen cannot be listed anyway.
+            picked = select(picked, np.flatnonzero(place[picked.indices] >= 0))
     except ValueError as error:
         raise ValueError(f"{argument}: {error}") from None
     shape = picked.shape[0], len(answering.ids)

@@ -21,6 +21,7 @@ from mfrank.evaluation.kinds import ListMetric, Metric
 from mfrank.evaluation.metrics import NDCG
 from mfrank.retrieval.fallback import unannounced
 from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.seen import without_relevant
 from mfrank.tuning.judge import Judge
 
 __all__ = ["Shortlists"]
@@ -67,7 +68,9 @@ class Shortlists:
         metric = _by_lists(judge.metric)
         depth = metric.depth(judge.train.n_items) * _TIMES_THE_DEPTH
         users, relevant = _held_out(judge)
-        seen = judge.train.user_items[users]
+        seen = without_relevant(
+            sp.csr_array(judge.train.seen[users]), sp.csr_array(judge.valid.user_items[users])
+        )
         lists = list[NDArray[np.int32]]()
         for model in models:
             if len(lists) >= _FEWEST and is_late():

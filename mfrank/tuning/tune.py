@@ -253,7 +253,7 @@ def _fitted(found: Found, data: Interactions) -> Recommender:
     if len(models) == 1:
         return models[0]
     store = blended(models, [part.weight for part in found.parts])
-    return recommender(pack(store, data.user_items))
+    return recommender(pack(store, data.seen))
 
 
 def _whole(runner: Runner, part: Part, data: Interactions) -> Model:
@@ -267,4 +267,4 @@ def _whole(runner: Runner, part: Part, data: Interactions) -> Model:
                 return runner.refitted(part.outcome, data)
         except OutOfTimeError:
             pass
-    return type(kept)._from_store(pack(kept.store, data.user_items))  # all data are seen
+    return type(kept)._from_store(pack(kept.store, data.seen))  # all data are seen

@@ -47,8 +47,8 @@ HARMS: dict[str, Callable[[bytes, int], bytes]] = {
 ENDINGS: dict[str, tuple[Any, str, int]] = {
     "numbering": (module.Numbering, "add", 3),
     "reading": (on_disk.Spill, "add", 3),
-    "merging": (on_disk.Column, "add", 7),
-    "sorting": (on_disk.Column, "add", 16),
+    "merging": (on_disk.Column, "add", 15),
+    "sorting": (on_disk.Column, "add", 40),
     "writing": (interaction_folder, "write_arrays", 1),
 }
 

@@ -68,4 +68,4 @@ def _data(args: argparse.Namespace, model: Recommender) -> Interactions:
     if unknown:
         left_out = counted(unknown, "interaction")
         print(f"mfrank: {left_out} of users or items that are unknown left out", file=sys.stderr)
-    return Interactions(matched.user_items, model.user_ids, model.item_ids)
+    return matched

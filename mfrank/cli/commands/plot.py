@@ -154,7 +154,7 @@ def _evaluations(args: argparse.Namespace) -> tuple[dict[str, Evaluation], Inter
         elif not _same_ids(model, first):
             raise ValueError(f"{path} was fitted to other users or items than {args.sources[0]}")
         found[name] = evaluate(model, test, metrics=args.metric)
-    return found, Interactions.of(first.seen.checked)
+    return found, Interactions.of(first.seen.positives)
 
 
 def _same_ids(model: Any, other: Any) -> bool:

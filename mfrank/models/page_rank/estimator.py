@@ -13,6 +13,7 @@ from mfrank.arrays.checks import check_above_zero, check_choice, check_count, sh
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.arrays.turns import in_turn
+from mfrank.data.cells import without_zeros
 from mfrank.data.counts import Counts
 from mfrank.data.interactions import Interactions
 from mfrank.models.factor_model import Callback, check_callback
@@ -277,13 +278,14 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         walk = task.walk(weights)
         starts = task.starts(walk, weights)
         prior = walk.prior(self._walker(self.n_threads))
-        by_item = np.bincount(task.seen.indices, minlength=walk.n_items).astype(np.int64)
+        own = without_zeros(task.seen)
+        by_item = np.bincount(own.indices, minlength=walk.n_items).astype(np.int64)
         store = FactorStore(
             np.zeros((len(task.user_ids), 1)),
             np.zeros((walk.n_items, 1)),
             task.user_ids,
             task.item_ids,
-            counts=Counts(np.diff(task.seen.indptr).astype(np.int64), by_item),
+            counts=Counts(np.diff(own.indptr).astype(np.int64), by_item),
             item_prior=prior,
             fitter=describe(self),
             history=learned.history,

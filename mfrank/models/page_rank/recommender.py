@@ -137,7 +137,9 @@ class WalkRecommender(RowScorer):
             )
         given = given_rows(timed, userid, users, items, "user_items")
         if timed is user_items:
-            given = sp.csr_array((np.ones(given.nnz), given.indices, given.indptr), given.shape)
+            ones = (given.data != 0).astype(np.float64)
+            given = sp.csr_array((ones, given.indices, given.indptr), given.shape, copy=True)
+            given.eliminate_zeros()  # what is only seen
         return self._walk.starts(given)
 
     def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:

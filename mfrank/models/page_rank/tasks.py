@@ -39,7 +39,7 @@ class Task:
         Recency of each user's last items, see :func:`mfrank.pagerank.next_clicks.recencies`; None
         if the users are the queries of ``serving``.
     seen : csr_array of bool, shape (n_users, n_items)
-        Items of each user, which their lists leave out.
+        Items of each user, which their lists leave out; False where they are only seen.
     user_ids, item_ids : Ids
     """
 
@@ -96,8 +96,8 @@ class Task:
                 relevant, before = _labels(labels, data), graph
                 past, had = known, data.user_items
             learning = next_click_queries(before, past, had, relevant, draw, walker)
-        had = data.user_items
-        seen = sp.csr_array((np.ones(data.nnz, dtype=bool), had.indices, had.indptr), had.shape)
+        own = data.seen
+        seen = sp.csr_array((own.data != 0, own.indices, own.indptr), own.shape)
         return cls(learning, graph, known, seen, data.user_ids, data.item_ids)
 
     def walk(self, weights: Floats) -> ItemWalk:

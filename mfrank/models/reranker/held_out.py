@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.data import cells
 from mfrank.data.alignment import check_numbering, matrix_in_rows
 from mfrank.data.interactions import Interactions
 from mfrank.models.reranker.features import FirstLists
@@ -68,7 +69,7 @@ class HeldOut(NamedTuple):
         tell_unread_values("Reranker", data.user_items.data)
         positives = data.take(data.user_items.data > 0)
         matrix = _placed(positives, store)
-        new = sp.csr_array(matrix - matrix.multiply(seen))
+        new = sp.csr_array(matrix - matrix.multiply(seen))  # what is only seen may be held out
         new.eliminate_zeros()
         users = np.flatnonzero(np.diff(new.indptr))
         if not len(users):
@@ -93,7 +94,8 @@ class HeldOut(NamedTuple):
 def in_rows_of(store: FactorStore, data: Any, argument: str) -> sp.csr_array:
     """The pattern of the interactions in the store's rows, int8 ones, shape (n_users, n_items).
 
-    Interactions and DataFrames are matched by id; a sparse matrix must have the store's rows.
+    Zeros are only seen. Interactions and DataFrames are matched by id; a sparse matrix must have
+    the store's rows.
 
     Raises
     ------
@@ -108,7 +110,9 @@ def in_rows_of(store: FactorStore, data: Any, argument: str) -> sp.csr_array:
             f"{argument} must be the data the model was fitted on: {read.nnz - placed.nnz:,} of "
             f"its {read.nnz:,} entries have users or items unknown to the model"
         )
-    return placed
+    if read.seen_only is None:
+        return placed
+    return cells.with_zeros(placed, _placed(read.seen_only, store))
 
 
 def _read(data: Any, argument: str, store: FactorStore) -> Interactions:
@@ -129,4 +133,7 @@ def _placed(data: Interactions, store: FactorStore) -> sp.csr_array:
     items = store.item_ids.rows(data.item_ids.labels, missing=-1)[data.user_items.indices]
     known = (users >= 0) & (items >= 0)
     ones = np.ones(int(known.sum()), dtype=np.int8)
-    return sp.csr_array((ones, (users[known], items[known])), (store.n_users, store.n_items))
+    cells_of = users[known], items[known]
+    rows = sp.csr_array((ones, cells_of), (store.n_users, store.n_items))
+    rows.sort_indices()
+    return rows

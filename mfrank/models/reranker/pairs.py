@@ -15,6 +15,7 @@ from mfrank.models.reranker.given_features import GivenFeatures
 from mfrank.models.reranker.held_out import Found, HeldOut
 from mfrank.retrieval.fallback import unannounced
 from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.seen import without_relevant
 from mfrank.store.factors import FactorStore
 
 __all__ = ["TrainingPairs", "blocks", "described", "training_pairs"]
@@ -73,10 +74,9 @@ def training_pairs(
     features, labels, groups = [], [], []
     for block in blocks(len(held_out.users), candidates):
         users = held_out.users[block]
+        own = without_relevant(sp.csr_array(seen[users]), held_out.relevant[block])
         with unannounced():
-            ids, scores = model.recommend(
-                users, seen[users], candidates, by_row=True, n_threads=n_threads
-            )
+            ids, scores = model.recommend(users, own, candidates, by_row=True, n_threads=n_threads)
         lists = FirstLists(ids.astype(np.int64), scores)
         relevant, pair_users = held_out.labels(block, lists), lists.pairs[0]
         items_found += int(relevant.sum())

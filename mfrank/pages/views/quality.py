@@ -111,7 +111,7 @@ def _worst(world: World, judged: Judgement, index: int) -> list[dict[str, Any]]:
     model = world.models[index]
     labels = model.user_ids.raw(judged.users[order]).tolist()
     assert model.seen is not None
-    had = np.diff(model.seen.matrix.indptr)[judged.users[order]].tolist()
+    had = np.diff(model.seen.positives.indptr)[judged.users[order]].tolist()
     more = f"?model={index}" if index else ""
     rows = zip(labels, values[order].tolist(), judged.held_out[order].tolist(), had, strict=True)
     return [

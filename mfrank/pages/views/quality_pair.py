@@ -139,7 +139,7 @@ def _most(
     order = order[gained[order] > 0]
     model = world.models[0]
     assert model.seen is not None
-    had = np.diff(model.seen.matrix.indptr)[pair.users[order]].tolist()
+    had = np.diff(model.seen.positives.indptr)[pair.users[order]].tolist()
     labels = model.user_ids.raw(pair.users[order]).tolist()
     both = np.column_stack(values)[order].tolist()
     rows = zip(labels, both, pair.held_out[order].tolist(), had, strict=True)
