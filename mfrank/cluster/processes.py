@@ -2,7 +2,9 @@
 
 All work of this side is done in ``wait`` and ``gather``, in the caller's thread. A task begins when
 it is waited for; a task that another takes as an argument is run on the worker where it is needed.
-A worker that dies is replaced, and its task begins anew.
+A worker that dies is replaced, and its task begins anew. So is one that stopped: a thread of each
+worker gives signs of life, also while a task takes long, and a thread here ends a worker that gives
+none.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Pipe, wait
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from mfrank.cluster.worker import Call, Kept, Order
+from mfrank.arrays.checks import check_above_zero
+from mfrank.cluster.worker import BEAT, Call, Kept, Order
 
 __all__ = ["Processes"]
 
@@ -54,17 +59,22 @@ class _Worker:
 
     def __init__(self) -> None:
         self.link, far_end = Pipe()
+        self._beats, far_beats = os.pipe()
+        os.set_blocking(self._beats, False)
+        os.set_blocking(far_beats, False)
+        self.silent = 0.0
         self.task: _Task | None = None
         self.known: set[int] = set()
         paths = os.pathsep.join(path for path in sys.path if path)
         with far_end:
             pipe = far_end.fileno()
-            program = f"from mfrank.cluster.worker import serve; serve({pipe})"
+            program = f"from mfrank.cluster.worker import serve; serve({pipe}, {far_beats})"
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", program],
-                pass_fds=[pipe],
+                pass_fds=[pipe, far_beats],
                 env=os.environ | {"PYTHONPATH": paths},
             )
+        os.close(far_beats)
 
     def start(self, task: _Task, live: weakref.WeakValueDictionary[int, _Task]) -> None:
         """Send a task, with the recipes that the worker lacks."""
@@ -76,28 +86,61 @@ class _Worker:
                 missing += one.needs
         forget = [key for key in self.known if key not in live]
         self.known = self.known.difference(forget).union(recipes)
+        self.silent = 0.0
         self.link.send_bytes(pickle.dumps(Order(task.call, recipes, forget), -1))
+
+    def watch(self, seconds: float, patience: float) -> None:
+        """Kill the process if it runs a task and gave no sign of life for too long.
+
+        ``seconds`` are those since the last look.
+        """
+        try:
+            heard = len(os.read(self._beats, 1 << 16))
+        except BlockingIOError:
+            heard = 0
+        except OSError:  # it was ended meanwhile
+            return
+        self.silent = 0.0 if heard or self.task is None else self.silent + seconds
+        if self.silent > patience:
+            self.process.kill()  # whoever reads or writes its pipe notices
 
     def end(self) -> int:
         """End the process; return its exit status."""
         self.link.close()
         self.process.kill()
-        return self.process.wait()
+        status = self.process.wait()
+        with suppress(OSError):
+            os.close(self._beats)
+        return status
 
 
 class Processes:
-    """An engine of ``n`` worker processes; a context manager that ends them.
+    """An engine of worker processes; a context manager that ends them.
 
     The main module is not imported again by the workers, so that a script needs no guard.
+
+    Parameters
+    ----------
+    n : int
+        Number of workers.
+    patience : float, default 120.0
+        > 0, seconds after which a worker is given up that has a task and gives no sign of life,
+        because it was stopped or hangs; the task begins anew on another. A task may take any time:
+        signs are given while it runs.
     """
 
     relays = False
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, patience: float = 120.0) -> None:
+        check_above_zero(patience=patience)
         self._keys = itertools.count()
         self._live = weakref.WeakValueDictionary[int, _Task]()
         self._queue: list[_Task] = []
         self._workers = [_Worker() for _ in range(n)]
+        self._ended = threading.Event()
+        watch = (self._workers, float(patience), self._ended)
+        self._watch = threading.Thread(target=_watch, args=watch, daemon=True)
+        self._watch.start()
 
     def __enter__(self) -> Self:
         return self
@@ -108,6 +151,8 @@ class Processes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._ended.set()
+        self._watch.join()
         for worker in self._workers:
             worker.end()
 
@@ -204,6 +249,18 @@ class Processes:
         task.finish(
             error=RuntimeError(
                 f"one task ended {_MOST_DEATHS} worker processes, the last with exit status "
-                f"{status}; if they ran out of memory, use fewer workers or fewer factors"
+                f"{status}; if they ran out of memory, use fewer workers or fewer factors; if they "
+                "were stopped or hung, see patience of mfrank.cluster.processes.Processes"
             )
         )
+
+
+def _watch(workers: list[_Worker], patience: float, ended: threading.Event) -> None:
+    """Look at the workers until the end; what was silent is counted only while this thread runs.
+
+    So nobody is given up because all processes were stopped together, as by Ctrl-Z.
+    """
+    pause = min(BEAT, patience / 4)
+    while not ended.wait(pause):
+        for worker in list(workers):
+            worker.watch(pause, patience)

@@ -188,3 +188,60 @@ def test_mixed_instruction_sets_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
         ValueError, match=f"cluster mixes .*{ext.isa()} here, .*baseline on process"
     ):
         model.fit(DATA, cluster=1)
+
+
+def stop_once(mark: Path) -> int:
+    """Stop the process at the first call, as a debugger or a suspended machine does."""
+    if mark.exists():
+        return os.getpid()
+    mark.touch()
+    os.kill(os.getpid(), signal.SIGSTOP)
+    raise AssertionError
+
+
+def take_long(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def test_a_stopped_worker_is_given_up(tmp_path: Path) -> None:
+    with Processes(2, patience=1.5) as engine:
+        before = {process for _, process in engine.workers(os.getpid)}
+        stopped = engine.submit(stop_once, tmp_path / "mark")
+        others = [engine.submit(square, number) for number in range(4)]
+        assert engine.gather(others) == [0, 1, 4, 9]
+        assert engine.gather([stopped])[0] > 0
+        after = {process for _, process in engine.workers(os.getpid)}
+        assert len(before & after) == 1
+
+
+def test_a_task_may_take_longer_than_a_worker_may_be_silent() -> None:
+    with Processes(1, patience=1.5) as engine:
+        ((_, process),) = engine.workers(os.getpid)
+        assert engine.gather([engine.submit(take_long, 3.0)]) == [process]
+
+
+def test_a_worker_that_always_stops_is_told() -> None:
+    with Processes(1, patience=1.2) as engine:
+        task = engine.submit(signal.raise_signal, signal.SIGSTOP)
+        with pytest.raises(RuntimeError, match=r"ended 3 worker processes.*see patience"):
+            engine.gather([task])
+
+
+def test_all_stopped_together_go_on() -> None:
+    with Processes(1, patience=1.2) as engine:
+        engine.workers(os.getpid)
+        (worker,) = engine._workers
+        worker.task = engine.submit(os.getpid)  # as if it had one
+        engine._ended.set()  # the watch was stopped, too
+        engine._watch.join()
+        time.sleep(0.1)
+        worker.watch(0.3, 1.2)  # one look after hours counts as one
+        assert worker.process.poll() is None
+        worker.task = None
+
+
+@pytest.mark.parametrize("patience", [0, -1, float("nan"), "long"])
+def test_patience_is_a_time(patience: object) -> None:
+    with pytest.raises(ValueError, match="patience must be"):
+        Processes(1, patience)  # type: ignore[arg-type]
