@@ -416,9 +416,9 @@ def main() -> None:
     if asked.only:
         drawn = [one for one in drawn if asked.only in str(one)]
     if asked.again:
-        said = [line.split(": ", 1) for line in Path(asked.again).read_text().splitlines()]
-        left = {rest[0] for outcome, *rest in said if outcome in ("survived", "uncovered")}
-        drawn = [one for one in drawn if str(one) in left]
+        said = [line.split(" ", 2) for line in Path(asked.again).read_text().splitlines()]
+        left = {rest[0] for outcome, *rest in said if outcome in ("survived:", "uncovered:")}
+        drawn = [one for one in drawn if str(one).split(" ", 1)[0] in left]
     if asked.number:
         drawn = random.Random(asked.seed).sample(drawn, min(asked.number, len(drawn)))
     folders = list(dict.fromkeys(name.split("/")[0] for name in asked.names))

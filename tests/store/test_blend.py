@@ -9,6 +9,7 @@ import pytest
 
 import mfrank
 from mfrank import FactorStore
+from mfrank.store.knowledge import has_features
 
 DATA = mfrank.synthetic(40, 30, 300, random_state=0)
 ALS = mfrank.ALS(factors=5, iterations=2, random_state=0).fit(DATA)
@@ -39,6 +40,22 @@ def test_a_blend_tells_what_it_is_made_of() -> None:
     options = {"weight": 2.0, "of": ["ALS", "Descent"]}
     assert both.fitter == {"name": "blend", "options": options}
     assert both.history == ()  # neither fit's epochs are those of both
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_blend_tells_which_sides_have_features(side: str, again: bool) -> None:
+    """Rows of such a side have factors although nobody met them: they are not left out."""
+    n_rows = {"user": len(DATA.user_ids), "item": len(DATA.item_ids)}[side]
+    features = np.random.default_rng(0).random((n_rows, 2))
+    fitted = mfrank.ALS(mfrank.IALS(), factors=2, iterations=1, random_state=0).fit(
+        DATA, **{f"{side}_features": features}
+    )
+    both = mfrank.blend(ALS.store, fitted.store, 0.5)
+    if again:
+        both = mfrank.blend(both, ALS.store, 0.5)
+    for each in ("user", "item"):
+        assert has_features(both, each) == (each == side)
 
 
 def test_a_blend_is_saved_loaded_and_recommends_its_best(tmp_path: Path) -> None:

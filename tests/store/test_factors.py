@@ -115,6 +115,7 @@ def test_a_history_keeps_none_for_what_is_not_finite(tmp_path: Path) -> None:
     assert same(FactorStore.load(made.save(tmp_path)), made)
 
 
+BEYOND = {"item_biases": np.full(3, 1e300)}  # float32
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"user_factors": np.ones((4, 2), np.float16)}, "user_factors must be float32 or float64"),
     ({"user_factors": np.ones((4, 2), np.int64)}, "user_factors must be float32 or float64"),
@@ -130,6 +131,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"item_biases": np.ones((3, 1))}, r"item_biases must have shape \(3,\)"),
     ({"item_prior": np.ones(3, complex)}, "item_prior must hold numbers"),
     ({"item_prior": [0, np.inf, 0]}, "item_prior must be finite"),
+    (
+        {"user_factors": np.ones((4, 2), "f4"), "item_factors": np.ones((3, 2), "f4"), **BEYOND},
+        "item_biases must be finite",
+    ),
     ({"counts": Counts(np.ones(3, np.int64), np.ones(3, np.int64))}, r"counts\.users must be"),
     ({"counts": Counts(np.ones(4, np.int64), np.ones(3, np.int32))}, r"counts\.items must be"),
     ({"counts": Counts(np.ones(4, np.int64), -np.ones(3, np.int64))}, r"counts\.items must not be"),

@@ -23,7 +23,7 @@ def scores(model: mfrank.Recommender) -> np.ndarray:
     return model.score(*EVERY).reshape(40, 30).astype(float)
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.3, 40.0])
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0, 2.0, 40.0])
 @pytest.mark.parametrize("items", [FILTER, EASE, KNN], ids=lambda model: type(model).__name__)
 @pytest.mark.parametrize("factors", [ALS, BIASED], ids=["ALS", "biased"])
 def test_scores_are_sums(
