@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import os
 import sys
-import warnings
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
+
+from mfrank.arrays.warned import warn_caller
 
 if sys.platform != "win32":
     import resource
@@ -54,7 +55,7 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
     free = _memory_free()
     if free is not None and needed > free:
         message = f"{what} needs {gibibytes(needed)} of memory, but {gibibytes(free)} are free"
-        warnings.warn(f"{message}; {remedy}", RuntimeWarning, stacklevel=4)  # who called fit
+        warn_caller(f"{message}; {remedy}")
 
 
 def memory_there_is() -> int | None:

@@ -46,8 +46,9 @@ __all__ = [
     "write",
 ]
 
-Origin: TypeAlias = dict[str, str]
-"""Names of generations by the absolute paths of their folders."""
+Origin: TypeAlias = dict[str, tuple[str, ...]]
+"""Names of generations by the absolute paths of their folders: one, or two after a save that was
+stopped where it may or may not have replaced the older by the newer."""
 
 
 class ChangedFolderError(ValueError):
@@ -71,7 +72,8 @@ def write(
     format : Format
         Format of the contents; a folder of another format is not overwritten.
     origin : dict, optional
-        That of what is saved. It gets the generation that is written.
+        That of what is saved. It gets the generation that is written, before this is in place: so
+        a Ctrl-C at any moment leaves no save that its own writer takes for that of others.
     overwrite : bool, default False
         Whether to replace a generation that ``origin`` does not know, of a folder that it knows.
 
@@ -92,9 +94,7 @@ def write(
             _refuse_changed(folder, format, origin)
         _sweep(folder, format)
         try:
-            generation = _publish(folder, contents, format)
-            if origin is not None:
-                origin |= dict.fromkeys(paths_of(folder), generation)
+            _publish(folder, contents, format, {} if origin is None else origin)
         finally:
             _sweep(folder, format)
 
@@ -142,7 +142,9 @@ def read(
             if _manifest(folder, format).data == manifest.data:
                 raise ValueError(f"{folder} is damaged: {error.filename} is missing") from None
             continue  # a save replaced the arrays after the manifest was read
-        return Contents(arrays, manifest.metadata, dict.fromkeys(paths_of(folder), manifest.data))
+        return Contents(
+            arrays, manifest.metadata, dict.fromkeys(paths_of(folder), (manifest.data,))
+        )
 
 
 def metadata_of(folder: Path, format: Format) -> Mapping[str, Any] | None:
@@ -194,7 +196,7 @@ def paths_of(folder: Path) -> set[str]:
 
 def _refuse_changed(folder: Path, format: Format, origin: Origin) -> None:
     """Raise ChangedFolderError if the folder has another generation than the origin knows."""
-    known = {origin[path] for path in paths_of(folder) if path in origin}
+    known = {name for path in paths_of(folder) for name in origin.get(path, ())}
     if known and os.path.lexists(folder / MANIFEST) and generation_of(folder, format) not in known:
         raise ChangedFolderError(
             f"{folder} has changed since this was loaded from it or saved to it, and what others "
@@ -227,8 +229,8 @@ def _sweep(folder: Path, format: Format) -> None:
             marks.remove(entry)
 
 
-def _publish(folder: Path, contents: Contents, format: Format) -> str:
-    """Write a new generation and make it the current one; return its name."""
+def _publish(folder: Path, contents: Contents, format: Format, origin: Origin) -> None:
+    """Write a new generation, make it the current one and let the origin know."""
     generation = folder / f"data-{secrets.token_hex(8)}"
     marks.make(generation, [*(f"{name}.npy" for name in contents.arrays), MANIFEST])
     entries = {
@@ -242,5 +244,8 @@ def _publish(folder: Path, contents: Contents, format: Format) -> str:
         flush(file)
     sync(generation)
     sync(folder)
+    paths = paths_of(folder)
+    for path in paths:
+        origin[path] = (*origin.get(path, ()), generation.name)
     os.replace(draft, folder / MANIFEST)
-    return generation.name
+    origin |= dict.fromkeys(paths, (generation.name,))

@@ -78,7 +78,7 @@ class Contents:
 
     arrays: Mapping[str, NDArray[Any]]
     metadata: Mapping[str, Any]
-    origin: dict[str, str] = field(default_factory=dict)
+    origin: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():

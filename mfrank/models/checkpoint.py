@@ -117,7 +117,7 @@ class Checkpoint:
             data, or a damaged one.
         """
         if metadata_of(self.folder, FORMAT) is None:
-            self._state.update(dict.fromkeys(paths_of(self.folder), "none"))
+            self._state.update(dict.fromkeys(paths_of(self.folder), ("none",)))
             return None
         store, remedy = FactorStore.load(self.folder, mmap=mmap, verify=True), self._remedy
         if "checkpoint_data" not in store.extras:
@@ -140,7 +140,8 @@ class Checkpoint:
     @property
     def _generation(self) -> str:
         """The name of the generation that was loaded or saved last, else of that in the folder."""
-        return next(iter(self._state.values()), None) or generation_of(self.folder, FORMAT)
+        names = next(iter(self._state.values()), None)
+        return names[-1] if names else generation_of(self.folder, FORMAT)
 
     def array(
         self, store: FactorStore, name: str, shape: tuple[int, ...], dtype: DTypeLike

@@ -8,11 +8,11 @@ import numpy as np
 
 from mfrank.als.cost import epoch_seconds, shared_seconds
 from mfrank.arrays.counted import counted
+from mfrank.arrays.warned import warn_caller
 from mfrank.backends import Backend
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.counts import Counts
 from mfrank.models.batch_memory import is_on_host
-from mfrank.models.warned import warn_caller
 
 __all__ = ["Pace", "warn_if_long", "warn_if_steps_are_long"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-import warnings
 from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
@@ -16,6 +15,7 @@ from mfrank.als import objectives
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays import native
 from mfrank.arrays.checks import shown
+from mfrank.arrays.warned import warn_caller
 from mfrank.backends import Backend, choose
 from mfrank.backends.solve_options import GatherDtype
 from mfrank.descent import optimizers, schedules
@@ -97,8 +97,7 @@ def warn_if_slow(backend: str = "auto") -> None:
     if _warned or backend != "auto" or choose() is not choose("reference"):
         return
     _warned = True
-    message = f"fits run in numpy, up to hundreds of times slower: {native.why_missing}"
-    warnings.warn(message, RuntimeWarning, stacklevel=3)  # the line that called fit
+    warn_caller(f"fits run in numpy, up to hundreds of times slower: {native.why_missing}")
 
 
 @cache

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als.quadratic import QuadraticObjective
+from mfrank.arrays.warned import warn_caller
 from mfrank.data.interactions import Interactions
-from mfrank.models.warned import warn_caller
 
 __all__ = [
     "tell_readers",

@@ -88,7 +88,7 @@ class Fitted:
 
     backend: str = "auto"
     _held: Held | None = None
-    _origin: Mapping[str, str] = MappingProxyType({})
+    _origin: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """See :mod:`mfrank.files.folder`; replaced, never edited."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -235,10 +235,9 @@ class Fitted:
                 ) from error
             if held.seen is not None and with_seen:
                 store = pack(store, held.seen.matrix)
-            origin = dict(self._origin)
-            path = store.save_over(folder, origin, overwrite=overwrite)
-            self._origin = origin
-            return path
+            # In place before the save, which edits it: it may be stopped at any moment.
+            self._origin = origin = dict(self._origin)
+            return store.save_over(folder, origin, overwrite=overwrite)
 
     @classmethod
     def load(

@@ -194,3 +194,38 @@ def test_nor_are_interactions(way: str, tmp_path: Path) -> None:
     assert mfrank.Interactions.open(folder).nnz == DATA.nnz + 2
     mine.to_folder(folder, overwrite=True)
     assert mfrank.Interactions.open(folder).nnz == mine.nnz
+
+
+@pytest.mark.parametrize("kind", ["model", "loaded model", "interactions"])
+@pytest.mark.parametrize("is_done", [True, False], ids=["after it", "before it"])
+def test_a_save_stopped_about_its_last_step_is_not_that_of_somebody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, is_done: bool
+) -> None:
+    """Ctrl-C around the rename, which is the save: whether or not it was done, one may go on."""
+    folder, put_in_place = tmp_path / "saved", os.replace
+    if kind == "interactions":
+        DATA.to_folder(folder)
+        saved: Any = mfrank.Interactions.open(folder)
+        save = saved.to_folder
+    else:
+        saved = als()
+        saved.save(folder)
+        saved = mfrank.load(folder) if kind == "loaded model" else saved
+        save = saved.save
+
+    def stopped(*paths: Any) -> None:
+        if is_done:
+            put_in_place(*paths)
+        raise KeyboardInterrupt
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                save(folder)
+    save(folder)
+    somebody = mfrank.Interactions.open if kind == "interactions" else mfrank.load
+    other: Any = somebody(folder)
+    (other.to_folder if kind == "interactions" else other.save)(folder)
+    with pytest.raises(ChangedFolderError):
+        save(folder)
