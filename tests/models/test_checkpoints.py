@@ -281,7 +281,7 @@ def test_what_changes_lists_is_known_of_a_folder_of_lists() -> None:
         "recalculate_user": False,
         "by_row": False,
         "on_unknown": "error",
-        "fallback": "none",
+        "fallback": "popularity",
         "n_threads": 1,
         "steer": mfrank.Steering(diversity=0.1),
     }
