@@ -152,7 +152,7 @@ def _tell_readers(contenders: Mapping[str, Any], train: Interactions) -> None:
     """Log which contenders read values that vary, as far as it is known."""
     uses = {name: getattr(model, "uses_values", None) for name, model in contenders.items()}
     by_use = {use: [name for name in uses if uses[name] is use] for use in (True, False)}
-    tell_readers(train.user_items.data, by_use[True], by_use[False])
+    tell_readers(train, by_use[True], by_use[False])
 
 
 def _parts(train: Any, test: Any) -> tuple[Interactions, Interactions]:

@@ -326,7 +326,7 @@ class ALS(FactorModel, Growing):
             past = resumed(kept, describe(self), stopping, data)
         warn_if_unscaled(self.objective, data)
         if not self.uses_values:
-            tell_unread_values(type(self.objective).__name__, data.user_items.data)
+            tell_unread_values(type(self.objective).__name__, data)
         warn_if_long(data.counts, width, int(self.iterations), options, backend)
         with solving(self.backend, cluster) as solver:
             momentum, history, best = Momentum(solver, self.n_threads), list[Record](), None

@@ -52,7 +52,7 @@ class Baseline(FactorModel):
         data = Interactions.of(user_items)
         refuse_no_likes(data)
         if not self.uses_values:
-            tell_unread_values(type(self).__name__, data.user_items.data)
+            tell_unread_values(type(self).__name__, data)
         self._adopt(self._store_of(data))
         self._hold(self.store, copy(data.seen))  # shallow: the arrays are read-only
         if callback:

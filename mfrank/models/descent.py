@@ -307,7 +307,7 @@ class Descent(FactorModel):
             matrices=5 if self.init == "spectral" and start is None else 0,
         )
         warn_if_slow(self.backend)
-        tell_unread_values(type(self.loss).__name__, data.user_items.data)
+        tell_unread_values(type(self.loss).__name__, data)
         check_batch_memory(rows, self.loss, batches, self._sampling, backend)
         visits = len(rows.indices) if batches.of == "positives" else np.count_nonzero(rows.counts)
         n_blocks = 1 if cluster is None else count_blocks(int(visits), rows.n_columns)

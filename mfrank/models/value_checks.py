@@ -74,19 +74,21 @@ def values_told() -> Iterator[None]:
         _told.reset(before)
 
 
-def tell_unread_values(name: str, values: NDArray[np.floating]) -> None:
+def tell_unread_values(name: str, given: Interactions | NDArray[np.floating]) -> None:
     """Log that a model does not read values, unless all are 1.
 
-    It is a warning where they vary, because then the model ignores what they say.
+    It is a warning where they vary, because then the model ignores what they say; but not where a
+    threshold has dropped others (``Interactions.seen_only``): the caller has chosen what counts.
 
     Parameters
     ----------
     name : str
         Of the objective, loss or model.
-    values : shape (n,)
-        Those of the interactions. Models that do not read values leave out, or refuse, those that
-        are not above 0.
+    given : Interactions, or values of shape (n,)
+        Models that do not read values leave out, or refuse, those that are not above 0.
     """
+    values = given.user_items.data if isinstance(given, Interactions) else given
+    chosen = isinstance(given, Interactions) and given.seen_only is not None
     if _told.get() or not len(values):
         return
     least, most = _range(values)
@@ -95,20 +97,22 @@ def tell_unread_values(name: str, values: NDArray[np.floating]) -> None:
     if least == most:
         _log.info("%s does not read values, which are all %g", name, most)
         return
+    if chosen:
+        _log.info("%s does not read values, which go from %g to %g", name, least, most)
+        return
     _log.warning(
         "%s does not read values, which go from %g to %g: to it, all interactions are alike; %s",
         *(name, least, most, _REMEDY),
     )
 
 
-def tell_readers(
-    values: NDArray[np.floating], readers: Sequence[str], others: Sequence[str]
-) -> None:
+def tell_readers(data: Interactions, readers: Sequence[str], others: Sequence[str]) -> None:
     """Log which of several models read values that vary, and which others do not."""
-    least, most = _range(values)
+    least, most = _range(data.user_items.data)
     if least == most or not others:
         return
-    _log.warning(
+    _log.log(
+        logging.WARNING if data.seen_only is None else logging.INFO,
         "values go from %g to %g: read by %s; not read by %s",
         *(least, most, ", ".join(readers) or "none", ", ".join(others)),
     )

@@ -210,7 +210,7 @@ def tune(
 def _tell_readers(data: Interactions) -> None:
     families = (*SPACE.baselines, *SPACE.families())
     by_use = {use: [f.name for f in families if f.uses_values == use] for use in (True, False)}
-    tell_readers(data.user_items.data, by_use[True], by_use[False])
+    tell_readers(data, by_use[True], by_use[False])
 
 
 def _is_numbered(data: Interactions) -> bool:

@@ -223,3 +223,21 @@ def test_commands_say_it_once_in_their_own_words(line: str, tmp_path, capsys) ->
     assert len(told) == 1
     assert "mfrank.ALS" not in told[0]
     assert "at_least" not in told[0]
+
+
+def test_who_has_chosen_by_a_threshold_is_not_warned(caplog) -> None:
+    """README's first flow: of ratings, 4 and 5 are likes, and differ no more."""
+    likes = RATINGS.at_least(4)
+    for act in (
+        lambda: fitted(mfrank.RG2(), likes),
+        lambda: mfrank.EASE().fit(likes),
+        lambda: mfrank.Descent(factors=2, iterations=1).fit(likes),
+        lambda: mfrank.tune(likes, trials=1, factors=4),
+    ):
+        told = said(caplog, act)
+        assert [level for level, _ in told] == ["INFO"]
+        assert "4 to 5" in told[0][1]
+    assert (
+        said(caplog, lambda: fitted(mfrank.RG2(), RATINGS.at_least(4, keep_seen=False)))[0][0]
+        == "WARNING"
+    )

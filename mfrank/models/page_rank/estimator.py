@@ -208,7 +208,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         else:
             interactions = Interactions.of(data)
             task = self._task(interactions, labels, item_features)
-            tell_unread_values(type(self).__name__, interactions.user_items.data)
+            tell_unread_values(type(self).__name__, interactions)
         learned = Learned(np.ones(sum(task.serving.n_features)), [])
         try:
             learned.take_up(

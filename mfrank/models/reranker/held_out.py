@@ -66,7 +66,7 @@ class HeldOut(NamedTuple):
             There is no such user.
         """
         data = _read(valid, "valid", store)
-        tell_unread_values("Reranker", data.user_items.data)
+        tell_unread_values("Reranker", data)
         positives = data.take(data.user_items.data > 0)
         matrix = _placed(positives, store)
         new = sp.csr_array(matrix - matrix.multiply(seen))  # what is only seen may be held out
