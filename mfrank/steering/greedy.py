@@ -118,10 +118,11 @@ def _places(
 
 def _relevance(scores: NDArray[Any], there: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Scores of the pools, from 1 for the best item to 0 for the last; 0 where all are equal."""
-    wide = np.where(there, scores, np.inf).astype(np.float64)
+    # Half of each, exactly: no difference is beyond the largest float.
+    wide = np.where(there, scores, np.inf).astype(np.float64) / 2
     least = wide.min(axis=1, keepdims=True)
-    most = np.where(there, scores, -np.inf).max(axis=1, keepdims=True).astype(np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):
+    most = np.where(there, scores, -np.inf).max(axis=1, keepdims=True).astype(np.float64) / 2
+    with np.errstate(invalid="ignore"):
         span = most - least
         return np.where(there & (span > 0), (wide - least) / np.where(span > 0, span, 1), 0.0)
 

@@ -48,9 +48,18 @@ from python_changes import ROOT, Change, changes, tree_of
 TESTS = {
     "steering": ("steering", "robustness/test_pandas_labels.py", "serving/test_work.py"),
     "store": (
-        "store",
+        *("store", "steering", "retrieval/test_nobody.py", "evaluation/test_cold.py"),
+        *(
+            "files/test_archive.py",
+            "models/test_changed_folders.py",
+            "models/test_feature_tables.py",
+        ),
         *("models/test_own_losses.py", "models/test_removal.py", "models/test_saving.py"),
-        "models/test_side_features.py",
+        *(
+            "models/test_shown.py",
+            "models/test_side_features.py",
+            "robustness/test_pandas_labels.py",
+        ),
     ),
 }
 OPTIONS = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 import mfrank
 from mfrank.data.counts import Counts
 from mfrank.retrieval import steered
+from mfrank.steering import levers
 from mfrank.steering.calibration import ALPHA, Divergence
 
 
@@ -415,6 +416,33 @@ def test_bad_levers_are_refused(options: Any, error: Any, told: str) -> None:
         mfrank.Steering(**options)
 
 
+def test_levers_at_their_ends_are_taken() -> None:
+    everything = {"categories": {0: "a"}, "boosts": {0: -1000.0, 1: 1000.0}}
+    for options in ({"popularity_penalty": 1000.0}, {"diversity": 1.0}, {"calibration": 1.0}):
+        assert mfrank.Steering(**everything, **options).categories == {0: "a"}
+    assert mfrank.Steering(pool=2**31 - 1).pool == 2**31 - 1
+    assert mfrank.Steering(pool=1, at_most=0, categories={0: "a"}).at_most == 0
+
+
+@pytest.mark.parametrize("user", [1.0, 1e154])
+def test_relevance_is_that_of_every_scale(user: float) -> None:
+    """The first and the last score may differ by more than the largest float."""
+    of = falling([1e154, 0.5e154, -1e154], user=user)
+    steer = mfrank.Steering(diversity=0.2)
+    got = of.recommend(0, N=3, filter_already_liked_items=False, steer=steer)
+    assert got.ids.tolist() == [0, 1, 2]
+
+
+def test_levers_are_set_once_for_all_calls_on_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    boosts_of = levers.boosts_of
+    monkeypatch.setattr(levers, "boosts_of", lambda *given: asked.append(1) or boosts_of(*given))
+    of, steer = model(0), mfrank.Steering(boosts={3: 0.5})
+    lists = [of.recommend(user, steer=steer).ids.tolist() for user in (0, 0, 1)]
+    assert lists[0] == lists[1]
+    assert asked == [1]
+
+
 def test_what_a_call_lacks_is_said() -> None:
     bare = mfrank.Recommender.of(mfrank.FactorStore(np.ones((1, 1)), np.ones((2, 1))))
     with pytest.raises(TypeError, match="steer must be a Steering"):
@@ -581,7 +609,7 @@ def falling(
 
 
 @pytest.mark.parametrize(
-    ("user", "items"), [(1.0, [2.0] * 4), (1e100, [1e100, 1e100, 2e100, 1e100])]
+    ("user", "items"), [(1.0, [2.0] * 4), (1e150, [1e100, 1e100, 2e100, 1e100])]
 )
 def test_where_scores_have_no_spread_a_boost_is_added_as_it_is(
     user: float, items: list[float]
@@ -589,7 +617,7 @@ def test_where_scores_have_no_spread_a_boost_is_added_as_it_is(
     """All of them are equal, or their standard deviation is beyond the largest float."""
     steer = mfrank.Steering(boosts={1: 0.5, 3: -0.25})
     asked: dict[str, Any] = {"filter_already_liked_items": False, "N": 4}
-    got = falling(items, user=user).recommend(0, **asked, steer=steer)
+    got = falling(items, beside=items, user=user).recommend(0, **asked, steer=steer)
     plain = [user * item for item in items]
     added = dict(zip(got.ids.tolist(), got.scores.tolist(), strict=True))
     assert added == {0: plain[0], 1: plain[1] + 0.5, 2: plain[2], 3: plain[3] - 0.25}
