@@ -6,6 +6,7 @@ fits an ``ALS`` does not import the PageRank modules.
 
 from __future__ import annotations
 
+import logging  # noqa: F401 - see below
 import os
 from importlib import import_module
 from threading import RLock
@@ -326,6 +327,8 @@ def _renew() -> None:
     _importing = RLock()
 
 
+# Logging, which is imported above, registers its lock before: so at a fork that lock is taken after
+# this one, and a thread that imports, and takes it to name a logger, comes to its end.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=lambda: _importing.acquire(),

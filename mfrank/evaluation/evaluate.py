@@ -153,7 +153,7 @@ def evaluate(
     """
     check_threads(n_threads)
     if isinstance(model, Recommender):
-        model = model.snapshot()  # which another thread may change meanwhile
+        model = model._snapshot()  # which another thread may change meanwhile
     check_one_place(cluster, backend)
     if cluster is not None and negatives is not None:
         raise ValueError("cluster and negatives, which are drawn in turn, do not go together")

@@ -78,7 +78,7 @@ class Checkpoint:
         state = {f"checkpoint_{name}": digest for name, digest in self.origin.items()}
         state |= {name: on_host(array) for name, array in arrays.items()}
         try:
-            replace(store, extras=state).save_over(self.folder, self._state)
+            replace(store, extras=state)._save_over(self.folder, self._state)
         except ChangedFolderError:
             raise ValueError(
                 f"checkpoint: another fit saves its state to {self.folder}; give each fit a folder "

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mfrank.als.starts import as_step
+from mfrank.als.starts import as_step, check_start
 from mfrank.arrays.checks import check_above_zero, check_at_least_zero, check_choice, check_count
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
@@ -312,6 +312,8 @@ class Descent(FactorModel):
         visits = len(rows.indices) if batches.of == "positives" else np.count_nonzero(rows.counts)
         n_blocks = 1 if cluster is None else count_blocks(int(visits), rows.n_columns)
         store = start.store if isinstance(start, Recommender) else start
+        if store is not None:
+            check_start(store, int(self.factors))
         kept = None
         if checkpoint is not None:
             kept = Checkpoint.of(

@@ -187,7 +187,7 @@ class FaissLists:
         check_instance("index", index, faiss.Index, "the path of a faiss index, or one in memory")
         if index.metric_type != faiss.METRIC_INNER_PRODUCT:
             raise ValueError("index must be one of inner products; make it with mfrank.to_faiss")
-        self._check(model := self.model.snapshot())
+        self._check(model := self.model._snapshot())
         object.__setattr__(self, "_of", model)
 
     def _check(self, model: Recommender) -> None:
@@ -212,8 +212,8 @@ class FaissLists:
         ValueError
             The items have changed since the index was compared with them.
         """
-        model = self.model.snapshot()
-        if model.is_as(self._of):
+        model = self.model._snapshot()
+        if model._is_as(self._of):
             return model
         before, now = self._of.store, model.store
         if before.item_ids != now.item_ids or not all(

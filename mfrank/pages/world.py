@@ -62,7 +62,7 @@ class World:
             check_instance("data", data, Interactions, "Interactions")
         self._of, self.made = (models, data, items), dict[Any, Any]()
         self.names = list(models)
-        self.models = [model.snapshot() for model in models.values()]
+        self.models = [model._snapshot() for model in models.values()]
         self.data = data
         first = self.models[0]
         self.catalog = Catalog(first.item_ids, first.user_ids, _popularity(first), items)
@@ -72,7 +72,7 @@ class World:
     def now(self) -> World:
         """The world of the models as they are now."""
         models = self._of[0].values()
-        same = all(model.is_as(own) for model, own in zip(models, self.models, strict=True))
+        same = all(model._is_as(own) for model, own in zip(models, self.models, strict=True))
         return self if same else World(*self._of)
 
     def item(self, label: Any, **more: Any) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class AllLists:
     options: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "model", self.model.snapshot())
+        object.__setattr__(self, "model", self.model._snapshot())
         check_length("N", self.n)
         check_choice("format", self.format, get_args(ListFormat))
         check_table_file(self._name(0))

@@ -237,7 +237,7 @@ class Fitted:
                 store = pack(store, held.seen.matrix)
             # In place before the save, which edits it: it may be stopped at any moment.
             self._origin = origin = dict(self._origin)
-            return store.save_over(folder, origin, overwrite=overwrite)
+            return store._save_over(folder, origin, overwrite=overwrite)
 
     @classmethod
     def load(
@@ -283,12 +283,12 @@ class Fitted:
         """Replace the store and the seen entries, at once."""
         self._held = Held(store, None if seen is None else Seen(seen))
 
-    def snapshot(self) -> Self:
+    def _snapshot(self) -> Self:
         """The model as it is now: a copy with the same arrays, which no change reaches."""
         self._now()
         return copy(self)
 
-    def is_as(self, snapshot: Fitted) -> bool:
+    def _is_as(self, snapshot: Fitted) -> bool:
         """Whether the model has not changed since a snapshot."""
         return self._held is snapshot._held
 

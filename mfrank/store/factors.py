@@ -288,9 +288,9 @@ class FactorStore(MadeOfFields):
         OSError
             If writing fails; a store saved in the folder before is still there.
         """
-        return self.save_over(folder)
+        return self._save_over(folder)
 
-    def save_over(
+    def _save_over(
         self, folder: Place, origin: Origin | None = None, *, overwrite: bool = False
     ) -> Path | None:
         """As :meth:`save`, for a model of this origin; see :func:`mfrank.files.folder.write`."""

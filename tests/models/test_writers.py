@@ -160,7 +160,7 @@ def test_the_newest_state_is_saved_last(
 ) -> None:
     """One thread saves while another changes the model and saves it, too."""
     model, threads, errors = copy.deepcopy(fitted), list[threading.Thread](), list[Exception]()
-    save_over = mfrank.FactorStore.save_over
+    _save_over = mfrank.FactorStore._save_over
 
     def change_and_save() -> None:
         try:
@@ -173,9 +173,9 @@ def test_the_newest_state_is_saved_last(
             threads.append(threading.Thread(target=change_and_save))
             threads[0].start()
             threads[0].join(0.2)
-        return save_over(*args, **options)
+        return _save_over(*args, **options)
 
-    monkeypatch.setattr(mfrank.FactorStore, "save_over", slow)
+    monkeypatch.setattr(mfrank.FactorStore, "_save_over", slow)
     model.save(tmp_path / "m")
     threads[0].join()
     assert not errors

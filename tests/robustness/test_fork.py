@@ -124,3 +124,41 @@ def test_a_child_has_the_blas_threads_of_its_own_blocks() -> None:
     if "no OpenBLAS" in result.stderr:
         pytest.skip("numpy does not bring an OpenBLAS of its own here")
     assert (result.stdout, result.stderr) == ("2 1 2 1 2\n", "")
+
+
+IMPORTING = """
+import os, sys, threading, warnings
+warnings.simplefilter("ignore")
+import mfrank
+import logging
+
+importing, forking = threading.Event(), threading.Event()
+
+class Finder:
+    # Within an import of mfrank, a thread waits until another forks, and then names a logger.
+    def find_spec(self, name, path=None, target=None):
+        if name == "mfrank.models.ease":
+            sys.meta_path.remove(self)
+            importing.set()
+            forking.wait(30)
+            threading.Event().wait(0.2)
+            logging.getLogger("of a module that is imported")
+        return None
+
+sys.meta_path.insert(0, Finder())
+thread = threading.Thread(target=lambda: mfrank.EASE)
+thread.start()
+importing.wait()
+forking.set()
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+thread.join()
+print("ended")
+"""
+
+
+def test_a_fork_during_an_import_waits_for_no_lock_of_logging() -> None:
+    """Which the import takes while the fork waits for the import."""
+    assert run(IMPORTING).stdout == "ended\n"

@@ -246,7 +246,7 @@ class Reranker(Parameters):
                 f"N must be at most the {self.candidates} candidates of the first stage, got {N}: "
                 "fit with more candidates"
             )
-        model = self.model.snapshot()  # which another thread may change meanwhile
+        model = self.model._snapshot()  # which another thread may change meanwhile
         fitted.given.check(model.store)
 
         def first_stage(n: int, fallback: Fallback) -> Answer:
