@@ -309,3 +309,59 @@ def test_progress_is_shown_if_asked(
     assert capfd.readouterr().err == ""
     model.recommend_all(tmp_path / "b", N=5, show_progress=True)
     assert "60/60" in capfd.readouterr().err
+
+
+def test_progress_of_a_resumed_run_begins_where_the_first_stopped(
+    tmp_path: Path,
+    model: mfrank.ALS,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with monkeypatch.context() as patch:
+        stopping_after(2, patch)
+        with pytest.raises(KeyboardInterrupt):
+            model.recommend_all(tmp_path / "lists", N=5)
+    capfd.readouterr()
+    model.recommend_all(tmp_path / "lists", N=5, show_progress=True)
+    assert "60/60" in capfd.readouterr().err
+
+
+def test_all_files_are_of_the_model_as_it_was_when_the_call_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = mfrank.ALS(factors=4, iterations=2, random_state=0).fit(DATA)
+    before, write = expected(of), all_lists.write_table
+
+    def then_updated(path: Path, table: Table) -> None:
+        write(path, table)
+        if path.name == "part-00000.parquet":
+            of.partial_fit(SOME)
+
+    monkeypatch.setattr(all_lists, "write_table", then_updated)
+    assert_same(read(of.recommend_all(tmp_path / "lists", N=5)), before)
+    assert (expected(of)["score"] != before["score"]).any()
+
+
+@pytest.mark.parametrize("fallback", ["none", "popularity"])
+def test_users_with_nothing_are_counted_over_all_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, fallback: Any
+) -> None:
+    users = [*DATA.user_ids.labels.tolist(), "y1", "y2", "z"]
+    pairs = DATA.user_ids.labels[DATA.entry_users], DATA.item_ids.labels[DATA.user_items.indices]
+    cold = mfrank.Interactions.from_arrays(*pairs, user_ids=users)
+    of = mfrank.ALS(factors=4, iterations=2, random_state=0).fit(cold)
+    caplog.clear()
+    of.recommend_all(tmp_path / "lists", N=5, fallback=fallback)
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("3 of 63 users")
+    assert ("are empty" in caplog.messages[0]) == (fallback == "none")
+    assert ('fallback="popularity"' in caplog.messages[0]) == (fallback == "none")
+
+
+def test_parquet_without_its_package_is_refused_before_anything_is_there(
+    tmp_path: Path, model: mfrank.ALS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ModuleNotFoundError, match="parquet"):
+        model.recommend_all(tmp_path / "lists", N=5)
+    assert not list(tmp_path.iterdir())
