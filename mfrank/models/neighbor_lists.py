@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.data.interactions import Interactions
-from mfrank.retrieval.fitted import NotFittedError
 from mfrank.retrieval.queries import Rows
 from mfrank.retrieval.row_scorer import RowScorer
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_rows
@@ -32,27 +31,23 @@ class NeighborRecommender(RowScorer):
     Similar items are an item's neighbors, by their cosine.
     """
 
-    _neighborhood: _Neighborhood | None = None
-
     @property
     def similarity(self) -> sp.csr_array:
         """Cosines of each item with its neighbors, float64, shape (n_items, n_items)."""
         return self._fitted().near
 
-    def _adopt(self, store: FactorStore) -> None:
-        super()._adopt(store)
+    def _parts_of(self, store: FactorStore) -> _Neighborhood:
         try:
             near, values = extra_rows.unpack_neighbors(store.extras, store.n_users, store.n_items)
             if near.shape[0] != store.n_items:
                 raise ValueError(f"there must be {store.n_items} rows of neighbors")
         except (KeyError, ValueError) as error:
             raise ValueError(f"the neighbors saved with the store are damaged: {error}") from error
-        self._neighborhood = _Neighborhood(near, values)
+        return _Neighborhood(near, values)
 
     def _fitted(self) -> _Neighborhood:
-        if self._neighborhood is None:
-            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
-        return self._neighborhood
+        parts: _Neighborhood = self._now().parts
+        return parts
 
     def _rows_of(self, users: Rows) -> sp.csr_array:
         return extra_rows.pick(self._fitted().values, users, "values")

@@ -34,10 +34,14 @@ class NotFittedError(ValueError, AttributeError):
 
 @dataclass(frozen=True, eq=False)
 class Held(MadeOfFields):
-    """A store and the seen entries of the same users and items; neither is ever edited."""
+    """A store and the seen entries of the same users and items; neither is ever edited.
+
+    ``parts`` is what a model ranks by beside the factors, such as weights between items.
+    """
 
     store: FactorStore
     seen: Seen | None
+    parts: Any = None
 
     def on_host(self) -> FactorStore:
         """The store in numpy, which takes the place of one on a GPU: each is copied once.
@@ -281,7 +285,11 @@ class Fitted:
 
     def _hold(self, store: FactorStore, seen: sp.csr_array | None) -> None:
         """Replace the store and the seen entries, at once."""
-        self._held = Held(store, None if seen is None else Seen(seen))
+        self._held = Held(store, None if seen is None else Seen(seen), self._parts_of(store))
+
+    def _parts_of(self, store: FactorStore) -> Any:
+        """What the model ranks by beside the factors, from the store's extras; None if nothing."""
+        return None
 
     def _snapshot(self) -> Self:
         """The model as it is now: a copy with the same arrays, which no change reaches."""

@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.arrays.lazy import lazy
+from mfrank.data.pickling import MadeOfFields
 from mfrank.retrieval.queries import Rows
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import RowScorer
@@ -33,10 +35,6 @@ class ItemBlend(RowScorer):
     factors.
     """
 
-    _weights: sp.csr_array | None = None
-    _values: sp.csr_array | None = None
-    _item_factors: NDArray[np.float64] | None = None
-
     @classmethod
     def of(cls, store: FactorStore) -> Self:
         """Return a recommender over such a store.
@@ -59,37 +57,36 @@ class ItemBlend(RowScorer):
                 f"{store.fitter['name']}"
             )
         super()._adopt(store)
-        self._item_factors = None
+
+    def _parts_of(self, store: FactorStore) -> _Parts:
         try:
-            self._weights, self._values = extra_rows.unpack_neighbors(
-                store.extras, store.n_users, store.n_items
-            )
+            both = extra_rows.unpack_neighbors(store.extras, store.n_users, store.n_items)
         except (KeyError, ValueError) as error:
             raise ValueError(f"the weights saved with the store are damaged: {error}") from error
+        return _Parts(*both, store)
+
+    def _fitted(self) -> _Parts:
+        parts: _Parts = self._now().parts
+        return parts
 
     def _rows_of(self, users: Rows) -> _Rows:
-        assert self._values is not None
         store = self.store
         biases = None if store.user_biases is None else store.user_biases[users]
-        return _Rows(
-            extra_rows.pick(self._values, users, "values"), store.user_factors[users], biases
-        )
+        values = extra_rows.pick(self._fitted().values, users, "values")
+        return _Rows(values, store.user_factors[users], biases)
 
     def _rows_given(self, *_: Any) -> Any:
         raise TypeError("a blend cannot fold users in; use recalculate_user=False")
 
     def _scores_of(self, rows: _Rows, n_threads: int) -> NDArray[Any]:
         # BLAS may sum equal rows in different orders; rounding float64 sums keeps them tied.
-        store = self.store
-        if self._item_factors is None:
-            self._item_factors = store.item_factors.T.astype(np.float64)
-        scores: NDArray[Any] = rows.factors.astype(np.float64) @ self._item_factors
+        store, parts = self.store, self._fitted()
+        scores: NDArray[Any] = rows.factors.astype(np.float64) @ parts.item_columns
         if store.item_biases is not None:
             scores += store.item_biases
         if rows.biases is not None:
             scores += rows.biases[:, None]
-        assert self._weights is not None
-        scores += (rows.values @ self._weights).toarray()
+        scores += (rows.values @ parts.weights).toarray()
         return scores.astype(np.float32).astype(np.float64)
 
     def _nothing_in(self, rows: _Rows, scores: NDArray[Any]) -> NDArray[np.bool_]:
@@ -97,6 +94,20 @@ class ItemBlend(RowScorer):
             return np.zeros(len(scores), dtype=bool)
         linked = np.diff(rows.values.indptr) > 0
         return ~rows.factors.any(axis=1) & ~(linked & scores.any(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts(MadeOfFields):
+    """Weights between items, the users' values that weight their sums, and the store of both."""
+
+    weights: sp.csr_array
+    values: sp.csr_array
+    store: FactorStore
+
+    @lazy
+    def item_columns(self) -> NDArray[np.float64]:
+        """The item factors in float64, shape (K, n_items)."""
+        return self.store.item_factors.T.astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +22,25 @@ from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, sides
 from mfrank.retrieval.steered import calibrates, scored_steered, set_levers
 from mfrank.steering.steering import Steering
 
-__all__ = ["RowScorer"]
+__all__ = ["RowScorer", "of_one_state"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def of_one_state(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Make a method answer from the model as it is at the beginning of the call.
+
+    It reads the model in several places, and another thread may fit it meanwhile.
+    """
+
+    @wraps(method)
+    def answering(*args: _P.args, **options: _P.kwargs) -> _T:
+        model, *rest = args
+        as_it_is: Any = model._snapshot()  # type: ignore[attr-defined]
+        return method(as_it_is, *rest, **options)  # type: ignore[arg-type]
+
+    return answering
 
 
 class RowScorer(Recommender):
@@ -33,6 +53,7 @@ class RowScorer(Recommender):
 
     n_threads: int = 0
 
+    @of_one_state
     def recommend(
         self,
         userid: Raw,
@@ -97,6 +118,7 @@ class RowScorer(Recommender):
         lists = nobody.settled(lists, empty, known, (queries, candidates), history, user_items)
         return answer(lists, item_side, userid)
 
+    @of_one_state
     def similar_items(
         self,
         itemid: Raw,
@@ -137,6 +159,7 @@ class RowScorer(Recommender):
         )
         return answer(known.blank(lists), side, itemid)
 
+    @of_one_state
     def score(
         self,
         userid: ArrayLike,

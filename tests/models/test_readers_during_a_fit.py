@@ -20,8 +20,10 @@ import pytest
 import mfrank
 from mfrank.als import engine, half_steps
 from mfrank.arrays import recycled
-from mfrank.models import factor_model
-from mfrank.retrieval import fitted
+from mfrank.models import baseline, factor_model, neighbor_lists
+from mfrank.models.page_rank import estimator
+from mfrank.models.page_rank import recommender as walks
+from mfrank.retrieval import fitted, row_scorer
 
 DATA = mfrank.synthetic(60, 40, 700, random_state=0)
 SQUARE = mfrank.synthetic(60, 60, 700, random_state=0)  # all tables have one shape
@@ -189,3 +191,60 @@ def test_the_tables_of_users_and_items_are_never_one() -> None:
     other = lender.empty_beside(table, table.shape)  # such as by a reader
     assert not np.shares_memory(other, table)
     assert lender.place_of(table) is table
+
+
+SMALLER = mfrank.synthetic(45, 25, 300, random_state=1)
+"""Other data of fewer users and items: parts of one fit with the store of another do not fit."""
+ROW_SCORERS: dict[str, Any] = {
+    "EASE": lambda: mfrank.EASE(5.0),
+    "ItemFilter": lambda: mfrank.ItemFilter(),
+    "ItemKNN": lambda: mfrank.ItemKNN(),
+    "SupervisedPageRank": lambda: mfrank.SupervisedPageRank(method=None, n_threads=1),
+}
+
+
+@pytest.mark.parametrize("name", ROW_SCORERS)
+def test_a_call_during_a_refit_is_of_the_model_before_or_after(name: str) -> None:
+    """Between any two lines of the refit that change the model, and for every line of a call."""
+    make = ROW_SCORERS[name]
+
+    def answers(model: Any) -> tuple[Any, ...]:
+        listed = model.recommend([0, 3], N=4)
+        return (
+            listed.ids.tolist(),
+            listed.scores.tolist(),
+            model.similar_items(1, N=3).ids.tolist(),
+            model.score([2, 4], [1, 3]).tolist(),
+        )
+
+    before, after = (answers(make().fit(data)) for data in (DATA, SMALLER))
+    assert before != after
+    model, seen = make().fit(DATA), set[bool]()
+
+    def ask() -> None:
+        found = answers(model)
+        assert found in (before, after)
+        seen.add(found == after)
+
+    with at_lines({baseline.__file__, estimator.__file__, fitted.__file__}, ask):
+        model.fit(SMALLER)
+    assert seen == {False, True}
+
+    for place in count():  # the other way: it is fitted anew at each line of a call in turn
+        got, n_lines = _lists_of_a_model_refitted_at(make().fit(DATA), place)
+        assert got in (before[:2], after[:2])
+        if n_lines <= place:
+            break
+
+
+def _lists_of_a_model_refitted_at(model: Any, place: int) -> tuple[tuple[Any, Any], int]:
+    """Lists by a call in which the model is fitted anew at one line, and its number of lines."""
+    lines = count()
+
+    def refit() -> None:
+        if next(lines) == place:
+            model.fit(SMALLER)
+
+    with at_lines({row_scorer.__file__, neighbor_lists.__file__, walks.__file__}, refit):
+        got = model.recommend([0, 3], N=4)
+    return (got.ids.tolist(), got.scores.tolist()), next(lines)

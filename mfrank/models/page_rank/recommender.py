@@ -16,9 +16,8 @@ from mfrank.pagerank.item_walk import ItemWalk
 from mfrank.pagerank.next_clicks import recencies
 from mfrank.pagerank.paths import Path, heaviest_paths
 from mfrank.pagerank.stationary import Walker
-from mfrank.retrieval.fitted import NotFittedError
 from mfrank.retrieval.queries import Rows
-from mfrank.retrieval.row_scorer import RowScorer
+from mfrank.retrieval.row_scorer import RowScorer, of_one_state
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_id, given_rows, sides
 from mfrank.store import extra_rows
 from mfrank.store.factors import FactorStore
@@ -61,8 +60,8 @@ class WalkRecommender(RowScorer):
     alpha: float
     recent: int
     tolerance: float
-    _fitted_walk: _FittedWalk | None = None
 
+    @of_one_state
     def explain(
         self,
         userid: Raw,
@@ -106,18 +105,16 @@ class WalkRecommender(RowScorer):
         ]
         return WalkExplanation(float(values[item]), named)
 
-    def _adopt(self, store: FactorStore) -> None:
-        super()._adopt(store)
+    def _parts_of(self, store: FactorStore) -> _FittedWalk:
         walk = ItemWalk.from_arrays(dict(store.extras))
         if walk.n_items != store.n_items:
             raise ValueError(f"the walk is of {walk.n_items} items, the store of {store.n_items}")
         starts = extra_rows.unpack(store.extras, "starts", (store.n_users, store.n_items))
-        self._fitted_walk = _FittedWalk(walk, starts)
+        return _FittedWalk(walk, starts)
 
     def _fitted(self) -> _FittedWalk:
-        if self._fitted_walk is None:
-            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit() first")
-        return self._fitted_walk
+        parts: _FittedWalk = self._now().parts
+        return parts
 
     @property
     def _walk(self) -> ItemWalk:
