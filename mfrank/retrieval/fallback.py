@@ -149,6 +149,8 @@ class Nobody:
             What the queries have, for calibration.
         user_items : as in the call
         """
+        if known.unknown is None and not nobody.any():  # as nearly always
+            return lists
         queries, candidates = filters
         nobody = beside(nobody, lists[0])
         if known.unknown is not None:
