@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +209,73 @@ def test_a_class_that_has_moved_is_given(tmp_path: Path) -> None:
         mfrank.load(folder, classes=[OwnHinge()])
     with pytest.raises(TypeError, match="trust must be"):
         mfrank.load(folder, trust="yes")
+
+
+def test_of_two_classes_of_one_name_the_one_of_the_path_is_taken(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Other(OwnHinge):
+        pass
+
+    Other.__qualname__ = "OwnHinge"
+    folder = rewritten(tmp_path / "model", "own_hinge:OwnHinge")
+    for classes in ([Other, OwnHinge], [OwnHinge, Other]):
+        loaded: Any = mfrank.load(folder, classes=classes)
+        assert type(loaded.loss) is OwnHinge
+
+
+def test_a_class_of_a_script_is_not_taken_from_another_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = rewritten(tmp_path / "model", "__main__:Fussy")
+    monkeypatch.setattr(sys.modules["__main__"], "Fussy", Fussy, raising=False)
+    for trust in (False, True):
+        with pytest.raises(ValueError, match=r"script or notebook.*classes=\[Fussy\]"):
+            mfrank.load(folder, trust=trust)
+    loaded: Any = mfrank.load(folder, classes=[Fussy])
+    assert type(loaded.loss) is Fussy
+
+
+def test_trust_runs_no_package_of_the_folder_on_the_way_to_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = rewritten(tmp_path / "model", "planted.inside:Loss")
+    (folder / "planted").mkdir()
+    ran = tmp_path / "ran"
+    for name in ("__init__", "inside"):
+        (folder / "planted" / f"{name}.py").write_text(f"open({str(ran)!r}, 'w')")
+    monkeypatch.syspath_prepend(str(folder))
+    with pytest.raises(ValueError, match="lies in the model's own folder"):
+        mfrank.load(folder, trust=True)
+    assert not ran.exists()
+    assert "planted" not in sys.modules
+
+
+def test_trust_imports_for_a_file_object_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "on_the_path.py").write_text(
+        "from dataclasses import dataclass\nimport own_hinge\n"
+        "@dataclass(frozen=True)\nclass Loss(own_hinge.OwnHinge):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with BytesIO() as file:
+        made(importlib.import_module("on_the_path").Loss()).save(file)
+        monkeypatch.delitem(sys.modules, "on_the_path")
+        with pytest.raises(ValueError, match="trust=True"):
+            mfrank.load(file)
+        assert "on_the_path" not in sys.modules
+        loaded: Any = mfrank.load(file, trust=True)
+    assert type(loaded.loss) is sys.modules["on_the_path"].Loss
+
+
+def test_ctrl_c_within_an_import_is_no_error_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = rewritten(tmp_path / "model", "planted:Loss")
+    (tmp_path / "planted.py").write_text("raise KeyboardInterrupt")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        mfrank.load(folder, trust=True)
 
 
 def test_a_class_of_a_script_is_refused_by_save_with_the_remedy(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from fits import USERS, als, labeled
 from problems import toy
 
 import mfrank
+from mfrank.store.feature_weights import check_features
 
 N_USERS, N_ITEMS, KINDS = 400, 200, 8
 COLD = np.arange(0, N_ITEMS, 5)
@@ -228,9 +229,32 @@ def test_a_day_with_other_features_changes_nothing(features: Any, message: str) 
 
 
 def test_damaged_weights_are_refused() -> None:
-
     store = small().store
     for name, array in store.extras.items():
         wrong = {**store.extras, name: array[:-1, :-1]}
         with pytest.raises(ValueError, match="feature weights saved with the model are damaged"):
             mfrank.ALS._from_store(replace(store, extras=wrong))
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+@pytest.mark.parametrize("missing", ["weights", "means"])
+def test_weights_without_means_are_refused(side: str, missing: str) -> None:
+    """Whichever side it is, and whether or not the other one has features."""
+    extras = {f"{side}_feature_weights": np.ones((2, 3)), f"{side}_feature_means": np.ones((4, 3))}
+    store = mfrank.FactorStore(np.ones((4, 3)), np.ones((4, 3)), extras=extras)
+    check_features(store)
+    del extras[f"{side}_feature_{missing}"]
+    with pytest.raises(ValueError, match=f"{side}s' feature weights saved .* damaged"):
+        check_features(replace(store, extras=extras))
+
+
+def test_weights_of_fewer_columns_than_the_table_had_are_refused() -> None:
+    pd = pytest.importorskip("pandas")
+    items = labeled().item_ids.labels
+    frame = pd.DataFrame({"item": items, "price": 1.0 * np.arange(len(items))})
+    store = als().fit(labeled(), item_features=frame).store
+    check_features(store)
+    weights = store.extras["item_feature_weights"]
+    for wrong in (weights[:-1], np.concatenate([weights, weights])):
+        with pytest.raises(ValueError, match=r"items' feature columns saved .* damaged"):
+            check_features(replace(store, extras={**store.extras, "item_feature_weights": wrong}))

@@ -95,8 +95,9 @@ class Place:
         if not isinstance(node, ast.stmt):
             return Place(node, put, self.lines, self.where)
         body = getattr(node, "body", None)
+        first = min(one.lineno for one in (node, *getattr(node, "decorator_list", ())))
         last = body[0].lineno - 1 if body else node.end_lineno
-        return Place(node, put, range(node.lineno, max(node.lineno, last or 0) + 1), self.where)
+        return Place(node, put, range(first, max(node.lineno, last or 0) + 1), self.where)
 
 
 def _numbered(tree: ast.Module) -> Iterator[tuple[int, Place, Callable[[], None], str]]:

@@ -46,6 +46,16 @@ from python_changes import ROOT, Change, changes, tree_of
 
 # Whose tests see the changes of a folder; others have a folder of tests of their own.
 TESTS = {
+    "als": (
+        *("als", "descent/test_descent.py", "models/test_closed_form.py", "models/test_explain.py"),
+        *("models/test_models.py", "models/test_n_threads.py"),
+    ),
+    "retrieval": (
+        *("retrieval", "backends/test_given_on_gpu.py", "cli/test_cli_recommend_all.py"),
+        *("models/test_implicit_defects.py", "models/test_item_weights.py"),
+        *("models/test_n_threads.py", "models/test_removal.py", "models/test_similar_to_new.py"),
+        *("robustness/test_pandas_labels.py", "steering"),
+    ),
     "steering": ("steering", "robustness/test_pandas_labels.py", "serving/test_work.py"),
     "store": (
         *("store", "steering", "retrieval/test_nobody.py", "evaluation/test_cold.py"),

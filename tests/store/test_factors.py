@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulated_gpu import EmulatedGPU
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import same, store, stores
@@ -18,6 +19,7 @@ from stores import same, store, stores
 from mfrank import FactorStore
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
+from mfrank.store.history import epochs_of, seconds_of, summary
 
 
 @settings(max_examples=40, deadline=None)
@@ -241,3 +243,31 @@ def test_values_that_changed_since_are_not_saved(tmp_path: Path, name: str) -> N
     with pytest.raises(ValueError, match=r"counts\.items must not be negative"):
         changed.save(tmp_path)
     assert same(FactorStore.load(tmp_path), store())
+
+
+def test_a_history_is_summed_without_the_start_and_without_missing_times() -> None:
+    history = [
+        {"epoch": 0, "objective": 9.0},
+        {"epoch": 1, "seconds": 0.5, "objective": 3.0},
+        {"epoch": 2, "seconds": None, "objective": 2.5},
+        {"epoch": 3, "seconds": 0.25, "objective": 2.0},
+    ]
+    assert epochs_of(history) == 3
+    assert seconds_of(history) == 0.75
+    assert summary(history) == [("epochs", "3"), ("seconds", "0.75"), ("last objective", "2")]
+    assert summary([{"epoch": 1}]) == [("epochs", "1"), ("seconds", "0.00")]
+    assert summary([]) == []
+
+
+def test_a_store_says_what_made_it() -> None:
+    versions = store(versions=FactorStore(np.ones((1, 1)), np.ones((1, 1))).versions).versions
+    assert set(versions) == {"mfrank", "numpy", "python"}
+    assert versions["numpy"] == np.__version__
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_both_sides_are_on_the_host_or_on_the_gpu(device: EmulatedGPU, side: str) -> None:
+    factors = {"user_factors": np.ones((4, 2)), "item_factors": np.ones((3, 2))}
+    factors[f"{side}_factors"] = device.asarray(factors[f"{side}_factors"])
+    with pytest.raises(ValueError, match="both on the host or both on the GPU"):
+        FactorStore(**factors)
