@@ -14,6 +14,7 @@ from fits import ITEMS, USERS, als, labeled
 from problems import toy
 
 import mfrank
+from mfrank.store.feature_weights import check_features
 
 SECRET = "someone@example.org"
 
@@ -199,3 +200,27 @@ def test_the_prior_of_others_stays_theirs(tmp_path: Path) -> None:
     assert model.item_ids.labels.tolist() == [f"i{row}" for row in kept]
     again = mfrank.load(model.save(tmp_path / "model"))
     np.testing.assert_array_equal(again.store.item_prior, prior[kept])
+
+
+@pytest.mark.parametrize("sides", [("user",), ("item",), ("user", "item")])
+def test_features_of_others_stay_theirs(sides: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(0)
+    data = labeled()
+    sizes = {"user": len(data.user_ids), "item": len(data.item_ids)}
+    model = als().fit(data, **{f"{side}_features": rng.random((sizes[side], 2)) for side in sides})
+    before = model.store
+    model.remove(users=USERS[2], items=ITEMS[1])
+    kept = {"user": np.arange(sizes["user"]) != 2, "item": np.arange(sizes["item"]) != 1}
+    assert set(model.store.extras) == set(before.extras)
+    for side in sides:
+        weights, means = f"{side}_feature_weights", f"{side}_feature_means"
+        np.testing.assert_array_equal(model.store.extras[weights], before.extras[weights])
+        np.testing.assert_array_equal(model.store.extras[means], before.extras[means][kept[side]])
+    check_features(model.store)
+
+
+def test_a_store_without_counts_has_none_afterwards() -> None:
+    store = replace(als().fit(labeled()).store, counts=None)
+    left = mfrank.Recommender.of(store).remove(users=USERS[0]).store
+    assert left.counts is None
+    np.testing.assert_array_equal(left.user_factors, store.user_factors[1:])

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 import mfrank
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
+from mfrank.retrieval import scored_lists
 from mfrank.store.factors import FactorStore
 
 
@@ -172,3 +173,40 @@ def test_a_recommender_is_of_a_store(kind: type[mfrank.Recommender]) -> None:
     for other in (None, 5, mfrank.ALS(), np.eye(3)):
         with pytest.raises(TypeError, match=r"store must be a FactorStore, such as model\.store"):
             kind.of(other)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["factors", "weights between items"])
+def test_lists_have_ten_places_by_default(kind: str) -> None:
+    data = mfrank.synthetic(30, 40, 400, random_state=0)
+    if kind == "factors":
+        model: Any = mfrank.ALS(factors=3, iterations=1, random_state=0).fit(data)
+        assert model.similar_users(0).ids.shape == (10,)
+        assert model.recommend_users(0).ids.shape == (10,)
+        assert model.recommend_from_items([3]).ids.shape == (10,)
+    else:
+        model = mfrank.ItemKNN().fit(data)
+    assert model.recommend(0).ids.shape == model.similar_items(0).ids.shape == (10,)
+    assert model.recommend([0, 1]).ids.shape == (2, 10)
+
+
+def test_pairs_are_scored_block_by_block_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = mfrank.synthetic(30, 20, 200, random_state=0)
+    model = mfrank.EASE(2.0).fit(data)
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(0, 30, 90), rng.integers(0, 20, 90)
+    whole = model.score(np.repeat(np.arange(30), 20), np.tile(np.arange(20), 30)).reshape(30, 20)
+    monkeypatch.setattr(scored_lists, "_CELLS_AT_ONCE", 7 * 20)  # blocks of seven users
+    np.testing.assert_array_equal(model.score(users, items), whole[users, items])
+    with pytest.raises(ValueError, match="on_unknown"):
+        model.score([0], [0], on_unknown="never")
+    got = model.score([0, 99, 1], [0, 0, 99], on_unknown="skip")
+    assert np.isnan(got).tolist() == [False, True, True]
+
+
+def test_items_without_neighbors_are_counted_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    items = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    model = mfrank.Recommender.of(FactorStore(np.ones((2, 2)), items))
+    assert model.similar_items([0, 1, 3], N=2).ids.tolist() == [[0, 2], [1, -1], [3, -1]]
+    (line,) = caplog.messages
+    assert line.startswith("2 of 3 items")
+    assert "fallback" not in line
