@@ -203,10 +203,13 @@ def test_pairs_are_scored_block_by_block_as_one_by_one(monkeypatch: pytest.Monke
     assert np.isnan(got).tolist() == [False, True, True]
 
 
-def test_items_without_neighbors_are_counted_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_items_that_nobody_met_have_no_users_and_are_counted_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     items = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
     model = mfrank.Recommender.of(FactorStore(np.ones((2, 2)), items))
-    assert model.similar_items([0, 1, 3], N=2).ids.tolist() == [[0, 2], [1, -1], [3, -1]]
+    lists = model.recommend_users([0, 1, 3], N=2, filter_already_liked_users=False)
+    assert lists.ids.tolist() == [[0, 1], [-1, -1], [-1, -1]]
     (line,) = caplog.messages
     assert line.startswith("2 of 3 items")
     assert "fallback" not in line
