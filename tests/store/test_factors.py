@@ -19,7 +19,9 @@ from stores import same, store, stores
 from mfrank import FactorStore
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
+from mfrank.store.checks import is_mapped
 from mfrank.store.history import epochs_of, seconds_of, summary
+from mfrank.store.step import Step
 
 
 @settings(max_examples=40, deadline=None)
@@ -271,3 +273,23 @@ def test_both_sides_are_on_the_host_or_on_the_gpu(device: EmulatedGPU, side: str
     factors[f"{side}_factors"] = device.asarray(factors[f"{side}_factors"])
     with pytest.raises(ValueError, match="both on the host or both on the GPU"):
         FactorStore(**factors)
+
+
+def test_a_load_reads_the_arrays_and_compares_no_hashes_unless_asked(tmp_path: Path) -> None:
+    folder = store().save(tmp_path / "store")
+    loaded = FactorStore.load(folder)
+    assert not is_mapped(loaded.user_factors)
+    assert is_mapped(FactorStore.load(folder, mmap=True).user_factors)
+    (file,) = folder.rglob("item_biases*.npy")
+    damaged = bytearray(file.read_bytes())
+    damaged[-8] ^= 1  # the last bit of a number
+    file.write_bytes(damaged)
+    assert not same(FactorStore.load(folder), loaded)
+    with pytest.raises(ValueError, match=r"item_biases\.npy"):
+        FactorStore.load(folder, verify=True)
+
+
+def test_a_record_of_an_epoch_has_what_its_history_is_summed_by() -> None:
+    step = Step(3, 0.5, 1.25, np.ones((1, 1)), np.ones((1, 1)))
+    assert step.record() == {"epoch": 3, "seconds": 0.5, "objective": 1.25}
+    assert seconds_of([step.record()]) == 0.5
