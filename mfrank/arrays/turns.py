@@ -45,4 +45,5 @@ def turn_of(owner: Any, what: str) -> Any:
 
 def without_turns(state: dict[str, Any]) -> dict[str, Any]:
     """The attributes of an object that a copy of it gets: those that are no locks."""
-    return {name: value for name, value in state.items() if not name.startswith(_PREFIX)}
+    # First a copy, at once: another thread may add an attribute at any moment.
+    return {name: value for name, value in state.copy().items() if not name.startswith(_PREFIX)}

@@ -51,21 +51,37 @@ def locked(folder: Path) -> Iterator[None]:
     OSError
         The lock file cannot be created or opened.
     """
-    descriptor = _opened(folder / LOCK)
-    try:
-        found = os.fstat(descriptor)
-        file, files = (found.st_dev, found.st_ino), _by_this_thread.files
-        if file in files:
-            yield
+    files = _by_this_thread.files
+    while True:
+        with _opened(folder / LOCK) as descriptor:
+            file = _file(os.fstat(descriptor))
+            if file in files:
+                yield
+                return
+            _wait_for(descriptor, folder)
+            if not _is_at(folder / LOCK, file):
+                continue  # the folder was replaced meanwhile by one with a lock of its own
+            process = os.getpid()
+            try:
+                files.add(file)
+                yield
+            finally:
+                files.discard(file)
+                # A child that was forked meanwhile has the file open, and would keep the lock.
+                if process == os.getpid():
+                    _release(descriptor)
             return
-        _wait_for(descriptor, folder)
-        files.add(file)
-        try:
-            yield
-        finally:
-            files.remove(file)
-    finally:
-        os.close(descriptor)
+
+
+def _file(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _is_at(path: Path, file: tuple[int, int]) -> bool:
+    try:
+        return _file(os.lstat(path)) == file
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _wait_for(descriptor: int, folder: Path) -> None:
@@ -79,7 +95,13 @@ def _wait_for(descriptor: int, folder: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
-def _opened(path: Path) -> int:
+def _release(descriptor: int) -> None:
+    if sys.platform != "win32":
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
     flags = os.O_RDWR | os.O_CREAT
     for only_here in ("O_NOFOLLOW", "O_NONBLOCK"):  # Windows lacks them
         flags |= getattr(os, only_here, 0)
@@ -89,10 +111,12 @@ def _opened(path: Path) -> int:
         if os.path.lexists(path) and not is_file(path):
             raise _no_lock(path) from error
         raise
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    raise _no_lock(path)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _no_lock(path)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _no_lock(path: Path) -> ValueError:

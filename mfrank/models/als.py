@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self, get_args
 
@@ -377,7 +376,8 @@ class ALS(FactorModel, Growing):
             del first, halfway, start, store, features  # so that the fit can free them
             self._keep(steps, data, watch, history, save, best, fitter=fitter)
         if kept is not None:  # nothing was left to do, or the best epoch is an earlier one
-            self._hold(in_memory(self.placed), copy(data.seen))
+            held = self._now()
+            self._hold(in_memory(held.store), None if held.seen is None else held.seen.matrix)
         return self
 
     def _resume(
@@ -385,7 +385,7 @@ class ALS(FactorModel, Growing):
     ) -> tuple[Factors, Factors]:
         """Take over a saved epoch; return its factors, users that may be overwritten."""
         if past.store.history:
-            self._hold(past.store, copy(data.seen))
+            self._take(past.store, data)
         if past.momentum is not None:
             momentum.resume(past.momentum)
         users, items = past.store.user_factors, copied(past.store.item_factors)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, get_args
 
@@ -331,7 +330,7 @@ class Descent(FactorModel):
         if kept is not None and past is not None:
             state = state.resumed(kept, past)
             history = [dict(record) for record in past.history]
-            self._hold(replace(past, extras={}), copy(data.seen))
+            self._take(replace(past, extras={}), data)
         plan = DescentPlan(
             self.loss,
             self.optimizer,

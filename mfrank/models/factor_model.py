@@ -134,7 +134,8 @@ class FactorModel(Parameters, Recommender):
                     del judged
                     records[-1]["valid"] = values[-1]
                 advance(1, note(step.objective, stopping, values))
-                self._take(step, data, records, fitter)
+                self._take(self._stored(data, step, records, fitter), data)
+                taken = self._held
                 if stopping and values[-1] > max(values[:-1], default=-math.inf):
                     best = self.store
                 if save:
@@ -143,10 +144,11 @@ class FactorModel(Parameters, Recommender):
                     break
                 if stopping and stopping.is_over(_settled(values, unsettled)):
                     break
-                self._let_go(step)
-                del step
+                if self._held is taken:  # else the callback has changed the model
+                    self._let_go(step)
+                del step, taken
         if best:
-            self._hold(replace(best, history=records), copy(data.seen))
+            self._take(replace(best, history=records), data)
 
     def _let_go(self, step: Step) -> None:
         """Keep all of an epoch but the users, if they can be solved again when they are read.
@@ -168,17 +170,10 @@ class FactorModel(Parameters, Recommender):
     def _fit_told(self) -> Fit | None:
         return fit_of(None if self._held is None else self._held.store)
 
-    def _take(
-        self,
-        step: Step,
-        data: Interactions,
-        records: list[Record],
-        fitter: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Replace the model's factors by those of an epoch of a new fit."""
-        seen = copy(data.seen)  # shallow: the arrays are read-only
+    def _take(self, store: FactorStore, data: Interactions) -> None:
+        """Replace what the model holds by an epoch of a new fit."""
+        self._hold(store, copy(data.seen))  # shallow: the arrays are read-only
         self._origin = {}
-        self._hold(self._stored(data, step, records, fitter), seen)
 
     def _stored(
         self,

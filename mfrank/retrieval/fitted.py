@@ -228,6 +228,7 @@ class Fitted:
             Writing fails; a model saved before is still there.
         """
         with turn_of(self, "save"):  # else an older state of the model could be saved last
+            origin = dict(self._origin)  # first: a fit that ends now has none, and replaces both
             held = self._now()
             store = held.on_host()
             try:
@@ -240,7 +241,7 @@ class Fitted:
             if held.seen is not None and with_seen:
                 store = pack(store, held.seen.matrix)
             # In place before the save, which edits it: it may be stopped at any moment.
-            self._origin = origin = dict(self._origin)
+            self._origin = origin
             return store._save_over(folder, origin, overwrite=overwrite)
 
     @classmethod
@@ -280,8 +281,8 @@ class Fitted:
 
     def _adopt(self, store: FactorStore) -> None:
         """Set the store, where it is from, and the seen items saved in it."""
-        self._origin = store.origin.copy()
         self._hold(*unpack(store))
+        self._origin = store.origin.copy()
 
     def _hold(self, store: FactorStore, seen: sp.csr_array | None) -> None:
         """Replace the store and the seen entries, at once."""

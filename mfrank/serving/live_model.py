@@ -174,6 +174,8 @@ def _keep_watch(live: weakref.ref[LiveModel], orders: SimpleQueue[_Order], secon
         order: _Order | None = None
         with suppress(Empty):
             order = orders.get(timeout=seconds)
+            while order != "end":  # one load serves all who have asked for one until now
+                order = orders.get_nowait()
         held = live()
         if held is None or order == "end":
             return

@@ -229,3 +229,44 @@ def test_a_save_stopped_about_its_last_step_is_not_that_of_somebody_else(
     (other.to_folder if kind == "interactions" else other.save)(folder)
     with pytest.raises(ChangedFolderError):
         save(folder)
+
+
+def test_a_fit_that_goes_on_from_a_checkpoint_is_new_too(folder: Path) -> None:
+    """Also one that has nothing left to do: it replaces what is there, as any fit does."""
+    for model in (mfrank.ALS(mfrank.IALS(), 3, 2), mfrank.Descent(mfrank.BPR(), 3, 2)):
+        state = folder.with_name(type(model).__name__)
+        model.set_params(random_state=0, n_threads=1).fit(DATA, checkpoint=state).save(folder)
+        mine = mfrank.load(folder)
+        mfrank.load(folder).save(folder)
+        mine.fit(DATA, checkpoint=state)
+        mine.save(folder)
+
+
+@pytest.mark.parametrize("moment", ["before the fit is held", "after the old one was read"])
+def test_a_save_beside_the_end_of_a_fit_saves_no_old_model_over_changes(
+    folder: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = mfrank.ALS.load(folder).set_params(iterations=1)
+    mfrank.load(folder).remove(users=[0]).save(folder)
+    hold, now = mfrank.ALS._hold, mfrank.ALS._now
+
+    def held(self: Any, *args: Any) -> None:
+        if self is model:
+            with pytest.raises(ChangedFolderError):
+                model.save(folder)
+        hold(self, *args)
+
+    def read(self: Any) -> Any:
+        old = now(self)
+        monkeypatch.undo()
+        self.fit(DATA)
+        return old
+
+    if moment == "before the fit is held":
+        monkeypatch.setattr(mfrank.ALS, "_hold", held)
+        model.fit(DATA)
+    else:
+        monkeypatch.setattr(mfrank.ALS, "_now", read)
+        with pytest.raises(ChangedFolderError):
+            model.save(folder)
+    assert mfrank.load(folder).store.n_users == DATA.n_users - 1

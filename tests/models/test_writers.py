@@ -13,6 +13,8 @@ import pytest
 from children import run
 
 import mfrank
+from mfrank.als.half_steps import HalfSteps
+from mfrank.arrays.turns import without_turns
 from mfrank.retrieval.fitted import Fitted
 
 DATA = mfrank.synthetic(30, 20, 300, names=True, random_state=0)
@@ -209,3 +211,66 @@ print(os.waitstatus_to_exitcode(status), model.store.n_users)
 """
     done = run(code)
     assert done.stdout.split() == ["29", "29"], done.stderr
+
+
+LATE_CHANGES: dict[str, Callable[[mfrank.ALS], Any]] = {
+    "remove users": lambda model: model.remove(users=USERS[0]),
+    "remove items": lambda model: model.remove(items=ITEMS[0]),
+    "partial_fit": lambda model: model.partial_fit(NEW),
+}
+
+
+def check_is_whole(model: mfrank.ALS, folder: Path) -> None:
+    seen = model.seen
+    assert seen is not None
+    assert seen.matrix.shape == (model.store.n_users, model.store.n_items)
+    again = mfrank.load(model.save(folder))
+    assert again.recommend(USERS[1:4]).ids.tolist() == model.recommend(USERS[1:4]).ids.tolist()
+
+
+@pytest.mark.parametrize("change", LATE_CHANGES)
+@pytest.mark.parametrize("epoch", [0, 1])
+@pytest.mark.parametrize("with_checkpoint", [False, True])
+def test_what_a_callback_changed_is_whole_after_the_fit(
+    change: str, epoch: int, with_checkpoint: bool, fitted: mfrank.ALS, tmp_path: Path
+) -> None:
+    model = copy.deepcopy(fitted)
+
+    def callback(now: int, *_: Any) -> None:
+        if now == epoch:
+            LATE_CHANGES[change](model)
+
+    model.fit(DATA, callback=callback, checkpoint=tmp_path / "c" if with_checkpoint else None)
+    is_changed = model.store.item_ids.labels.tolist() != ITEMS or model.store.n_users != len(USERS)
+    assert is_changed == (epoch == 1)
+    check_is_whole(model, tmp_path / "m")
+
+
+@pytest.mark.parametrize("change", LATE_CHANGES)
+def test_what_a_callback_changed_is_whole_if_the_next_epoch_is_stopped(
+    change: str, fitted: mfrank.ALS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = copy.deepcopy(fitted)
+
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def callback(*_: Any) -> None:
+        LATE_CHANGES[change](model)
+        monkeypatch.setattr(HalfSteps, "solve_items", stopped)
+
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(DATA, callback=callback)
+    check_is_whole(model, tmp_path / "m")
+
+
+def test_a_copy_may_be_made_while_another_thread_adds_a_lock() -> None:
+    state: dict[str, Any] = {}
+
+    class Late(str):
+        def startswith(self, *_: Any) -> bool:  # type: ignore[override]
+            state["_turn of another thread"] = threading.RLock()
+            return False
+
+    state |= {Late("factors"): 3, "dtype": "f4"}
+    assert without_turns(state) == {"factors": 3, "dtype": "f4"}

@@ -245,6 +245,20 @@ def test_an_order_to_load_always_loads(
     assert "not read from a folder" in caplog.text
 
 
+def test_one_load_serves_all_who_asked_for_one_before_it_began(tmp_path: Path) -> None:
+    model().save(tmp_path / "model")
+    live = LiveModel(tmp_path / "model")
+    for _ in range(50):
+        live.look_now()
+    live.watch(3600)
+    wait_for(lambda: live.loads)
+    watching = live._thread
+    assert watching is not None
+    live.stop()
+    watching.join()
+    assert live.loads == 1
+
+
 def test_a_folder_that_is_gone_is_told_when_it_is_to_be_loaded(tmp_path: Path) -> None:
     model().save(tmp_path / "model")
     live = LiveModel(tmp_path / "model")

@@ -1,0 +1,114 @@
+"""The lock of a folder, where folders are replaced and processes fork."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from children import run
+
+from mfrank.files.locks import LOCK, locked
+
+
+class Waits(logging.Handler):
+    """Counts the waits that are logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.seen = threading.Semaphore(0)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "waiting for another save" in record.getMessage():
+            self.seen.release()
+
+
+@pytest.fixture
+def waits() -> Iterator[Waits]:
+    logger, handler = logging.getLogger("mfrank"), Waits()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(before)
+
+
+@pytest.mark.parametrize("is_link", [False, True], ids=["made anew", "link set to another"])
+def test_who_waited_has_the_lock_of_the_folder_that_is_there_now(
+    tmp_path: Path, waits: Waits, is_link: bool
+) -> None:
+    """A folder that is replaced while somebody waits for it has a lock of its own."""
+    folder, old, entered = tmp_path / "model", tmp_path / "old", threading.Event()
+    old.mkdir()
+    folder.symlink_to(old) if is_link else old.rename(folder)
+
+    def save() -> None:
+        with locked(folder):
+            entered.set()
+        waits.seen.release()
+
+    with (folder / LOCK).open("a") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=save)
+        waiting.start()
+        waits.seen.acquire()
+        if is_link:
+            (tmp_path / "new").mkdir()
+            folder.unlink()
+            folder.symlink_to(tmp_path / "new")
+        else:
+            folder.rename(old)
+            folder.mkdir()
+        with locked(folder):
+            fcntl.flock(first, fcntl.LOCK_UN)
+            waits.seen.acquire()  # it waits again, or has been in
+            assert not entered.is_set()
+        waiting.join()
+    assert entered.is_set()
+
+
+def test_a_child_that_was_forked_during_a_save_does_not_keep_the_lock(tmp_path: Path) -> None:
+    code = f"""
+import fcntl, os, pathlib
+from mfrank.files.locks import LOCK, locked
+folder = pathlib.Path({str(tmp_path)!r})
+out, end = os.pipe()
+with locked(folder):
+    child = os.fork()
+    if not child:
+        os.close(end)
+        os.read(out, 1)
+        os._exit(0)
+with (folder / LOCK).open("a") as file:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+os.write(end, b".")
+os.waitpid(child, 0)
+print("free")
+"""
+    done = run(code)
+    assert done.stdout == "free\n", done.stderr
+
+
+def test_a_child_that_leaves_the_block_does_not_release_its_parents_lock(tmp_path: Path) -> None:
+    code = f"""
+import fcntl, os, pathlib
+from mfrank.files.locks import LOCK, locked
+folder = pathlib.Path({str(tmp_path)!r})
+with locked(folder):
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        with (folder / LOCK).open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print("locked")
+if not child:
+    os._exit(0)
+"""
+    done = run(code)
+    assert done.stdout == "locked\n", done.stderr
