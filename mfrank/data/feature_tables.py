@@ -103,9 +103,11 @@ class FeatureTable:
         """
         places = self._places(ids, of_fit=of_fit)
         here = places >= 0
-        rows = columns.features(self.argument, self.columns, of_fit=of_fit)
-        chosen = (np.ones(int(here.sum())), (places[here], np.flatnonzero(here)))
-        placed = sp.csr_array(chosen, (len(ids), len(self.labels))) @ rows
+        # Only these rows: what others hold is not worth a warning.
+        used = {name: column[here] for name, column in self.columns.items()}
+        rows = columns.features(self.argument, used, of_fit=of_fit)
+        chosen = (np.ones(rows.shape[0]), (places[here], np.arange(rows.shape[0])))
+        placed = sp.csr_array(chosen, (len(ids), rows.shape[0])) @ rows
         ones = sp.csr_array(np.ones((len(ids), 1)))
         return sp.csr_array(sp.hstack([placed, ones], format="csr"))
 

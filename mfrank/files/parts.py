@@ -133,4 +133,6 @@ def _check_origin(folder: Path, origin: Origin, format: Format) -> None:
 def _difference(name: str, before: Any, now: Any) -> str:
     if any(isinstance(each, str) and _DIGEST.fullmatch(each) for each in (before, now)):
         return f"another {name}"
+    if before is None or now is None:
+        return f"{name}={before!r}, now left out" if now is None else f"no {name}, now {now!r}"
     return f"{name}={before!r}, not {now!r}"

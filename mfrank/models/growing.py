@@ -141,7 +141,7 @@ class Growing(ClosedForm):
             "user": _means_of("user_features", features["user"], data.user_ids, store),
             "item": _means_of("item_features", features["item"], data.item_ids, store),
         }
-        self._tell_unread(data.user_items)
+        self._tell_unread(data)
         delta = Delta.of(store, self._old(user_items, store), data, float(decay))
         half_steps = HalfSteps(
             self.objective,
@@ -237,9 +237,9 @@ class Growing(ClosedForm):
             old = cells.with_zeros(old, only)
         return old if self.seen is None else cells.with_zeros(old, self.seen.only)
 
-    def _tell_unread(self, new: sp.csr_array) -> None:
+    def _tell_unread(self, new: Interactions | NDArray[np.floating]) -> None:
         if not self.objective.uses_values:
-            tell_unread_values(type(self.objective).__name__, new.data)
+            tell_unread_values(type(self.objective).__name__, new)
 
     def _partial_fit(
         self,
@@ -254,7 +254,7 @@ class Growing(ClosedForm):
         ids, rows = grown(side, raw)
         argument = f"{side.name}_{other.name}s"
         given = self._clean(given_rows(matrix, raw, side, other, argument), argument)
-        self._tell_unread(given)
+        self._tell_unread(given.data)
         only = _only_seen(matrix, raw, side, other)
         solved = solve(self._kernel_rows(given), self._means(side, raw))
         self._hold(*refit(self.store, seen, side.name, ids, rows, (given, only), *solved))

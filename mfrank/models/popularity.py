@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from mfrank.data.time_units import tell_of_duration
 from mfrank.models.baseline import Baseline
 from mfrank.models.option_checks import check_backend
 from mfrank.models.parameters import describe
+from mfrank.retrieval.answers import Answer
+from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.sides import Matrix, Raw, given_ids, given_rows, is_single, sides
 from mfrank.store.factors import FactorStore
 
@@ -76,6 +78,25 @@ class Popularity(Baseline):
         rows = given_rows(user_items, userid, *sides(self.store, by_row=by_row), "user_items")
         same = np.ones((rows.shape[0], 1))
         return same[0] if is_single(userid) else same
+
+    def similar_items(self, *args: Any, **options: Any) -> Answer:
+        """Each item alone: the number of its users does not say which others it is like."""
+        return self._alike_to_nothing().similar_items(*args, **options)
+
+    def similar_users(self, *args: Any, **options: Any) -> Answer:
+        """Each user alone, as all have the same scores."""
+        return self._alike_to_nothing().similar_users(*args, **options)
+
+    def recommend_users(self, *args: Any, **options: Any) -> Answer:
+        """Raise TypeError: an item has the same score for all users."""
+        raise TypeError("Popularity has one list for all; it cannot rank users for an item")
+
+    def _alike_to_nothing(self) -> Recommender:
+        store = self.store
+        nothing = {
+            name: np.zeros_like(getattr(store, name)) for name in ("user_factors", "item_factors")
+        }
+        return Recommender.of(replace(store, **nothing))
 
 
 def popularity_store(data: Interactions, fitter: dict[str, Any], **arrays: Any) -> FactorStore:

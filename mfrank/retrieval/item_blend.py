@@ -76,7 +76,10 @@ class ItemBlend(RowScorer):
         return _Rows(values, store.user_factors[users], biases)
 
     def _rows_given(self, *_: Any) -> Any:
-        raise TypeError("a blend cannot fold users in; use recalculate_user=False")
+        raise TypeError(
+            "a blend cannot fold users in; use recalculate_user=False; evaluate it by a split such "
+            "as by_time or by_ratio, whose test users are in the training part"
+        )
 
     def _scores_of(self, rows: _Rows, n_threads: int) -> NDArray[Any]:
         # BLAS may sum equal rows in different orders; rounding float64 sums keeps them tied.

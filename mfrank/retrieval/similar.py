@@ -78,7 +78,8 @@ class Similar(Fitted):
         """Raise TypeError: only models with a quadratic objective can fold users in."""
         raise TypeError(
             f"{type(self).__name__} cannot fold users in: it has no objective with a closed-form "
-            "solution. Use recalculate_user=False"
+            "solution. Use recalculate_user=False; evaluate it by a split such as by_time or "
+            "by_ratio, whose test users are in the training part"
         )
 
     def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:

@@ -103,5 +103,9 @@ def test_what_cannot_fold_in_is_refused(split: Any) -> None:
     with pytest.raises(TypeError, match="to fold in held-out users, model must have a method"):
         evaluate(lambda users, user_items, N: None, split.test)
     model = mfrank.ALS(factors=2, iterations=1).fit(split.train)
-    with pytest.raises(TypeError, match="cannot fold users in: it has no objective"):
-        evaluate(mfrank.Recommender.of(model.store), split.test)
+    other = mfrank.by_ratio(split.train, random_state=0)
+    model.fit(other.train)
+    bare = mfrank.Recommender.of(model.store)
+    with pytest.raises(TypeError, match=r"cannot fold users in: it has no objective.*by_ratio"):
+        evaluate(bare, split.test)
+    evaluate(bare, other.test, train=other.train)  # as the error says

@@ -125,6 +125,16 @@ def test_a_new_item_is_recommended_by_its_row_after_a_load(tmp_path: Path) -> No
     assert columns_of(loaded.store, "item") == known
 
 
+def test_the_whole_table_of_the_fit_adds_new_items_without_a_warning() -> None:
+    """The remedy of a fit: rows that the model has are not used, so their rare values are not."""
+    model = fitted(frame())
+    table = pandas.concat([frame(), frame().iloc[[0]].assign(item="fresh")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(item_features=table)
+    assert "fresh" in model.item_ids
+
+
 def test_an_item_without_a_row_has_the_common_mean_alone() -> None:
     table = frame()[["item", "year"]]
     model = fitted(table.iloc[:6])

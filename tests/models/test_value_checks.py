@@ -228,11 +228,13 @@ def test_commands_say_it_once_in_their_own_words(line: str, tmp_path, capsys) ->
 def test_who_has_chosen_by_a_threshold_is_not_warned(caplog) -> None:
     """README's first flow: of ratings, 4 and 5 are likes, and differ no more."""
     likes = RATINGS.at_least(4)
+    model = fitted(mfrank.RG2(), likes)
     for act in (
         lambda: fitted(mfrank.RG2(), likes),
         lambda: mfrank.EASE().fit(likes),
         lambda: mfrank.Descent(factors=2, iterations=1).fit(likes),
         lambda: mfrank.tune(likes, trials=1, factors=4),
+        lambda: model.partial_fit(likes),
     ):
         told = said(caplog, act)
         assert [level for level, _ in told] == ["INFO"]

@@ -219,6 +219,7 @@ def test_a_killed_run_is_resumed(tmp_path: Path, model: mfrank.ALS) -> None:
         ({"filter_items": ["drama-0001"]}, "begun with another filter_items"),
         ({"user_items": SOME}, "begun with another user_items"),
         ({"format": "csv"}, "begun with format='parquet', not 'csv'"),
+        ({"fallback": "popularity"}, "begun with no fallback, now 'popularity'"),
     ],
 )
 def test_other_options_are_refused(

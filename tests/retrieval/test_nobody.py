@@ -185,7 +185,7 @@ def test_items_without_neighbors_say_nothing(kind: Any) -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_what_nobody_met_is_near_to_nothing(name: str) -> None:
     of, everything = model(name), train().item_ids.labels
-    if name in ("Popularity", "user features"):  # one direction; means of features
+    if name == "user features":  # means of features
         everything = [*COLD_ITEMS]
         everything = [f"i{row:02}" for row in everything]
     ids, scores = of.similar_items(everything, N=N_ITEMS)
@@ -196,6 +196,19 @@ def test_what_nobody_met_is_near_to_nothing(name: str) -> None:
         else:
             assert not UNMET & set(row)
     assert of.similar_items("i00", N=2, filter_items=["i00"]).ids.tolist() == [None, None]
+
+
+def test_a_count_of_users_makes_no_neighbors(tmp_path: Path) -> None:
+    """All items have one direction, so that neighbors would be the first ids."""
+    model("Popularity").save(tmp_path / "popularity")
+    for of in (model("Popularity"), mfrank.load(tmp_path / "popularity")):
+        ids, scores = of.similar_items(["i00", "i01"], N=3)
+        assert ids[:, 0].tolist() == ["i00", "i01"]
+        assert is_empty((ids[:, 1:], scores[:, 1:]))
+        assert of.similar_items("i00", N=2, filter_items=["i00"]).ids.tolist() == [None, None]
+        assert of.similar_users("u01", N=3).ids.tolist() == ["u01", None, None]
+        with pytest.raises(TypeError, match="cannot rank users for an item"):
+            of.recommend_users("i00")
 
 
 @pytest.mark.parametrize("name", ["IALS", "RG2", "BPR", "distance", "blend", "biases"])
