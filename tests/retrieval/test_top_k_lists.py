@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.backends import choose
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.top_k import Lists, nearest, recommend, score, similar
@@ -200,3 +202,72 @@ def test_pairs_are_checked(users: NDArray[Any], items: NDArray[Any]) -> None:
         score(users, items, [0, 1], [0])
     with pytest.raises(ValueError, match="items must lie in"):
         score(users, items, [0], [30])
+
+
+# What every list has in common.
+
+
+class Watched:
+    """A backend that notes how it was asked for lists."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self._backend = choose()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def top_k(self, *given: Any, n_threads: int, **more: Any) -> Lists:
+        self.asked.append(n_threads)
+        return self._backend.top_k(*given, n_threads=n_threads, **more)
+
+
+CALLS: dict[str, Callable[..., Lists]] = {
+    "recommend": lambda users, items, **more: recommend(users, items, **more),
+    "nearest": lambda users, items, **more: nearest(users, items, **more),
+    "similar": lambda users, items, **more: similar(ROWS, items, **more),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_lists_are_made_where_and_by_as_many_threads_as_asked(
+    name: str, users: NDArray[Any], items: NDArray[Any]
+) -> None:
+    watched: Any = Watched()
+    got = CALLS[name](users, items, backend=watched, n_threads=3)
+    assert watched.asked == [3]
+    assert got[0].shape[1] == 10  # the default
+    plain = CALLS[name](users, items)
+    for one, other in zip(got, plain, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="n_threads"):
+        CALLS[name](users, items, n_threads=-1)
+    with pytest.raises((TypeError, ValueError), match="must be"):
+        CALLS[name](users, items, n=0)
+    with pytest.raises(ValueError):  # noqa: PT011 (whose wording is the candidates')
+        CALLS[name](
+            users, items, candidates=Candidates.of(Queries.new(2), N_ITEMS, items=[[1], [2]])
+        )
+
+
+@pytest.mark.parametrize("name", ["nearest", "similar"])
+def test_directions_that_are_known_are_those_compared(
+    name: str, users: NDArray[Any], items: NDArray[Any]
+) -> None:
+    others = items[::-1] / np.linalg.norm(items[::-1], axis=1, keepdims=True)
+    got = CALLS[name](users, items, directions=np.ascontiguousarray(others))
+    whole = CALLS[name](users, np.ascontiguousarray(items[::-1]))
+    np.testing.assert_array_equal(got[0], whole[0])
+
+
+def test_what_is_not_finite_or_has_another_size_is_refused(
+    users: NDArray[Any], items: NDArray[Any]
+) -> None:
+    items[2, 0] = np.nan
+    with pytest.raises(ValueError, match="factors of rows"):
+        similar([2], items)
+    users[0, 0] = np.inf
+    with pytest.raises(ValueError, match="vectors"):
+        nearest(users, items)
+    with pytest.raises(ValueError, match="item_bias must have 30 values"):
+        recommend(users[1:], items, item_bias=np.zeros(N_ITEMS + 1, np.float32))
