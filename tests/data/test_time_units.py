@@ -1,0 +1,186 @@
+"""The unit of numbers that may be times, recognized by how large they are."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mfrank.data.columns import BadRow
+from mfrank.data.time_units import (
+    FractionsError,
+    Magnitudes,
+    Moments,
+    check_moment,
+    in_seconds,
+    look_like_times,
+    tell_of_duration,
+)
+
+S, MS, US, NS = (1_600_000_000 * 1000**power for power in range(4))
+DAY, MINUTE, SECOND = 20240131, 202401311559, 20240131155930  # as digits
+SMALL, BEYOND = 77, 10**17
+SORTS = {S: "s", MS: "ms", US: "us", NS: "ns", SMALL: "small", BEYOND: "beyond"}
+SORTS |= dict.fromkeys((DAY, MINUTE, SECOND), "digits")
+
+
+def moments(numbers: list[int], fraction: tuple[int, float] | None = None) -> Moments:
+    kind: Any = "whole" if fraction is None else "number"
+    return Moments(np.array(numbers, np.int64), kind, fraction)
+
+
+def of(*numbers: int) -> Magnitudes:
+    return Magnitudes.of(moments(list(numbers)))
+
+
+@given(st.lists(st.sampled_from([*SORTS]), min_size=1, max_size=12), st.data())
+def test_a_column_in_portions_is_the_whole_column(numbers: list[int], data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(numbers)), max_size=3)))
+    found = Magnitudes()
+    for begin, end in zip([0, *cuts], [*cuts, len(numbers)], strict=True):
+        found.add(moments(numbers[begin:end]), begin)
+    sorts = [SORTS[number] for number in numbers]
+    assert found.counts == Counter(sorts)
+    assert found.first == {
+        sort: [numbers[sorts.index(sort)], sorts.index(sort)] for sort in set(sorts)
+    }
+    assert (found.lowest, found.highest) == (min(numbers), max(numbers))
+    assert Magnitudes(**json.loads(json.dumps(found.to_dict()))) == found
+
+
+@pytest.mark.parametrize(
+    ("numbers", "unit"),
+    [
+        ([S, S], "s"),
+        ([MS], "ms"),
+        ([US, US], "us"),
+        ([NS], "ns"),
+        ([SMALL, 5], "as is"),
+        ([S, SMALL, SMALL], "s"),
+        ([MS, MS, SMALL], "ms"),
+        ([DAY, DAY, SMALL], "digits"),
+        ([MINUTE, SECOND, S], "digits"),
+        ([DAY, SMALL], "as is"),  # no more than half
+        ([DAY, DAY, SMALL, SMALL], "as is"),
+    ],
+)
+def test_units_are_recognized(numbers: list[int], unit: str) -> None:
+    assert of(*numbers).unit() == unit
+
+
+@pytest.mark.parametrize(
+    ("numbers", "row", "told"),
+    [
+        ([S, S, MS], 2, "others are seconds"),
+        ([MS, S, S], 0, "others are seconds"),
+        ([MS, MS, S, MS], 2, "others are milliseconds"),
+        ([S, MS], 0, "others are milliseconds"),
+        ([NS, US, NS], 1, "others are nanoseconds"),
+        ([SMALL, SMALL, MS], 2, "most are small"),
+        ([SMALL, MS], 1, "most are small"),
+        ([MS, MS, BEYOND], 2, "most are milliseconds"),
+        ([S, BEYOND], 1, "no date as seconds"),
+        ([SMALL, BEYOND], 1, "in no known unit"),
+    ],
+)
+def test_numbers_of_several_units_are_refused_by_the_odd_one(
+    numbers: list[int], row: int, told: str
+) -> None:
+    with pytest.raises(BadRow, match=f"got {numbers[row]}.*{told}.*timestamp_unit=") as refused:
+        of(*numbers).unit()
+    assert refused.value.row == row
+
+
+def test_fractions_are_refused_by_their_row_unless_numbers_are_seconds() -> None:
+    found = Magnitudes()
+    found.add(moments([1, 2, 3]))
+    found.add(moments([4, 5], fraction=(1, 5.5)), 3)
+    found.add(moments([6], fraction=(0, 6.5)), 5)
+    with pytest.raises(FractionsError) as refused:
+        found.unit()
+    assert (refused.value.number, refused.value.row) == (5.5, 4)
+    assert Magnitudes.of(moments([S, S], fraction=(0, S + 0.5))).unit() == "s"
+    assert Magnitudes.of(Moments(np.array([BEYOND]), "date")).unit() == "as is"
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "second"),
+    [
+        (S, "s", S),
+        (-7, "as is", -7),
+        (MS + 999, "ms", S),
+        (-1, "ms", -1),  # the second before 1970
+        (US, "us", S),
+        (NS, "ns", S),
+        (19700102, "digits", 86_400),
+        (197001020001, "digits", 86_460),
+        (19700102000101, "digits", 86_461),
+    ],
+)
+def test_numbers_of_a_unit_are_seconds(number: int, unit: Any, second: int) -> None:
+    assert in_seconds(np.array([number]), unit).tolist() == [second]
+
+
+def test_a_day_that_no_calendar_has_is_refused_by_its_row() -> None:
+    with pytest.raises(BadRow, match="got 20240230") as refused:
+        in_seconds(np.array([DAY, 20240230, 20249999]), "digits")
+    assert refused.value.row == 1
+
+
+WEEK = 7 * 86_400
+
+
+@pytest.mark.parametrize(
+    ("duration", "times", "odd"),
+    [
+        (1000, [0, 100], False),  # ten times what they span
+        (1000.5, [0, 100], True),
+        (5, [3, 3], False),  # all at one time
+        (5, [], False),
+        (999, [S, S + WEEK + 1], True),  # days or hours, meant as such
+        (1000, [S, S + WEEK + 1], False),
+        (999, [S, S + WEEK], False),
+        (999, [0, WEEK + 1], False),  # these are no seconds since 1970
+    ],
+)
+def test_durations_that_hardly_fit_are_told(
+    caplog: pytest.LogCaptureFixture, duration: float, times: list[int], odd: bool
+) -> None:
+    tell_of_duration("half_life", duration, np.array(times, np.int64))
+    assert bool(caplog.messages) == odd
+    if odd:
+        assert caplog.messages[0].startswith(f"half_life is {duration:g}, ")
+
+
+def test_a_moment_of_another_unit_is_refused() -> None:
+    for moment, times in ((S, [S - 5]), (MS, []), (7, [MS]), (MS, [9])):
+        check_moment("now", moment, np.array(times, np.int64))
+    with pytest.raises(ValueError, match=r"now must be .* seconds up to .* milliseconds"):
+        check_moment("now", MS, np.array([S, S - 1]))
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "like"),
+    [
+        (S, S + 1, True),
+        (MS, MS, True),
+        (S, MS, False),
+        (SMALL, S, False),
+        (19991231, DAY, True),
+        (19991232, DAY, False),
+        (1, 5, False),
+        (-math.inf, 5, False),
+        (S, math.inf, False),
+        (math.nan, math.nan, False),
+        (-(2.0**63), S, False),
+        (S, 2.0**63, False),
+    ],
+)
+def test_what_looks_like_times(lowest: float, highest: float, like: bool) -> None:
+    assert look_like_times(lowest, highest) is like
