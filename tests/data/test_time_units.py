@@ -180,6 +180,8 @@ def test_a_moment_of_another_unit_is_refused() -> None:
         (math.nan, math.nan, False),
         (-(2.0**63), S, False),
         (S, 2.0**63, False),
+        (20240101, 1e19, False),
+        (S, 1e28, False),
     ],
 )
 def test_what_looks_like_times(lowest: float, highest: float, like: bool) -> None:

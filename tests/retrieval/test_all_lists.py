@@ -366,3 +366,69 @@ def test_parquet_without_its_package_is_refused_before_anything_is_there(
     with pytest.raises(ModuleNotFoundError, match="parquet"):
         model.recommend_all(tmp_path / "lists", N=5)
     assert not list(tmp_path.iterdir())
+
+
+OPTIONS: dict[str, Any] = {
+    "user_items": None,
+    "filter_already_liked_items": True,
+    "filter_items": None,
+    "recalculate_user": False,
+    "items": None,
+    "by_row": False,
+    "on_unknown": "error",
+    "fallback": "none",
+    "n_threads": 0,
+    "steer": None,
+}
+
+
+@pytest.mark.parametrize("tried", [7, 30, 1000])
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_a_plan_is_what_the_run_then_takes(
+    tmp_path: Path, model: mfrank.ALS, monkeypatch: pytest.MonkeyPatch, tried: int, format: Any
+) -> None:
+    monkeypatch.setattr(all_lists, "_TRIED", tried)
+    lists = all_lists.AllLists(model, 5, format, OPTIONS)
+    plan, folder = lists.plan(tmp_path / "lists"), tmp_path / "lists"
+    assert not folder.exists()
+    assert (plan.users, plan.files, plan.rows) == (60, 5, 300)
+    assert plan.bytes_of_memory > 70 * (8 + 8 + 8)  # ids and scores of a file's 70 places
+    lists.write(folder)
+    size = sum(path.stat().st_size for path in folder.glob(f"part-*.{format}"))
+    if format == "csv":  # a file of parquet has parts of one size, whatever its rows
+        assert size / 1.3 < plan.bytes_on_disk < size * 1.3
+    assert lists.plan(folder).files == 0
+    next(folder.glob("part-00003.*")).unlink()
+    assert lists.plan(folder).files == 1
+
+
+def test_a_plan_tries_users_of_the_whole_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first half of the users has everything, and so no list."""
+    rows = np.repeat(np.arange(20), 10)
+    pairs = mfrank.Interactions.from_arrays(
+        np.concatenate([rows, np.arange(20, 40)]),
+        np.concatenate([np.tile(np.arange(10), 20), rows[:20]]),
+    )
+    monkeypatch.setattr(all_lists, "_TRIED", 10)
+    plan = all_lists.AllLists(mfrank.Popularity().fit(pairs), 5, "csv", OPTIONS).plan(
+        tmp_path / "a"
+    )
+    assert plan.rows == 100
+
+
+@pytest.mark.parametrize("recalculates", [False, True])
+def test_other_values_are_another_run_where_users_are_folded_in(
+    tmp_path: Path, model: mfrank.ALS, recalculates: bool
+) -> None:
+    more: dict[str, Any] = {"N": 5, "recalculate_user": recalculates}
+    matrix = SOME.user_items.copy()
+    model.recommend_all(tmp_path / "lists", user_items=matrix, **more)
+    other = matrix.copy()
+    other.data = other.data * 2
+    if not recalculates:
+        model.recommend_all(tmp_path / "lists", user_items=other, **more)
+        return
+    with pytest.raises(ValueError, match="another user_items"):
+        model.recommend_all(tmp_path / "lists", user_items=other, **more)
