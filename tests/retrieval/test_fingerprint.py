@@ -38,6 +38,8 @@ FILTERS = {
     "items in another order": ["y", "x"],
     "numbers": [1, 2],
     "numbers as text": ["1", "2"],
+    "numbers and text": [1, "x"],
+    "numbers as text, and text": ["1", "x"],
     "items of each user": [["x"], ["y"]],
     "items of the first user": [["x", "y"], []],
     "items of the second user": [[], ["x", "y"]],

@@ -304,6 +304,22 @@ def test_a_second_stage_falls_back_as_the_first() -> None:
     np.testing.assert_array_equal(lists.ids[0], reranker.recommend("u1", N=4).ids)
 
 
+def test_popularity_is_counted_from_the_interactions_of_the_call() -> None:
+    """By the ids of the model, from what is liked; items that it does not know do not count."""
+    factors = np.array([[1.0, 2.0], [2.0, 1.0], [0.0, 0.0]])
+    items = ["a", "b", "c", "d"]
+    store = mfrank.FactorStore(
+        factors, np.ones((4, 2)), user_ids=["u1", "u2", "u9"], item_ids=items
+    )
+    pairs = [("u1", "a", 1), ("u2", "a", 1), ("u1", "b", 1), ("u3", "z", 1), ("u4", "z", 1)]
+    pairs += [("u1", "c", 1), ("u1", "c", -1), ("u2", "d", -1), ("u9", "y", 1), ("u9", "y", -1)]
+    users, liked, values = zip(*pairs, strict=True)
+    data = mfrank.Interactions.from_arrays(users, liked, values)
+    got = mfrank.Recommender.of(store).recommend("u9", data, N=4, fallback="popularity")
+    assert got.ids.tolist() == ["a", "b", None, None]
+    assert got.scores[:2].tolist() == [2.0, 1.0]
+
+
 # --- it is told, once a call
 
 
