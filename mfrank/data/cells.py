@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ __all__ = [
     "Cells",
     "Duplicates",
     "Summed",
+    "Tally",
     "check_shape",
     "core",
     "entry_rows",
@@ -91,6 +93,31 @@ _AT_ONCE = 1 << 20
 _log = logging.getLogger("mfrank")
 
 
+@dataclass
+class Tally:
+    """How many entries were merged, and how many cells dropped: told once, of all portions.
+
+    Attributes
+    ----------
+    duplicates : {"sum", "max", "last"}
+    n_merged, n_cells, n_zeros : int
+        Entries that were merged into others, cells that are left, and those of value 0.
+    """
+
+    duplicates: Duplicates
+    n_merged: int = 0
+    n_cells: int = 0
+    n_zeros: int = 0
+
+    def tell(self) -> None:
+        """Log what was done, if anything."""
+        if self.n_merged:
+            _log.info("%s merged (%s)", counted(self.n_merged, "repeated entry"), self.duplicates)
+        if self.n_zeros:
+            entries = counted(self.n_cells, "entry")
+            _log.info("%s of %s dropped: zero", f"{self.n_zeros:,}", entries)
+
+
 def check_shape(shape: tuple[int, int]) -> None:
     """Raise if rows or columns are too many for int32 numbers; entries may be more."""
     if not (isinstance(shape, tuple | list) and len(shape) == 2 and all(map(is_count, shape))):
@@ -110,13 +137,14 @@ def from_triples(
     duplicates: Duplicates,
     dtype: DTypeLike = np.float32,
     largest: NDArray[Any] | None = None,
-    told: bool = True,
+    tally: Tally | None = None,
 ) -> Cells:
     """Build cells from row numbers (in range), finite values and, if given, timestamps.
 
     Values are merged in float64, then rounded to ``dtype``; a merged cell gets its latest
     timestamp. Cells whose entries are all 0 are left out. Where a value is itself a sum,
-    ``largest`` has the largest of its entries. ``told`` logs how many were merged.
+    ``largest`` has the largest of its entries. How many were merged and dropped is logged, or
+    added to ``tally``.
     """
     order = _order(items, shape[1])
     order = order[_order(users[order], shape[0])]
@@ -128,9 +156,6 @@ def from_triples(
     starts = np.flatnonzero(first)
     entries, repeats = values, len(starts) < len(users)
     if repeats:
-        if told:
-            repeated = counted(len(users) - len(starts), "repeated entry")
-            _log.info("%s merged (%s)", repeated, duplicates)
         values = _merge(values, timestamps, starts, duplicates)
         timestamps = None if timestamps is None else np.maximum.reduceat(timestamps, starts)
         users, items = users[starts], items[starts]
@@ -140,10 +165,16 @@ def from_triples(
     indptr = np.zeros(shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(users, minlength=shape[0]), out=indptr[1:])
     rows = _rows(_rounded(values, dtype), items, indptr, shape)
-    return _without_zeros(
+    counts = Tally(duplicates) if tally is None else tally
+    counts.n_merged += len(entries) - len(starts)
+    found = _without_zeros(
         Cells(rows, timestamps, None, summed),
         lambda: np.maximum.reduceat(entries != 0, starts) if repeats else entries != 0,
+        counts,
     )
+    if tally is None:
+        counts.tell()
+    return found
 
 
 def from_sparse(matrix: Any, *, duplicates: Duplicates) -> Cells:
@@ -170,9 +201,11 @@ def from_sparse(matrix: Any, *, duplicates: Duplicates) -> Cells:
             for array in (triples.indices, triples.indptr)
         )
         data = unshared(_rounded(triples.data, dtype))
-        return _without_zeros(
-            Cells(_rows(data, indices, indptr, matrix.shape)), lambda: triples.data != 0
-        )
+        tally = Tally(duplicates)
+        found = Cells(_rows(data, indices, indptr, matrix.shape))
+        found = _without_zeros(found, lambda: triples.data != 0, tally)
+        tally.tell()
+        return found
     triples = triples.tocoo()
     users, items = triples.coords
     return from_triples(
@@ -225,7 +258,7 @@ def joined(several: Sequence[Cells]) -> Cells:
         np.concatenate(times) if len(times) == len(rows) else None,
         shape=rows[0].shape,
         duplicates="max",
-        told=False,
+        tally=Tally("sum"),
     )
 
 
@@ -359,14 +392,14 @@ def _summed(
     return Summed(places, _rounded(greatest[places], dtype))
 
 
-def _without_zeros(found: Cells, given: Callable[[], NDArray[np.bool_]]) -> Cells:
+def _without_zeros(found: Cells, given: Callable[[], NDArray[np.bool_]], tally: Tally) -> Cells:
     """The cells with a value; of the others, those for which an entry was ``given`` are seen."""
     values = found.rows.data
     kept = np.flatnonzero(values)
+    tally.n_cells += len(values)
+    tally.n_zeros += len(values) - len(kept)
     if len(kept) == len(values):
         return found
-    entries = counted(len(values), "entry")
-    _log.info("%s of %s dropped: zero", f"{len(values) - len(kept):,}", entries)
     gone = found.take(np.flatnonzero((values == 0) & given()))
     seen_only = Cells(ones(gone.rows), gone.timestamps) if gone.rows.nnz else None
     return found.take(kept)._replace(seen_only=seen_only)

@@ -52,12 +52,18 @@ _LIKE: Mapping[str, str] = {
     "value": "rating ratings rate score scores star stars overall count counts playcount plays "
     "listens views clicks click clicked label target like liked feedback response bought purchased "
     "purchases quantity qty amount strength weight preference confidence duration spent dwell "
-    "hours minutes seconds played",
+    "hours minutes seconds played ratio clk cnt",
     "timestamp": "time times date dates datetime timestamp ts dt when at day created updated added "
     "epoch unixtime",
     "event": "event events action behavior behaviour interaction activity type",
 }
 """What a column may hold -> words of names that look like it."""
+_JOINED = re.compile(
+    r"(?P<value>(?:play|watch|listen|view|read|dwell)time|(?<!dis)(?<!ac)count)$"
+    r"|(?P<timestamp>timestamp|(?<!up)(?<!candi)date|(?<!run)(?<!life)time)$"
+)
+"""Ends of words that are written as one: ``playtime``, ``orderdate``, ``createtime``."""
+_PARTS = {"day", "month", "year", "hour", "minute", "second", "week", "weekday", "dow"}
 _SHOWN = 6  # ignored columns that are named
 
 _REMEDIES: Mapping[str, str] = {
@@ -181,18 +187,33 @@ def tell_columns(
     if free:
         more = f" and {len(free) - _SHOWN:,} more" * (len(free) > _SHOWN)
         said.append("ignored: " + ", ".join(map(repr, free[:_SHOWN])) + more)
-    doubts = [doubt for name in free if (doubt := _doubt(name, roles, chosen))]
+    parts = [name for name in free if isinstance(name, str) and _words(name) & _PARTS]
+    whole = [name for name in free if name not in parts] if _make_a_time(parts) else free
+    doubts = [doubt for name in whole if (doubt := _doubt(name, roles, chosen))]
+    if len(whole) < len(free) and "timestamp" not in roles and chosen.get("timestamp") is None:
+        listed = ", ".join(map(repr, parts[:_SHOWN]))
+        doubts.append(f"{listed} look like parts of a time: make one column of them to use it")
     tell(logging.WARNING if doubts else logging.INFO, "; ".join(said + doubts[:_SHOWN]))
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(_TYPE.sub("", name))}
+
+
+def _make_a_time(names: Sequence[str]) -> bool:
+    """Whether together they have several parts of a time, such as a day and a month."""
+    return len(set[str]().union(*map(_words, names)) & _PARTS) > 1
 
 
 def _doubt(name: Hashable, roles: Mapping[str, Hashable], chosen: Chosen) -> str:
     """Why an ignored column may be meant, and how it is read; "" if it hardly is."""
     if not isinstance(name, str):
         return ""
-    words = {word.lower() for word in _WORD.findall(_TYPE.sub("", name))}
+    words = _words(name)
     if words & {"id", *_MEANS}:
         return ""
-    value, time, event = (words & {*_LIKE[what].split()} for what in _LIKE)
+    joined = {match.lastgroup for word in words if (match := _JOINED.search(word))}
+    value, time, event = (words & {*_LIKE[what].split()} or joined & {what} for what in _LIKE)
     may_be_value = chosen.get("value") is None
     if value and may_be_value and not words & {"at", "date", "timestamp"}:
         instead = f" in place of {roles['value']!r}" if "value" in roles else ""

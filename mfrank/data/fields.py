@@ -21,6 +21,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.labels import objects
 
 __all__ = [
+    "NUMBER",
     "IdsAs",
     "as_text",
     "parsed",
@@ -32,6 +33,7 @@ __all__ = [
 IdsAs = Literal["auto", "text"]
 """Type of columns of ids: int64 if every field is spelled as one, or always text."""
 
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _TRUTHS = {"true": 1.0, "false": 0.0}  # as pandas writes and reads a column of booleans
 

@@ -54,7 +54,10 @@ def frame_columns(
         If the table is neither of pandas nor of polars, and pyarrow is not installed.
     """
     names, values_of = columns_reader(frame)
-    roles = assign(names, chosen)
+    try:
+        roles = assign(names, chosen)
+    except ValueError as error:
+        raise ValueError(f"{error}{_of_index(frame)}") from None
     tell_columns(names, roles, chosen, _log.log)
     found = unsettled_columns(values_of, roles)
     try:
@@ -112,6 +115,14 @@ def columns_reader(frame: Any) -> tuple[list[Hashable], Callable[[Any], NDArray[
             f"a {type(frame).__name__} is not a table with named columns: {error}"
         ) from error
     return list(table.column_names), lambda name: _of_arrow(table[name])
+
+
+def _of_index(frame: Any) -> str:
+    """That an index of pandas with a name is no column."""
+    named = [name for name in getattr(getattr(frame, "index", None), "names", ()) if name]
+    if not named:
+        return ""
+    return f"; the index has {', '.join(map(repr, named))}: reset_index() makes columns of it"
 
 
 def _of_pandas(column: Any) -> NDArray[Any]:

@@ -296,6 +296,7 @@ def _merge(
 ) -> None:
     """Merge the entries of each block of users, and give them to the writer."""
     done = journal.done["users"]
+    tally = cells.Tally(duplicates)
     for begin, end, entries in by_user.blocks(done, partial(journal.advance, "users")):
         block = cells.from_triples(
             entries["user"] - begin,
@@ -304,11 +305,13 @@ def _merge(
             entries["time"] if known.timestamps else None,
             shape=(end - begin, len(known.item_ids)),
             duplicates=duplicates,
+            tally=tally,
         )
         if not np.isfinite(block.rows.data).all():
             raise ValueError("a merged value is beyond the range of float32")
         writer.add_cells(begin, block)
         advance(len(entries))
+    tally.tell()
 
 
 def _entries(path: Path, portion: Portion, known: _Known) -> NDArray[Any]:

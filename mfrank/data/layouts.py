@@ -12,20 +12,47 @@ from typing import IO
 
 from mfrank.arrays.checks import shown
 from mfrank.arrays.counted import counted
-from mfrank.data.columns import NOT_READ, ROLES, Chosen, assign, guess, ignored_roles, tell_columns
+from mfrank.data.columns import (
+    NOT_READ,
+    ROLES,
+    BadRow,
+    Chosen,
+    assign,
+    guess,
+    ignored_roles,
+    tell_columns,
+)
+from mfrank.data.fields import NUMBER, values
 from mfrank.data.quotes import AS_USUAL, Quotes, Tell, check_quote
+from mfrank.data.time_units import unit_of
+from mfrank.data.times import is_time
 
-__all__ = ["DOUBLE_COLON", "IF_LISTS", "NUMBER", "Dialect", "Layout", "layout_of", "rows"]
+__all__ = ["DOUBLE_COLON", "IF_LISTS", "Dialect", "Layout", "layout_of", "rows"]
 
 DOUBLE_COLON = "::"
 """The separator of MovieLens 1M and 10M, the only one of two characters."""
-
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 IF_LISTS = (
     "if each line is a user and their items, write one pair a line, such as by "
     "awk '{for (i = 2; i <= NF; i++) print $1, $i}' FILE > pairs.txt"
 )
+
+_AS_COLUMNS = "name the columns in order with columns=, such as user, item, value, -"
+
+_FOREIGN: Mapping[str, str] = {
+    r"%%MatrixMarket\b": "a matrix of MatrixMarket: pass Interactions.from_sparse what "
+    "scipy.io.mmread reads",
+    r'\s*[\[{]\s*["{]': "JSON: pass Interactions.from_frame what pandas.read_json(FILE, "
+    "lines=True) reads",
+    r"\d+:\s*$": "a block of ratings for each item, as those of Netflix: write one rating a line, "
+    """such as by awk -F, '/:/ {sub(":.*", ""); item = $0; next} {print $1 "," item "," $2 """
+    """"," $3}' FILE > ratings.csv""",
+    r"\S+(?: +\d+:[-+.\deE]+)+\s*$": "rows of libsvm: pass Interactions.from_sparse what "
+    "sklearn.datasets.load_svmlight_file reads",
+    r'"?sep=."?\s*$': "a line for Excel: remove it, such as by tail -n +2 FILE > new.csv",
+}
+"""First lines of files that are no tables -> what they are, and the remedy."""
+_COMMENT = re.compile(r"[#%](?:[\s#%]|$)")
 
 _MARKS = ("\t", ",", ";", "|", DOUBLE_COLON)
 _ONE_FIELD = "\x1f"  # stands for two colons, because the csv module takes one character
@@ -143,6 +170,7 @@ def layout_of(
     found = [[field.strip() for field in row] for _, row in itertools.islice(every, 2)]
     if not found:
         raise ValueError("the file is empty")
+    _refuse_foreign(next(filter(str.strip, start)), found, dialect)
     has_header = _has_header(found, dialect, chosen)
     names: Sequence[str] = found[0] if has_header else ()
     if dialect.columns is not None:
@@ -161,6 +189,24 @@ def layout_of(
         fields = _in_order(found, separator, dialect, chosen, tell)
     is_guess = not is_named and dialect.header is None
     return Layout(separator, dialect.quote, width, names, has_header, fields, is_guess)
+
+
+def _refuse_foreign(first: str, found: Sequence[Sequence[str]], dialect: Dialect) -> None:
+    """Raise ValueError if the first line shows that the file is no table, or begins with a comment.
+
+    A header may begin with a mark, as numpy writes it: ``# user,item``.
+    """
+    shown_line = repr(first.strip()[:60])
+    for start, what in _FOREIGN.items() if dialect.columns is None else ():
+        if re.match(start, first):
+            raise ValueError(f"line 1: {shown_line} begins {what}")
+    is_header = len({len(row) for row in found}) == 1 and any(guess(found[0], r) for r in ROLES)
+    if _COMMENT.match(first) and not (is_header or dialect.header):
+        raise ValueError(
+            f"line 1: {shown_line} looks like a comment: remove such lines, such as by "
+            "grep -vE '^[#%]([[:space:]#%]|$)' FILE > new.txt; if it has the "
+            "names of the columns, header=True"
+        )
 
 
 def _named(
@@ -212,12 +258,12 @@ def _in_order(
         unequal = f"; {IF_LISTS}" if len({len(row) for row in found}) > 1 and width > 1 else ""
         raise ValueError(
             f"no header, and {counted(width, 'column')} separated by {separator!r}, whose roles "
-            "are unknown; name them in order with columns=, such as user, item, value, -; or name "
-            f"the separator with sep=, or add a header{unequal}"
+            f"are unknown; {_AS_COLUMNS}; or name the separator with sep=, or add a header{unequal}"
         )
     ignored, roles = ignored_roles(chosen), ROLES[:width]
     fields = {role: field for field, role in enumerate(roles) if role not in ignored}
-    level, doubt = logging.INFO, ""
+    doubt = _of_another_order(found, fields)
+    level = logging.WARNING if doubt else logging.INFO
     if dialect.header is None and not any(map(NUMBER.fullmatch, found[0])):
         level = logging.WARNING
         doubt = f"; the first row is {list(found[0])}: if it is a header, pass header=True"
@@ -227,6 +273,60 @@ def _in_order(
     taken = ", ".join(roles)
     tell(level, f"no header found; columns taken as {taken} (columns= names others){doubt}")
     return fields
+
+
+def _of_another_order(found: Sequence[Sequence[str]], fields: Mapping[str, int]) -> str:
+    """What may be wrong with roles that are given by order, by the first rows; "" if nothing is.
+
+    Raises
+    ------
+    ValueError
+        A field cannot be what its role says.
+    """
+    doubt = ""
+    columns = {role: [row[at] for row in found if at < len(row)] for role, at in fields.items()}
+    times = {role: all(map(_is_moment, column)) for role, column in columns.items()}
+    for role, column in columns.items():
+        if role == "value":
+            odd = not any(_is_value(field.replace(",", ".")) for field in column)  # 3,5 is told
+        elif role == "timestamp":
+            odd = not any(any(map(str.isdigit, field)) for field in column)  # a date, in its way
+        else:
+            odd = any(map(_is_date, column)) or any(map(_is_broken, column))
+            if times[role] and not times.get("timestamp") and not doubt:
+                doubt = f"; the {role} {column[0]} looks like a time: {_AS_COLUMNS}"
+        if odd and all(column):
+            raise ValueError(
+                f"no header, and column {fields[role] + 1} would be the {role}, which "
+                f"{column[0]!r} does not look like; {_AS_COLUMNS}; if the first row has names, "
+                "header=True"
+            )
+    return doubt
+
+
+def _is_value(field: str) -> bool:
+    try:
+        values([field])
+    except BadRow:
+        return False
+    return True
+
+
+def _is_date(field: str) -> bool:
+    return is_time(field) and not _is_number(field)
+
+
+def _is_broken(field: str) -> bool:
+    """Whether it is a number with a fraction, which is no id."""
+    return _is_number(field) and not float(field).is_integer()
+
+
+def _is_moment(field: str) -> bool:
+    return _is_number(field) and unit_of(float(field)) == "s"
+
+
+def _is_number(field: str) -> bool:
+    return NUMBER.fullmatch(field) is not None
 
 
 def _separator_of(start: Sequence[str], usual: str | None, quote: str | None) -> str:
@@ -239,6 +339,7 @@ def _separator_of(start: Sequence[str], usual: str | None, quote: str | None) ->
     for mark in marks:
         fields = _split(start, mark, quote)
         known = any(guess(row, role) for row in fields[:1] for role in ROLES)
+        known = known and (mark != " " or best is None)  # a title has words such as Film
         if known and mark == usual:
             return mark
         widths = {len(row) for row in fields}

@@ -277,8 +277,8 @@ def look_like_times(lowest: float, highest: float) -> bool:
 def tell_of_fractions(error: FractionsError) -> None:
     """Log that a column is left out, which was recognized by its name."""
     _log.warning(
-        "the column that looks like a timestamp is ignored: %s is no moment in time; name the unit "
-        "with timestamp_unit= to read it all the same",
+        "the column that was taken as timestamps is ignored after all: %s is no moment in time; if "
+        "it is a value, such as hours, name it with value=; timestamp_unit= reads it as times",
         error.number,
     )
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mfrank.arrays.checks import shown
 from mfrank.data.columns import BadRow
-from mfrank.data.layouts import NUMBER
+from mfrank.data.fields import NUMBER
 from mfrank.data.time_units import (
     FIRST_SECOND,
     LAST_SECOND,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,25 @@ def test_it_is_what_one_file_would_be(
     )
     got = mfrank.Interactions.ingest(files, tmp_path / "data", duplicates=duplicates)
     same(got, one)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 20])
+def test_what_is_merged_and_dropped_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_ENTRIES_AT_ONCE", at_once)
+    file = tmp_path / "a.csv"
+    file.write_text("user,item,rating\n" + "1,2,1\n1,2,3\n1,3,0\n2,2,0\n3,2,1\n3,2,1\n4,5,1\n")
+    told = []
+    for read in (
+        lambda: mfrank.Interactions.ingest([file], tmp_path / "data"),
+        lambda: mfrank.Interactions.from_file(file),
+    ):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "mfrank"):
+            read()
+        told.append([m for m in caplog.messages if m[0].isdigit()])
+    assert told[0] == told[1] == ["2 repeated entries merged (sum)", "2 of 5 entries dropped: zero"]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".parquet"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,133 @@ def test_the_remedy_for_lists_is_told(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(ValueError, match="one pair a line, such as by awk"):
             mfrank.Interactions.from_file(file)
+
+
+FOREIGN = {
+    "% bip unweighted\n% 3 2 2\n1 7\n1 8\n2 7\n": [(1, 7, 1.0), (1, 8, 1.0), (2, 7, 1.0)],
+    "% bip weighted posweighted\n1 7 3 9\n1 8 4 8\n": [(1, 7, 3.0, 9), (1, 8, 4.0, 8)],
+    "# Wiki vote\n# FromNodeId\tToNodeId\n30\t14\n30\t33\n": [(30, 14, 1.0), (30, 33, 1.0)],
+    "# FromNodeId\tToNodeId\n30\t14\n30\t33\n": [(30, 14, 1.0), (30, 33, 1.0)],
+    "# users and items, by time\n#\n1 7\n1 8\n": [(1, 7, 1.0), (1, 8, 1.0)],
+    "7:\n1,3,2005-09-06\n2,5,1970-01-02\n8:\n1,4,1970-01-03\n": [
+        *[(1, 7, 3.0, 1125964800), (1, 8, 4.0, 172800), (2, 7, 5.0, 86400)],
+    ],
+    "sep=;\nuser;item;rating\n1;7;3\n": [(1, 7, 3.0)],
+}
+"""Files that are no tables by their first lines -> what they mean."""
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("text", FOREIGN)
+@pytest.mark.parametrize("how", [{}, {"header": False}])
+def test_a_file_of_another_format_is_refused_with_a_command_that_mends_it(
+    tmp_path: Path, door: str, text: str, how: dict[str, Any]
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"(a.txt|^-): line 1: .* such as by ") as refused:
+        DOORS[door](file, **how)
+    command, _, new = str(refused.value).partition("such as by ")[2].partition(" FILE > ")
+    written = tmp_path / new.partition(";")[0]
+    written.write_bytes(subprocess.check_output(f"{command} a.txt", shell=True, cwd=tmp_path))
+    assert triples(DOORS[door](written)) == FOREIGN[text]
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("%%MatrixMarket matrix coordinate real general\n%\n2 2 1\n1 1 5\n", "scipy.io.mmread"),
+        ('{"user": "a", "item": "x"}\n{"user": "b", "item": "x"}\n', "pandas.read_json"),
+        ('[{"user": "a", "item": "x"},\n{"user": "b", "item": "x"}]\n', "pandas.read_json"),
+        ("1 1:0.5 3:1\n0 2:1 5:0.25\n", "load_svmlight_file"),
+        ("1 1:0.5\n0 2:1\n", "load_svmlight_file"),
+    ],
+)
+def test_a_file_that_another_function_reads_is_refused_with_its_name(
+    tmp_path: Path, door: str, text: str, remedy: str
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text(text)
+    for how in ({}, {"header": False}, {"value": False}):
+        with pytest.raises(ValueError, match=re.escape(remedy)):
+            DOORS[door](file, **how)
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("text", "how"),
+    [
+        ("# user,item\n1,7\n", {}),
+        ("#user,item\n1,7\n", {}),
+        ("# FromNodeId,ToNodeId\n1,7\n", {"user": 1, "item": 2, "header": True}),
+        ("1,7:30\n", {"columns": ["user", "item"]}),
+    ],
+)
+def test_marks_before_names_and_within_ids_are_no_other_format(
+    tmp_path: Path, door: str, text: str, how: dict[str, Any]
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(text)
+    assert DOORS[door](file, **how).nnz == 1
+
+
+COLUMNS = {
+    "user": ["3", "4"],
+    "item": ["a7", "a8"],
+    "value": ["3.5", "4"],
+    "timestamp": ["2019-10-01T10:00:00.5Z", "2019-10-02 10:00:00"],
+    "-": ["The Film", "Other, The"],
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    "order",
+    [
+        *[
+            "user timestamp item",
+            "timestamp user item",
+            "item timestamp user value",
+            "user value item",
+        ],
+        *["value item user", "user item timestamp", "user item timestamp value", "user item -"],
+        *["user - item value", "user item - value", "user item value -"],
+    ],
+)
+def test_columns_in_another_order_are_refused_and_read_by_their_names(
+    tmp_path: Path, door: str, order: str
+) -> None:
+    names = order.split()
+    file = tmp_path / "a.tsv"
+    rows = ["\t".join(COLUMNS[name][row] for name in names) + "\n" for row in (0, 1)]
+    file.write_text("".join(rows))
+    for how in ({}, {"header": False}):
+        with pytest.raises(ValueError, match=r"column \d would be the .* columns="):
+            DOORS[door](file, **how)
+    read = DOORS[door](file, columns=names)
+    assert [row[:2] for row in triples(read)] == [(3, "a7"), (4, "a8")]
+    assert (read.timestamps is not None) == ("timestamp" in names)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_times_in_the_place_of_users_are_a_warning(
+    tmp_path: Path, door: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("881250949,196,242\n891717742,186,302\n")
+    DOORS[door](file)
+    (warned,) = [r.message for r in caplog.records if r.levelno == logging.WARNING]
+    assert "the user 881250949 looks like a time" in warned
+    assert "columns=" in warned
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_table_of_r_is_refused_with_the_remedy(tmp_path: Path, door: str) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text('"user" "item" "rating"\n"1" "a" "x" 4\n"2" "b" "y" 5\n')
+    with pytest.raises(ValueError, match=r"line 2: .*row.names = FALSE"):
+        DOORS[door](file)
 
 
 @pytest.mark.parametrize("door", DOORS)

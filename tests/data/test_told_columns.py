@@ -22,13 +22,16 @@ VALUES = [
     *["overall", "Book-Rating", "rating:float", "star_rating", "User Rating", "starRating"],
     *["play_count", "stars", "score", "reviewScore", "watch_duration", "label", "Is Click"],
     *["listen_count", "num_plays", "USER_SCORE", "RatingValue", "feedback", "purchased"],
+    *["playtime_forever", "watchtime", "listencount", "watch_ratio", "clk"],
 ]
 TIMES = [
     *["event_time", "when", "date", "created_at", "createdAt", "reviewTime", "RATED_AT"],
     *["Order Date", "visit_time", "timestamp:float", "time_of_day", "updated", "event-date"],
+    *["orderdate", "createtime", "invoicedate"],
 ]
 EVENTS = ["event_type", "event", "EventType", "action", "behavior_type", "interaction type", "type"]
 PLAIN = ["title", "genres", "country", "age", "session_id", "event_id", "average_rating", "zip"]
+PLAIN += ["runtime", "discount", "candidate", "bankaccount", "release_year", "lifetime"]
 
 
 def tables() -> dict[str, Callable[[Path, list[str], list[list[Any]]], mfrank.Interactions]]:
@@ -122,6 +125,32 @@ def test_what_is_surely_no_value_and_no_time_is_told_quietly(
     ((level, said),) = messages(caplog)
     assert level == logging.INFO
     assert f"ignored: {name!r}" in said
+
+
+@pytest.mark.parametrize("door", TABLES)
+@pytest.mark.parametrize(
+    "parts", [["day", "month", "year"], ["date_day", "date_month", "date_hour", "date_second"]]
+)
+def test_parts_of_a_time_are_not_said_to_be_one(
+    tmp_path: Path, door: str, parts: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    names, columns = ["user", "item", *parts], [[1, 2], [5, 6], *([1, 2] for _ in parts)]
+    data = TABLES[door](tmp_path, names, columns)
+    assert data.timestamps is None
+    ((level, said),) = messages(caplog)
+    assert level == logging.WARNING
+    assert "look like parts of a time: make one column" in said
+    assert "timestamp=" not in said
+
+
+def test_an_index_with_the_name_of_a_role_is_said_to_be_no_column() -> None:
+    pandas = pytest.importorskip("pandas", reason="the extra pandas is not installed")
+    frame = pandas.DataFrame({"user": ["a", "b"], "item": [1, 2], "rating": [3, 4]})
+    for names in (["user"], ["item"], ["user", "item"]):
+        indexed = frame.set_index(names)
+        with pytest.raises(ValueError, match=r"the index has .*reset_index\(\)"):
+            mfrank.Interactions.from_frame(indexed)
+        assert mfrank.Interactions.from_frame(indexed.reset_index()).nnz == 2
 
 
 @pytest.mark.parametrize("door", TABLES)
