@@ -280,21 +280,30 @@ class FaissLists:
         exact = np.zeros(len(rows), bool)
         seen = _seen(model, rows) if filter_already_liked_items else None
         own = np.zeros(len(rows), np.int64) if seen is None else np.diff(seen.indptr)
-        wanted = np.minimum(N + own + len(banned) if fetch is None else fetch, store.n_items)
-        wanted = np.broadcast_to(wanted, len(rows))
-        # Users who need about as many go together, so that one who needs many does not cost the
-        # rest.
-        for group in _groups(wanted):
-            k = int(wanted[group].max())
-            values, items = self.index.search(_queries(store, rows[group]), k)
-            for user, own_items, own_values in zip(group, items, values, strict=True):
-                kept = (own_items >= 0) & ~np.isin(own_items, banned)
-                if seen is not None:
-                    start, stop = seen.indptr[user : user + 2]
-                    kept &= ~np.isin(own_items, seen.indices[start:stop])
-                n = min(N, int(kept.sum()))
-                found[user, :n], scores[user, :n] = own_items[kept][:n], own_values[kept][:n]
-                exact[user] = self._is_flat and (n == N or k == store.n_items)
+        wanted = np.broadcast_to(N + own + len(banned) if fetch is None else fetch, len(rows))
+        nobody = ~store.user_factors[rows].any(axis=1) & (not store.ranks_anybody)
+        exact[nobody] = True  # their lists are empty, as those of the model
+        left, unmet = np.flatnonzero(~nobody), _unmet(store)
+        # Items that nobody met are rarely among the best: only where they were, more are fetched.
+        for more in (0, len(unmet)) if fetch is None else (0,):
+            most = np.minimum(wanted[left] + more, store.n_items)
+            short = np.zeros(len(rows), bool)
+            # Users who need about as many go together, so that one who needs many does not cost
+            # the rest.
+            for group in _groups(most):
+                k = int(most[group].max())
+                values, items = self.index.search(_queries(store, rows[left[group]]), k)
+                for user, own_items, own_values in zip(left[group], items, values, strict=True):
+                    kept = (own_items >= 0) & ~np.isin(own_items, banned)
+                    kept &= ~np.isin(own_items, unmet)
+                    if seen is not None:
+                        start, stop = seen.indptr[user : user + 2]
+                        kept &= ~np.isin(own_items, seen.indices[start:stop])
+                    n = min(N, int(kept.sum()))
+                    found[user, :n], scores[user, :n] = own_items[kept][:n], own_values[kept][:n]
+                    short[user] = n < N and k < store.n_items
+                    exact[user] = self._is_flat and not short[user]
+            left = np.flatnonzero(short)
         return FaissAnswer(store.item_ids.raw(found), scores, exact)
 
     @property
@@ -350,6 +359,12 @@ def _holds(index: Any, vectors: NDArray[np.float32]) -> bool:
         next_one += float(np.square(found - np.roll(part, 1, 0)).sum(dtype=np.float64))
         squares += float(np.square(part).sum(dtype=np.float64))
     return own <= max(0.9 * next_one, 0.01 * squares)
+
+
+def _unmet(store: FactorStore) -> NDArray[np.intp]:
+    """Rows of the items that are in no list."""
+    unmet = store.unmet_items
+    return np.empty(0, np.intp) if unmet is None else np.flatnonzero(unmet)
 
 
 def _groups(wanted: NDArray[np.int64]) -> list[NDArray[np.int64]]:

@@ -39,8 +39,9 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
 
     The outputs are ``ids`` (int64 or strings) and ``scores``, each of shape (users, n), best first
     and ties by lower row, and ``all_scores``, of shape (users, n_items). If fewer than n items are
-    left by the filter, the rest of the list has score -infinity. Lists are those of
-    the model's ``recommend``; scores are the same up to rounding.
+    left by the filter, the rest of the list has score -infinity. So has the whole list of a user
+    with nothing to go by, and no list has items that nobody met. Lists are those of the model's
+    ``recommend``; scores are the same up to rounding.
 
     Models of weights between items (:class:`mfrank.EASE`, :class:`mfrank.ItemFilter`,
     :class:`mfrank.ItemKNN`) and blends with them become a sparse product: the file has the users'
@@ -80,7 +81,7 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
             "to_parquet or to_safetensors"
         )
     model = onnx.helper.make_model(
-        _graph(onnx, scoring, _labels(store)),
+        _graph(onnx, scoring, _labels(store), _unlisted(store.on_host())),
         opset_imports=[onnx.helper.make_opsetid("", _OPSET)],
         ir_version=_IR_VERSION,
         producer_name="mfrank",
@@ -120,6 +121,20 @@ def _scoring(onnx: Any, store: FactorStore) -> _Scoring:
     return _Scoring(
         [*factors.nodes, *items.nodes, *nodes], wide | items.arrays, np.dtype(np.float32)
     )
+
+
+def _unlisted(store: FactorStore) -> dict[str, NDArray[np.bool_]]:
+    """Users with nothing to go by, (n_users, 1), and items that are in no list, (n_items,)."""
+    nobody: NDArray[np.bool_] = ~store.user_factors.any(axis=1)
+    if has_item_weights(store):
+        weights, values = unpack_neighbors(store.extras, store.n_users, store.n_items)
+        leads = np.asarray(abs(weights).sum(axis=1)).ravel() > 0
+        nobody = (nobody | (not ranks_by_factors(store))) & ~((values != 0) @ leads)
+    if store.ranks_anybody:
+        nobody[:] = False
+    unmet = store.unmet_items
+    none = np.zeros(store.n_items, dtype=bool)
+    return {"nobody": nobody[:, None], "unmet": none if unmet is None else unmet}
 
 
 def _by_factors(onnx: Any, store: FactorStore, output: str) -> _Scoring:
@@ -210,20 +225,26 @@ def _padded(rows: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.float64]]
     return columns, values
 
 
-def _graph(onnx: Any, scoring: _Scoring, labels: NDArray[Any]) -> Any:
+def _graph(
+    onnx: Any, scoring: _Scoring, labels: NDArray[Any], unlisted: dict[str, NDArray[np.bool_]]
+) -> Any:
     make, whole, truth = onnx.helper, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
     real = make.np_dtype_to_tensor_dtype(scoring.dtype)
     kind = onnx.TensorProto.STRING if labels.dtype == object else whole
     node, tensor, n_items = make.make_node, onnx.numpy_helper.from_array, len(labels)
     arrays = {
         **scoring.arrays,
+        **unlisted,
         "item_ids": labels,
         "lowest": np.array(-np.inf, scoring.dtype),
     }
     return make.make_graph(
         [
             *scoring.nodes,
-            node("Where", ["filtered", "lowest", "all_scores"], ["allowed"]),
+            node("Gather", ["nobody", "users"], ["of_nobody"], axis=0),
+            node("Or", ["of_nobody", "unmet"], ["unlisted"]),
+            node("Or", ["filtered", "unlisted"], ["excluded"]),
+            node("Where", ["excluded", "lowest", "all_scores"], ["allowed"]),
             node("TopK", ["allowed", "n"], ["scores", "rows"], axis=-1, largest=1, sorted=1),
             node("Gather", ["item_ids", "rows"], ["ids"], axis=0),
         ],

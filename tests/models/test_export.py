@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -386,6 +387,22 @@ def test_every_way_out_gives_the_lists_of_the_model_or_an_error(
     assert all(len(set(row)) == 8 for row in found.tolist())
 
 
+SPARSE = sp.csr_array(np.random.default_rng(3).random((12, 15)) < 0.3, dtype=np.float32).tolil()
+SPARSE[[0, 5]], SPARSE[:, [2, 7]] = 0, 0  # users without likes, items of nobody
+SPARSE = SPARSE.tocsr()
+
+
+_SPARSE_FITS: dict[str, Callable[[], Any]] = {
+    "IALS": lambda: mfrank.ALS(mfrank.IALS(), factors=3, random_state=0).fit(SPARSE),
+    "RG2": lambda: mfrank.ALS(factors=3, random_state=0).fit(SPARSE),
+    "biases": lambda: mfrank.ALS(factors=3, random_state=0, biases=True).fit(SPARSE),
+    "EASE": lambda: mfrank.EASE(1.0).fit(SPARSE),
+    "ItemFilter": lambda: mfrank.ItemFilter().fit(SPARSE),
+    "ItemKNN": lambda: mfrank.ItemKNN(neighbors=3).fit(SPARSE),
+    "popularity": lambda: mfrank.Popularity().fit(SPARSE),
+}
+
+
 @pytest.mark.parametrize("name", RANK_BY_MORE)
 def test_a_bare_store_is_not_evaluated_by_a_part_of_the_model(name: str) -> None:
     with pytest.raises(ValueError, match="ranks by"):
@@ -402,6 +419,27 @@ def test_the_command_line_refuses_what_would_rank_otherwise(
     if code:
         assert "recommend" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", [*_SPARSE_FITS])
+def test_nobody_and_unmet_items_are_in_no_list_of_an_export(name: str, tmp_path: Path) -> None:
+    """Users without likes would have the first ids, at score 0."""
+    runtime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is optional")
+    model = _SPARSE_FITS[name]()
+    expected, listed = model.recommend(np.arange(12), N=9)
+    assert (expected[[0, 5]] == -1).all() == (name not in ("biases", "popularity"))
+    filtered = SPARSE.toarray() > 0
+    session = runtime.InferenceSession(mfrank.to_onnx(model.store, tmp_path / "m.onnx"))
+    given = {"users": np.arange(12), "n": np.array([9]), "filtered": filtered}
+    ids, scores = session.run(["ids", "scores"], given)
+    np.testing.assert_array_equal(np.where(np.isneginf(scores), -1, ids), expected)
+    if name in ("IALS", "RG2", "biases"):
+        pytest.importorskip("faiss", reason="the package faiss is optional")
+        lists = mfrank.FaissLists(model, mfrank.to_faiss(model.store, tmp_path / "items"))
+        found = lists.recommend(np.arange(12), N=9)
+        np.testing.assert_array_equal(found.ids == -1, expected == -1)
+        np.testing.assert_allclose(found.scores, listed, rtol=1e-4, atol=1e-6)  # some are tied
+        assert found.exact.all()
 
 
 def test_onnx_adds_up_weights_of_users_with_few_items_and_with_none(
