@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from mfrank.data.time_units import (
     in_seconds,
     look_like_times,
     tell_of_duration,
+    unit_of,
 )
 
 S, MS, US, NS = (1_600_000_000 * 1000**power for power in range(4))
@@ -131,6 +134,74 @@ def test_a_day_that_no_calendar_has_is_refused_by_its_row() -> None:
     with pytest.raises(BadRow, match="got 20240230") as refused:
         in_seconds(np.array([DAY, 20240230, 20249999]), "digits")
     assert refused.value.row == 1
+
+
+def written(year: int, month: int, day: int, *clock: int) -> int:
+    """A date like 20240131, or with hours and minutes, and seconds."""
+    return int(f"{year}{month:02}{day:02}" + "".join(f"{part:02}" for part in clock))
+
+
+def test_every_day_that_there_is_and_no_other_is_a_date() -> None:
+    for year, month, day in itertools.product((1900, 1970, 2023, 2024, 2100), range(14), range(33)):
+        number = np.array([written(year, month, day)])
+        try:
+            expected = int(datetime(year, month, day, tzinfo=UTC).timestamp())
+        except ValueError:
+            with pytest.raises(BadRow, match=f"got {number[0]}"):
+                in_seconds(number, "digits")
+        else:
+            assert in_seconds(number, "digits").tolist() == [expected]
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_every_time_of_a_day_that_there_is_and_no_other_is_one(parts: int) -> None:
+    for clock in itertools.product((0, 1, 23, 24, 25), *[(0, 1, 59, 60, 61)] * (parts - 1)):
+        number = np.array([written(2024, 2, 29, *clock)])
+        if clock[0] < 24 and all(part < 60 for part in clock[1:]):
+            expected = int(datetime(2024, 2, 29, *clock, tzinfo=UTC).timestamp())
+            assert in_seconds(number, "digits").tolist() == [expected]
+        else:
+            with pytest.raises(BadRow):
+                in_seconds(number, "digits")
+
+
+@pytest.mark.parametrize("clock", [(), (0, 0), (0, 0, 0)])
+def test_dates_as_numbers_are_of_the_years_1900_to_2100(clock: tuple[int, ...]) -> None:
+    last = tuple((23, 59, 59)[: len(clock)])
+    for number in (written(1900, 1, 1, *clock), written(2100, 12, 31, *last)):
+        assert of(number, number, SMALL).unit() == "digits"
+    for number in (written(1899, 12, 31, *last), written(2101, 1, 1, *clock)):
+        with pytest.raises(BadRow):
+            in_seconds(np.array([number]), "digits")
+
+
+def second_of(year: int, month: int = 1, day: int = 1, *clock: int) -> int:
+    return int(datetime(year, month, day, *clock, tzinfo=UTC).timestamp())
+
+
+FIRST, LAST = second_of(1, 1, 1), second_of(9999, 12, 31, 23, 59, 59)
+EDGES = [(FIRST - 1, "beyond"), (FIRST, "small"), (LAST, "small"), (LAST + 1, "beyond")]
+EDGES += [
+    (
+        edge + step,
+        unit if step * inward >= 0 else "small" if unit == "s" or edge < LAST else "beyond",
+    )
+    for unit, per, year in (
+        ("s", 1, 1990),
+        ("ms", 10**3, 1990),
+        ("us", 10**6, 1990),
+        ("ns", 10**9, 1992),
+    )
+    for edge, inward in ((second_of(year) * per, 1), (second_of(2100) * per, -1))
+    for step in (-1, 0, 1)
+]
+
+
+@pytest.mark.parametrize(("number", "sort"), EDGES)
+def test_a_unit_is_that_of_the_years_in_which_things_were_logged(number: int, sort: str) -> None:
+    assert of(number).counts == {sort: 1}
+    assert of(number, SMALL, BEYOND).counts == Counter([sort, "small", "beyond"])
+    assert unit_of(number) == (sort if sort in ("s", "ms", "us", "ns") else None)
 
 
 WEEK = 7 * 86_400
