@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from mfrank.arrays.csr import CSR
 from mfrank.arrays.row_lists import union
+from mfrank.retrieval import gpu_filters
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.queries import Queries, check_rows
 
@@ -192,3 +196,27 @@ def test_one_more_exclusion_each(seen: sp.csr_array) -> None:
     for before in (Candidates(), Candidates.of(Queries.new(4), N_ITEMS, user_items=seen[ROWS])):
         after = allowed(before.without(own, N_ITEMS), 4)
         assert after == [a - {i} for a, i in zip(allowed(before, 4), own, strict=True)]
+
+
+@given(st.lists(st.lists(st.integers(0, 4), max_size=5), min_size=1, max_size=4))
+@example([[1, 3, 2], []])
+@example([[3, 3]])
+def test_lists_of_any_order_become_ascending_rows(lists: list[list[int]]) -> None:
+    ends = np.cumsum([0, *map(len, lists)])
+    columns = np.array([column for own in lists for column in own], np.int32)
+    found = gpu_filters._ascending(CSR(ends, columns, None, 5))
+    rows = [
+        found.indices[begin:end].tolist()
+        for begin, end in zip(found.indptr[:-1], found.indptr[1:], strict=True)
+    ]
+    assert rows == [sorted(set(own)) for own in lists]
+    assert found.n_columns == 5
+    assert (found.indptr.dtype, found.indices.dtype) == (np.int64, np.int32)
+
+
+def test_a_matrix_of_all_rows_has_all_rows(seen: sp.csr_array) -> None:
+    asked = Queries.known(ROWS, N_USERS)
+    np.testing.assert_array_equal(asked.own(seen, "seen").toarray(), seen.toarray()[ROWS])
+    for queries, matrix in ((asked, seen[:-1]), (asked, seen[ROWS]), (Queries.new(N_USERS), seen)):
+        with pytest.raises(ValueError, match="seen must have one row for each"):
+            queries.own(matrix, "seen")
