@@ -125,11 +125,11 @@ def _scoring(onnx: Any, store: FactorStore) -> _Scoring:
 
 def _unlisted(store: FactorStore) -> dict[str, NDArray[np.bool_]]:
     """Users with nothing to go by, (n_users, 1), and items that are in no list, (n_items,)."""
-    nobody: NDArray[np.bool_] = ~store.user_factors.any(axis=1)
+    nobody = np.logical_not(store.user_factors.any(axis=1))
     if has_item_weights(store):
         weights, values = unpack_neighbors(store.extras, store.n_users, store.n_items)
         leads = np.asarray(abs(weights).sum(axis=1)).ravel() > 0
-        nobody = (nobody | (not ranks_by_factors(store))) & ~((values != 0) @ leads)
+        nobody = (nobody | (not ranks_by_factors(store))) & (abs(values) @ leads == 0)
     if store.ranks_anybody:
         nobody[:] = False
     unmet = store.unmet_items
