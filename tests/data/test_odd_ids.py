@@ -16,8 +16,10 @@ import scipy.sparse as sp
 import mfrank
 from mfrank import Interactions
 from mfrank.cli.inputs import ids_in
+from mfrank.data import odd_ids
 from mfrank.data.fields import spelled_like
 from mfrank.data.ids import Ids
+from mfrank.data.odd_ids import tell_empty_rows
 
 ITEMS = [3, 1, 2, 3, 1]
 
@@ -289,3 +291,85 @@ def test_memory_that_is_wanted_for_empty_rows_names_the_ids(
     with pytest.raises(MemoryError) as caught:
         model.fit(dense)
     assert "raw ids" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("users", "words"),
+    [
+        (["a", " a", "b"], ["'a' and ' a'", "only in blanks"]),
+        ([" a", "a\t", "b"], ["' a' and 'a\\t'", "only in blanks"]),
+        ([" caf\xe9", "cafe\u0301", "b"], ["only in blanks"]),
+        (["caf\xe9", "cafe\u0301"], ["only in the form of Unicode (NFC)"]),
+        (["1.0", "1"], ["'1' and '1.0'", "only in '.0'"]),
+    ],
+)
+def test_what_two_ids_differ_in_is_named(
+    users: list[str], words: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    Interactions.from_arrays(users, ITEMS[: len(users)])
+    line = told(caplog)[-1]
+    for word in words:
+        assert word in line
+
+
+@pytest.mark.parametrize(
+    ("users", "pair"),
+    [
+        ([7, "x", 8, "y"], ("like 7", "like 'x'")),
+        ([7, "x", 8, "8"], ("like 8", "like '8'")),
+        (["x", 9], ("like 9", "like 'x'")),
+    ],
+)
+def test_numbers_beside_text_are_shown_as_those_that_look_alike_if_there_are_any(
+    users: list[Any], pair: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    Interactions.from_arrays(users, ITEMS[: len(users)])
+    (line,) = told(caplog)
+    assert all(word in line for word in pair)
+
+
+@pytest.mark.parametrize(
+    ("users", "are_codes"),
+    [
+        ([-1, 0], True),
+        ([1, -1, 0], True),
+        ([-1, 1], False),
+        ([-1, -1], False),
+        ([-2, -1, 0], False),
+        ([-1, 0, 2], False),
+        ([0, 1], False),
+    ],
+)
+def test_only_minus_one_before_all_numbers_from_zero_is_a_code(
+    users: list[int], are_codes: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    Interactions.from_arrays(users, ITEMS[: len(users)])
+    assert bool(told(caplog)) == are_codes
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "rows", "is_told"),
+    [
+        (1_000_000, range(99_999), True),
+        (1_000_000, range(100_000), False),  # a tenth
+        (999_999, range(9), False),  # no large matrix
+        (1_000_000, [5] * 7, True),
+        (1_000_000, [], True),
+        (1_000_000, [5] * 2_000_000, True),  # two entries for every row
+        (1_000_000, [5] * 2_000_001, False),
+    ],
+)
+def test_rows_without_entries_are_told_of_large_matrices(
+    n_rows: int, rows: Any, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    tell_empty_rows("user", n_rows, np.array(rows, np.int64))
+    assert bool(told(caplog)) == is_told
+
+
+def test_ids_are_looked_through_in_parts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(odd_ids, "_AT_ONCE", 2)
+    Interactions.from_arrays(["a", "b", "c", "d", "NULL"], ITEMS)
+    (line,) = told(caplog)
+    assert "'NULL' in 1 row" in line
