@@ -222,11 +222,17 @@ class FactorModel(Parameters, Recommender):
         return model
 
     def _tell_unsavable(self) -> None:
-        """Warn before a fit if :meth:`save` would refuse its result for certain."""
-        try:
-            self._restored(describe(self))
-        except ValueError as error:
-            _log.warning("the model of this fit cannot be saved: %s", error)
+        """Warn before a fit if :meth:`save` would refuse its result for certain.
+
+        That is for the classes of the caller's that it uses. Nothing is imported to see it: a child
+        that another thread forks meanwhile would wait for the import forever.
+        """
+        for value in describe(self)["options"].values():
+            if isinstance(value, Mapping) and ":" in value.get("name", ""):
+                try:
+                    IMPORTED.find(value["name"], OPTION_KINDS)
+                except ValueError as error:
+                    _log.warning("the model of this fit cannot be saved: %s", error)
 
 
 def _settled(values: Sequence[float], unsettled: int) -> list[float]:

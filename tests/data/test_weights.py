@@ -126,7 +126,7 @@ timed = st.lists(
         st.integers(0, 4),
         st.integers(0, 3),
         st.sampled_from([-2.0, 0.5, 1, 7]),
-        st.integers(-(10**12), 10**12),
+        st.integers(-(10**8), 10**8),  # of no known unit
     ),
     max_size=20,
 )
@@ -146,7 +146,7 @@ def at_times(rows, duplicates="last"):
 
 
 @quick
-@given(timed, st.floats(1e-3, 1e15), st.floats(0, 1e12))
+@given(timed, st.floats(1e-3, 1e15), st.floats(0, 1e8))
 def test_each_half_life_halves_the_value_and_no_interaction_is_lost(rows, half_life, later):
     data = at_times(rows)
     now = max([time for *_, time in rows], default=0) + later

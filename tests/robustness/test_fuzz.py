@@ -97,9 +97,18 @@ def fitted(data: st.DataObject) -> tuple[mfrank.ALS, sp.csr_array]:
     return model.fit(matrix), matrix
 
 
-def check_lists(ids: Any, scores: Any, banned: Any, n_items: int) -> None:
-    """Sorted, without repeats, nothing banned, padded at the end only."""
-    for listed, values, ban in zip(ids, scores, banned, strict=True):
+def unknown_rows(model: mfrank.ALS, matrix: sp.csr_array) -> tuple[set[int], set[int]]:
+    """Users and items without interactions, or without factors: they are in no list."""
+    sides = (1, model.user_factors), (0, model.item_factors)
+    return tuple(  # type: ignore[return-value]
+        set(np.flatnonzero(((matrix != 0).sum(axis) == 0) | ~factors.any(1)).tolist())
+        for axis, factors in sides
+    )
+
+
+def check_lists(ids: Any, scores: Any, banned: Any, n_items: int, silent: Any = ()) -> None:
+    """Sorted, without repeats, nothing banned, padded at the end only; the silent have none."""
+    for row, (listed, values, ban) in enumerate(zip(ids, scores, banned, strict=True)):
         n = int((listed >= 0).sum())
         assert (listed[:n] >= 0).all()
         assert (listed < n_items).all()
@@ -109,7 +118,7 @@ def check_lists(ids: Any, scores: Any, banned: Any, n_items: int) -> None:
         assert (np.diff(values[:n]) <= 0).all()
         assert len(set(listed[:n].tolist())) == n
         assert not set(listed[:n].tolist()) & ban
-        assert n == min(len(listed), n_items - len(ban))
+        assert n == (0 if row in silent else min(len(listed), n_items - len(ban)))
         ties = np.diff(values[:n]) == 0
         assert (np.diff(listed[:n])[ties] > 0).all()
 
@@ -127,14 +136,18 @@ def test_a_fit_ends_in_finite_factors_and_lists_that_keep_the_contract(data: st.
     kept = matrix.copy()
     kept.eliminate_zeros()
     seen = [set(kept[[u]].indices.tolist()) for u in range(users)]
-    check_lists(*model.recommend(range(users), N=n), seen, items)
+    no_users, no_items = unknown_rows(model, kept)
+    silent = set(np.flatnonzero(~model.user_factors.any(1)).tolist())
+    check_lists(*model.recommend(range(users), N=n), [s | no_items for s in seen], items, silent)
     filters = [
         set(data.draw(st.sets(st.integers(0, items - 1)))) if items else set() for _ in range(users)
     ]
     lists = model.recommend(range(users), kept, N=n, filter_items=[sorted(f) for f in filters])
-    check_lists(*lists, [s | f for s, f in zip(seen, filters, strict=True)], items)
+    banned = [s | f | no_items for s, f in zip(seen, filters, strict=True)]
+    check_lists(*lists, banned, items, silent)
     holders = [set(kept[:, [i]].tocoo().coords[0].tolist()) for i in range(items)]
-    check_lists(*model.recommend_users(range(items), N=n), holders, users)
+    found = model.recommend_users(range(items), N=n)
+    check_lists(*found, [held | no_users for held in holders], users, no_items)
 
 
 def test_rgx_without_any_ridge_leaves_the_sum_of_the_items_free() -> None:
@@ -153,10 +166,13 @@ def test_rgx_without_any_ridge_leaves_the_sum_of_the_items_free() -> None:
 def test_similar_rows_fold_in_and_explanations_stay_finite(data: st.DataObject) -> None:
     model, matrix = fitted(data)
     users, items = matrix.shape
-    for rows, ask in ((users, model.similar_users), (items, model.similar_items)):
+    unknown = unknown_rows(model, matrix)
+    both = (users, model.similar_users), (items, model.similar_items)
+    for (rows, ask), unmet in zip(both, unknown, strict=True):
         ids, scores = ask(range(rows), N=5)
         np.testing.assert_array_equal(ids[:, 0], np.arange(rows))
-        check_lists(ids[:, 1:], scores[:, 1:], [{row} for row in range(rows)], rows)
+        banned = [{row} | unmet for row in range(rows)]
+        check_lists(ids[:, 1:], scores[:, 1:], banned, rows, unmet)
         assert (np.nan_to_num(np.abs(scores)) <= 1 + 1e-5).all()
     folded = model.recalculate_user(range(users), matrix)
     assert np.isfinite(folded).all()
