@@ -67,7 +67,7 @@ def evaluate(
     list, with value 0 (AUC and AUPRC: all items tied), and an item that nobody had in the fit is in
     no list. The result counts the users, items and interactions of the test part that are cold,
     that is without interactions in the fit and without features, and has the metrics of the other
-    users in :attr:`mfrank.Evaluation.known_users`.
+    users in ``known_users``.
 
     If the lists are on a GPU (factors with ``backend="cuda"``, or a recommender that returns CuPy
     arrays), the metrics are computed there and only the per-user values are copied back. Relevance
