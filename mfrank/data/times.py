@@ -167,15 +167,18 @@ def _of_floats(times: NDArray[np.floating]) -> Moments:
 
 def _of_datetime64(times: NDArray[np.datetime64]) -> NDArray[np.int64]:
     """Seconds of numpy's dates; those beyond the years 1 to 9999 are refused, as of all others."""
-    if np.datetime_data(times.dtype)[0] == "generic":
+    unit = np.datetime_data(times.dtype)[0]
+    if unit == "generic":
         raise TypeError(f"timestamps must be whole numbers or dates, got dtype {times.dtype}")
+    if unit == "as":  # numpy cannot make seconds of these at once
+        times = times.astype("datetime64[fs]")
     missing = np.isnat(times)
     if missing.any():
         row = int(np.argmax(missing))
         raise BadRow("timestamps must be finite, got a missing one, NaT", row)
     seconds = times.astype("datetime64[s]")
     # Coarser than seconds, a year may be beyond int64: compared as what they are, it is not.
-    is_fine = np.datetime_data(times.dtype)[0] in ("ms", "us", "ns", "ps", "fs", "as")
+    is_fine = unit in ("ms", "us", "ns", "ps", "fs", "as")
     compared = seconds if is_fine else times
     first, last = (
         np.datetime64(each, "s").astype(compared.dtype) for each in (FIRST_SECOND, LAST_SECOND)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import mfrank
 from mfrank.cli.main import main
 from mfrank.data import delimited, ingest
+from mfrank.data.columns import BadRow
 from mfrank.data.times import epoch_seconds
 from mfrank.pagerank import Sessions
 
@@ -501,3 +502,79 @@ def test_a_point_in_time_has_the_unit_of_the_timestamps():
             mfrank.by_session(data, **how)
     with pytest.raises(ValueError, match="now must be in the unit of the timestamps"):
         mfrank.recency_weight(data, 86_400, now=1000 * data.timestamps.max())
+
+
+# --- columns at the ends of what they hold
+
+
+@pytest.mark.parametrize("unit", [None, "s", "ms", "us", "ns"])
+@pytest.mark.parametrize(
+    "times", [["2019-10-01", "1969-12-31"], np.array(["2019-10-01", "1969-12-31"], "M8[D]")]
+)
+def test_dates_are_dates_whatever_the_unit_of_numbers(times, unit):
+    assert epoch_seconds(times, unit).tolist() == [1_569_888_000, -86_400]
+    assert epoch_seconds(np.array([], "M8[s]"), unit).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("first", "beyond"),
+    [
+        (np.array([2**63 - 1, 2**63], np.uint64), 1),
+        (np.array([2**63 - 1, 2**63], object), 1),
+        (np.array([0, -(2**63), -(2**63) - 1], object), 2),
+        (np.array([0.0, 9.2e18, 2.0**63]), 2),
+        (np.array([0.0, -(2.0**63)]), 1),
+        (np.array([0.0, 1e19]), 1),
+        ([Decimal(7), Decimal("9.3e18")], 1),
+    ],
+)
+def test_numbers_beyond_int64_are_refused_by_their_row(first, beyond):
+    assert len(epoch_seconds(first[:beyond], "s")) == beyond
+    with pytest.raises(BadRow, match="fit int64") as refused:
+        epoch_seconds(first, "s")
+    assert refused.value.row == beyond
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds"),
+    [
+        ([Decimal(5), Decimal("7.0")], [5, 7]),
+        ([Decimal("1569888000.5"), Decimal(1569888000)], [1_569_888_000] * 2),
+        ([np.int32(3), 4], [3, 4]),
+        (np.array([3, 2**32 - 1], np.uint32), [3, 2**32 - 1]),
+    ],
+)
+def test_numbers_of_other_types_are_what_they_are(times, seconds):
+    assert epoch_seconds(times).tolist() == seconds
+
+
+@pytest.mark.parametrize("time", [Decimal("nan"), Decimal("inf"), 1j, b"2019", object()])
+def test_what_is_no_number_and_no_date_is_refused(time):
+    with pytest.raises((TypeError, ValueError)):
+        epoch_seconds([time, time])
+
+
+@pytest.mark.parametrize("times", [[[1], [2]], 5, np.zeros((2, 2))])
+def test_timestamps_are_of_one_dimension(times):
+    with pytest.raises(ValueError, match="one dimension"):
+        epoch_seconds(times)
+
+
+def test_dates_of_numpy_without_a_unit_are_refused():
+    with pytest.raises(TypeError, match="whole numbers or dates"):
+        epoch_seconds(np.array([np.datetime64("NaT")] * 2))
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns", "ps", "fs", "as"])
+def test_fractions_of_seconds_belong_to_the_second_before(unit):
+    assert epoch_seconds(np.array([-1, 0, 1], f"M8[{unit}]")).tolist() == [-1, 0, 0]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_the_first_and_the_last_second_of_the_calendar_are_in_it(unit):
+    ends = np.array(["0001-01-01T00:00:00", "9999-12-31T23:59:59"], f"M8[{unit}]")
+    assert [iso(second).year for second in epoch_seconds(ends).tolist()] == [1, 9999]
+    second = np.timedelta64(1, "s")
+    for beyond in (ends - second, ends + second):
+        with pytest.raises(BadRow, match="years 1 to 9999"):
+            epoch_seconds(beyond)
