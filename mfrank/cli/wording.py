@@ -23,6 +23,8 @@ _PHRASES = {
     "at_least(threshold)": "--at-least VALUE",
     "mfrank.ALS(mfrank.WRMF(alpha=...))": "mfrank fit --objective wrmf --alpha FLOAT",
     "pass them to Interactions.from_arrays": "name their column with --timestamp",
+    "partial_fit(user_features=...)": "mfrank update --user-features FILE",
+    "partial_fit(item_features=...)": "mfrank update --item-features FILE",
     "pass labels, or method=None": "use --untuned",
     ", or load the factors alone with mfrank.FactorStore.load": "",
     "by_time needs": "--split time needs",

@@ -117,7 +117,7 @@ def _not_found(path: str, module: str, name: str, *, imported: bool) -> str:
             "import, or load the factors alone with mfrank.FactorStore.load"
         )
     return (
-        f"the model uses the class {path!r}, whose module is not imported: import it first "
-        f"(mfrank ... --import {module}), pass classes=[{name}], or trust=True if this folder may "
-        "run code"
+        f"the model uses the class {path!r}, whose module is not imported: import it first; in the "
+        f"shell, by --import {module}; in Python, classes=[{name}] will do, or trust=True if this "
+        "folder may run code"
     )

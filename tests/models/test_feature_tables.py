@@ -248,3 +248,20 @@ def test_the_command_line_reads_tables(
     capsys.readouterr()
     assert main([*command, "--user-features", "items.csv"]) == 2
     assert "no column that looks like the ids of the users" in capsys.readouterr().err
+
+
+def test_the_command_line_names_the_command_that_adds_items_by_their_features(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    likes = [f"u{user},i{(user + step) % 7}\n" for user in range(9) for step in (0, 2, 3)]
+    Path("likes.csv").write_text("user,item\n" + "".join(likes))
+    known = {"genres": [*TABLE["genres"][:7], "a"], "color": [*TABLE["color"][:7], "red"]}
+    frame(**known).to_csv("items.csv", index=False)
+    command = ["fit", "likes.csv", "--model", "m", "--factors", "3", "--iterations", "2"]
+    assert main([*command, "--item-features", "items.csv"]) == 0
+    remedy = "mfrank update --item-features FILE adds them"
+    assert remedy in capsys.readouterr().err
+    Path("today.csv").write_text("user,item\nu0,i1\n")
+    assert main(["update", "today.csv", "--model", "m", "--item-features", "items.csv"]) == 0
+    assert "i7" in mfrank.load("m").item_ids
