@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -228,3 +230,47 @@ def test_ids_followed_by_new_ones_find_both(old: list[Any], new: list[Any], aske
     assert both.rows([*old, *new]).tolist() == list(range(len(old) + len(new)))
     assert both.rows(new[::-1]).tolist() == list(range(len(old), len(both)))[::-1]
     assert ids.rows([*new], missing=-1).tolist() == [-1] * len(new)
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (np.array([2**63], np.uint64), "9223372036854775808"),
+        ([0, 2**63], "9223372036854775808"),
+        ([-(2**63), -(2**63) - 1], "-9223372036854775809"),
+        (["a", 2**63], "9223372036854775808"),
+        ([Decimal(-(2**63) - 1)], "-9223372036854775809"),
+        (np.array([0.0, 2.0**53 + 2]), "row 1"),
+        (np.array([0.0, 1.0, 0.5]), "row 2"),
+        ([True], "booleans"),
+        ([1, np.True_], "booleans"),
+        ([dt.date(2024, 1, 31)], "dates"),
+        ([["a"], ["b", "c"]], "hashable"),
+    ],
+)
+def test_the_number_or_the_row_that_is_no_id_is_named(raw, told):
+    if isinstance(raw, list):
+        raw = np.fromiter(raw, dtype=object)
+    with pytest.raises((TypeError, ValueError), match=told):
+        Ids.of(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "labels"),
+    [
+        (np.array([2**63 - 1], np.uint64), [2**63 - 1]),
+        ([2**63 - 1, -(2**63)], [2**63 - 1, -(2**63)]),
+        (["a", 2**63 - 1, -(2**63)], ["a", 2**63 - 1, -(2**63)]),
+        ([Decimal(2**63 - 1), "a"], [2**63 - 1, "a"]),
+        (np.array([2.0**53, -(2.0**53)]), [2**53, -(2**53)]),
+    ],
+)
+def test_the_first_and_the_last_number_are_ids(raw, labels):
+    assert Ids.of(raw).labels.tolist() == labels
+
+
+@pytest.mark.parametrize("raw", [[0, 4], [0, 3], [5, 5, 900], [7], [-3, 0, 9], [0, 2**62]])
+def test_numbers_near_and_far_apart_are_numbered_alike(raw):
+    ids, rows = Ids.factorize(np.array(raw))
+    assert ids.labels.tolist() == sorted({*raw})
+    assert ids.labels[rows].tolist() == raw
