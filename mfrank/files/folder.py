@@ -197,12 +197,17 @@ def paths_of(folder: Path) -> set[str]:
 def _refuse_changed(folder: Path, format: Format, origin: Origin) -> None:
     """Raise ChangedFolderError if the folder has another generation than the origin knows."""
     known = {name for path in paths_of(folder) for name in origin.get(path, ())}
-    if known and os.path.lexists(folder / MANIFEST) and generation_of(folder, format) not in known:
+    if known and _current(folder, format) not in (None, *known):
         raise ChangedFolderError(
             f"{folder} has changed since this was loaded from it or saved to it, and what others "
             "saved there would be lost: load it again and repeat the change, or pass "
             "overwrite=True"
         )
+
+
+def _current(folder: Path, format: Format) -> str | None:
+    """Name of the current generation; None before the first."""
+    return _manifest(folder, format).data if os.path.lexists(folder / MANIFEST) else None
 
 
 def _manifest(folder: Path, format: Format) -> Manifest:
@@ -223,7 +228,7 @@ def _sweep(folder: Path, format: Format) -> None:
     """Remove every generation but the current one."""
     # Old generations may be removed only when the new manifest is on the disk.
     sync(folder)
-    kept = _manifest(folder, format).data if os.path.lexists(folder / MANIFEST) else None
+    kept = _current(folder, format)
     for entry in folder.iterdir():
         if GENERATION.fullmatch(entry.name) and entry.name != kept:
             marks.remove(entry)
@@ -244,8 +249,8 @@ def _publish(folder: Path, contents: Contents, format: Format, origin: Origin) -
         flush(file)
     sync(generation)
     sync(folder)
-    paths = paths_of(folder)
-    for path in paths:
-        origin[path] = (*origin.get(path, ()), generation.name)
+    paths, replaced = paths_of(folder), _current(folder, format)
+    may_be_there = (generation.name,) if replaced is None else (replaced, generation.name)
+    origin |= dict.fromkeys(paths, may_be_there)
     os.replace(draft, folder / MANIFEST)
     origin |= dict.fromkeys(paths, (generation.name,))

@@ -175,17 +175,17 @@ class Journal:
     def _claims(self, connection: sqlite3.Connection) -> list[Trial]:
         """The trials that others run; claims of those that ended are removed."""
         live = list[Trial]()
-        rows = connection.execute("SELECT owner, until, trial FROM claims").fetchall()
-        for owner, until, text in rows:
+        rows = connection.execute("SELECT rowid, owner, until, trial FROM claims").fetchall()
+        for row, owner, until, text in rows:
             try:
                 trial = Trial.from_dict(json.loads(text))
                 is_live = until > time.time() and not _has_ended(owner.decode())
-            except (AttributeError, KeyError, TypeError, ValueError):  # damaged
+            except (AttributeError, KeyError, OverflowError, TypeError, ValueError):  # damaged
                 is_live = False
             if is_live:
                 live.append(trial)
             else:
-                connection.execute("DELETE FROM claims WHERE owner = ?", [owner.decode()])
+                connection.execute("DELETE FROM claims WHERE rowid = ?", [row])
         return live
 
     def _claim(self, connection: sqlite3.Connection, trial: Trial) -> None:
@@ -296,7 +296,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, of: str) -> None:
     ):
         raise _foreign(path)
     known = connection.execute("SELECT fingerprint FROM search").fetchall() if tables else []
-    if known and known[0][0] != of.encode():
+    if tables and known != [(of.encode(),)]:
         raise ValueError(
             f"storage: {path} has a search of other data, options or another version of "
             "mfrank; name another file"

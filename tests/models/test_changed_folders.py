@@ -159,9 +159,10 @@ def test_so_does_a_reranker(tmp_path: Path) -> None:
     reranker = mfrank.Reranker(first, candidates=5, iterations=2, loss="QueryRMSE", n_threads=1)
     reranker.fit(split.train, split.valid).save(tmp_path / "m")
     one, other = (mfrank.Reranker.load(tmp_path / "m") for _ in range(2))
+    copied, moved = copy.copy(one), one.over(first)
     one.save(tmp_path / "m")
     one.save(tmp_path / "m")
-    for stale in (other, reranker):
+    for stale in (other, reranker, copied, moved):
         with pytest.raises(ChangedFolderError):
             stale.save(tmp_path / "m")
     other.save(tmp_path / "m", overwrite=True)
@@ -270,3 +271,25 @@ def test_a_save_beside_the_end_of_a_fit_saves_no_old_model_over_changes(
         with pytest.raises(ChangedFolderError):
             model.save(folder)
     assert mfrank.load(folder).store.n_users == DATA.n_users - 1
+
+
+@pytest.mark.parametrize("how", ["new", "overwriting"])
+def test_a_save_over_anything_that_was_stopped_may_be_repeated(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Whoever may replace what is there may try it again, where the last step failed."""
+    model = als()
+    if how == "overwriting":
+        model = mfrank.ALS.load(folder)
+        mfrank.load(folder).remove(users=[0]).save(folder)
+    for error in (OSError, KeyboardInterrupt, KeyboardInterrupt):
+
+        def stopped(*_: Any, error: type[BaseException] = error) -> None:
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", stopped)
+            with pytest.raises(error):
+                model.save(folder, overwrite=how == "overwriting")
+    model.save(folder)
+    assert mfrank.load(folder).store.n_users == DATA.n_users

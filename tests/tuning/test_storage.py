@@ -60,6 +60,8 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
     "a write-ahead log": lambda path: of_others(path, "PRAGMA journal_mode = WAL"),
     "a newer version": lambda path: execute(written(path), "PRAGMA user_version = 9"),
     "another search": lambda path: Journal(path, "other"),
+    "nobody knows which search": lambda path: execute(written(path), "DELETE FROM search"),
+    "of two searches": lambda path: execute(written(path), "INSERT INTO search VALUES ('other')"),
 }
 
 
@@ -216,6 +218,26 @@ def test_the_claim_of_a_process_that_ended_is_free(tmp_path: Path) -> None:
     assert journal.claimed(in_order) == TRIALS[0]
     journal.release()
     assert not claims(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "harm"),
+    [
+        *(("owner", harm) for harm in ("NULL", "x'ff'", "CAST(x'ff' AS TEXT)", "''", "'x'")),
+        *(("until", harm) for harm in ("NULL", "'soon'", "x'ff'")),
+        *(("trial", harm) for harm in ("NULL", "7", "'{'", "'[]'", "'{}'", "x'ff'")),
+        ("owner", f"'x {10**30} {module._machine()}'"),
+    ],
+)
+def test_a_damaged_claim_is_none(tmp_path: Path, column: str, harm: str) -> None:
+    path = tmp_path / "search.sqlite"
+    stopped, other = (Journal(path, "search") for _ in range(2))
+    assert stopped.claimed(in_order) == TRIALS[0]
+    execute(path, f"UPDATE claims SET {column} = {harm}")
+    assert other.claimed(in_order) == TRIALS[0]
+    other.release()
+    assert not claims(path)
+    stopped.release()
 
 
 @pytest.mark.parametrize("machine", ["elsewhere", "here"])

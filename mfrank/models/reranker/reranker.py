@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from contextlib import nullcontext
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -40,12 +40,11 @@ __all__ = ["Reranker"]
 
 
 class _Fitted(NamedTuple):
-    """The result of a fit: CatBoost's model, the caller's feature tables, statistics, origin."""
+    """The result of a fit: CatBoost's model, the caller's feature tables, statistics."""
 
     trees: Any
     given: GivenFeatures
     found: Found
-    origin: Origin
 
 
 @dataclass(eq=False, repr=False)
@@ -100,6 +99,8 @@ class Reranker(Parameters):
     depth: int = 6
     random_state: Seed = None
     n_threads: int = 0
+    _origin: Origin = field(default_factory=dict, init=False, repr=False)
+    """See :mod:`mfrank.files.folder`; replaced, never edited but by a save."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Recommender):
@@ -169,7 +170,8 @@ class Reranker(Parameters):
         grown = trees.grow(
             growth, pairs.features, pairs.relevant, pairs.users, [*FEATURES, *given.names]
         )
-        self._adopt(_Fitted(grown, given, pairs.found, {}))
+        self._adopt(_Fitted(grown, given, pairs.found))
+        self._origin = {}
         return self
 
     @property
@@ -307,10 +309,12 @@ class Reranker(Parameters):
         """
         self.__post_init__()
         with turn_of(self, "save"):
-            grown, given, found, origin = self._fitted()
+            origin = dict(self._origin)  # before what was fitted, as in other models
+            grown, given, found = self._fitted()
             second = saving.SecondStage(trees.to_bytes(grown), given, found, origin)
             options = {k: v for k, v in describe(self)["options"].items() if k != "model"}
             how = {"with_seen": with_seen, "overwrite": overwrite}
+            self._origin = origin
             return saving.save(path_of(folder), self.model, options, second, **how)
 
     @classmethod
@@ -344,7 +348,8 @@ class Reranker(Parameters):
             grown = trees.from_bytes(second.cbm, [*FEATURES, *second.given.names])
         except (TypeError, ValueError) as error:
             raise ValueError(f"{folder} is damaged: {error}") from error
-        loaded._adopt(_Fitted(grown, second.given, second.found, second.origin))
+        loaded._adopt(_Fitted(grown, second.given, second.found))
+        loaded._origin = second.origin
         return loaded
 
     def _adopt(self, fitted: _Fitted) -> None:
