@@ -373,3 +373,20 @@ def test_ids_are_looked_through_in_parts(
     Interactions.from_arrays(["a", "b", "c", "d", "NULL"], ITEMS)
     (line,) = told(caplog)
     assert "'NULL' in 1 row" in line
+
+
+def test_letters_at_the_ends_of_ids_are_no_blanks(caplog: pytest.LogCaptureFixture) -> None:
+    Interactions.from_arrays(["Xa", "aX", "XaX", "a\xe9", "nullX"], ITEMS)
+    assert not told(caplog)
+
+
+@pytest.mark.parametrize("door", ["arrays", "pandas", "pyarrow"])
+@pytest.mark.parametrize(
+    ("users", "word"), [([b"a", b"b"], "bytes"), ([Decimal(1), Decimal(2)], "decimals")]
+)
+def test_what_ids_become_is_told_as_a_matter_of_fact(
+    door: str, users: list[Any], word: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "mfrank"):
+        DOORS[door](users, tmp_path)
+    assert any(f"user ids are {word}" in line for line in told(caplog, logging.INFO))
