@@ -239,6 +239,8 @@ def test_ids_followed_by_new_ones_find_both(old: list[Any], new: list[Any], aske
         ([0, 2**63], "9223372036854775808"),
         ([-(2**63), -(2**63) - 1], "-9223372036854775809"),
         (["a", 2**63], "9223372036854775808"),
+        (["a", -(2**63) - 1], "-9223372036854775809"),
+        (np.array([1.0, np.nan]), "missing"),
         ([Decimal(-(2**63) - 1)], "-9223372036854775809"),
         (np.array([0.0, 2.0**53 + 2]), "row 1"),
         (np.array([0.0, 1.0, 0.5]), "row 2"),
@@ -263,6 +265,7 @@ def test_the_number_or_the_row_that_is_no_id_is_named(raw, told):
         (["a", 2**63 - 1, -(2**63)], ["a", 2**63 - 1, -(2**63)]),
         ([Decimal(2**63 - 1), "a"], [2**63 - 1, "a"]),
         (np.array([2.0**53, -(2.0**53)]), [2**53, -(2**53)]),
+        ([2.0**53, "a", -(2.0**53)], [2**53, "a", -(2**53)]),
     ],
 )
 def test_the_first_and_the_last_number_are_ids(raw, labels):
