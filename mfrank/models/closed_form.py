@@ -22,6 +22,7 @@ from mfrank.models.liked_items import LikedItems
 from mfrank.models.value_checks import tell_unread_values
 from mfrank.retrieval.answers import Answer, Fallback, Folded, QueryFactors
 from mfrank.retrieval.fallback import Nobody, nothing_known, popularity_of
+from mfrank.retrieval.fitted import Held
 from mfrank.retrieval.known import Known
 from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.recommender import Recommender
@@ -41,7 +42,7 @@ from mfrank.steering.steering import Steering
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import check_features, means_of
 
-__all__ = ["ClosedForm"]
+__all__ = ["ClosedForm", "feature_means"]
 
 
 class ClosedForm(Recommender):
@@ -81,7 +82,7 @@ class ClosedForm(Recommender):
             use a value.
         """
         userid = given_ids(userid, "userid")
-        solved = self._folded_users(userid, user_items, by_row).factors
+        solved = self._folded_users(self._now(), userid, user_items, by_row).factors
         return solved[0] if is_single(userid) else solved
 
     def recalculate_item(self, itemid: Raw, item_users: Matrix, *, by_row: bool = False) -> Factors:
@@ -91,9 +92,11 @@ class ClosedForm(Recommender):
         row per item.
         """
         itemid = given_ids(itemid, "itemid")
-        users, items = sides(self.store, by_row=by_row)
+        store = self.store
+        users, items = sides(store, by_row=by_row)
         rows = self._clean(given_rows(item_users, itemid, items, users, "item_users"), "item_users")
-        solved = self._folding.items(self._kernel_rows(rows), self._means(items, itemid))
+        own = CSR.from_scipy(rows, store.dtype)
+        solved = self._folding_of(store).items(own, feature_means(store, items, itemid))
         return solved[0] if is_single(itemid) else solved
 
     def recommend_from_items(
@@ -204,16 +207,23 @@ class ClosedForm(Recommender):
         """
         check_count("N", N, 1)
         userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
-        users, items = sides(self.store, by_row=by_row)
+        held = self._now()
+        store = held.on_host()
+        (users, items), folding = sides(store, by_row=by_row), self._folding_of(store)
         item = int(items.rows(itemid, "itemid")[0])
         if user_weights is None:
-            user_weights = self._weigh(userid, user_items, users, items)
+            if user_items is None:
+                given = self._values_of(held.seen).positives[users.rows(userid, "userid")]
+            else:
+                given = given_rows(user_items, userid, users, items, "user_items")
+            own = CSR.from_scipy(self._clean(given, "user_items"), store.dtype)
+            user_weights = folding.weigh(own, feature_means(store, users, userid))
         elif not isinstance(user_weights, UserWeights):
             raise TypeError(
                 f"user_weights must be an explanation's user_weights, got {shown(user_weights)}"
             )
-        factors = self.store.item_factors[item].astype(np.float64)
-        bias = self.store.item_biases if self.biases else None
+        factors = store.item_factors[item].astype(np.float64)
+        bias = store.item_biases if self.biases else None
         if self.biases:
             factors = np.append(factors, 1)  # which meets the user's bias
         if user_weights.background.shape != factors.shape:
@@ -221,7 +231,7 @@ class ClosedForm(Recommender):
                 f"user_weights have {len(user_weights.background)} factors, the model "
                 f"{len(factors)}: explain without them once after each fit"
             )
-        if user_weights.version not in (None, self._folding.version):
+        if user_weights.version not in (None, folding.version):
             raise ValueError(
                 "user_weights are of the model as it was before a fit, an update or a removal: "
                 "explain without them once after each"
@@ -234,31 +244,12 @@ class ClosedForm(Recommender):
         listed = list(zip(labels.tolist(), parts[greatest].tolist(), strict=True))
         return Explanation(float(parts.sum()) + baseline, listed, baseline, user_weights)
 
-    def _folded_users(self, userid: Raw, user_items: Matrix, by_row: bool) -> Folded:
-        users, items = sides(self.store, by_row=by_row)
+    def _folded_users(self, held: Held, userid: Raw, user_items: Matrix, by_row: bool) -> Folded:
+        store = held.on_host()
+        users, items = sides(store, by_row=by_row)
         rows = self._clean(given_rows(user_items, userid, users, items, "user_items"), "user_items")
-        means = self._means(users, userid)
-        return Folded(*self._folding.users_and_biases(self._kernel_rows(rows), means))
-
-    def _weigh(
-        self, userid: Raw, user_items: Matrix | None, users: Side, items: Side
-    ) -> UserWeights:
-        if user_items is None:
-            given = self._own_values().positives[users.rows(userid, "userid")]
-        else:
-            given = given_rows(user_items, userid, users, items, "user_items")
-        cleaned = self._kernel_rows(self._clean(given, "user_items"))
-        return self._folding.weigh(cleaned, self._means(users, userid))
-
-    def _means(self, side: Side, raw: Raw) -> Factors | None:
-        """What the features of some ids told in the fit, (len(raw), factors); 0 for new ids."""
-        means = means_of(self.store, side.name)
-        if means is None:
-            return None
-        rows = side.rows(raw, f"{side.name}id", missing=-1)
-        own = np.zeros((len(rows), means.shape[1]), dtype=means.dtype)
-        own[rows >= 0] = means[rows[rows >= 0]]
-        return own
+        own, means = CSR.from_scipy(rows, store.dtype), feature_means(store, users, userid)
+        return Folded(*self._folding_of(store).users_and_biases(own, means))
 
     def _adopt(self, store: FactorStore) -> None:
         check_features(store)
@@ -266,9 +257,8 @@ class ClosedForm(Recommender):
             raise ValueError("the store lacks the biases of its fit: it is damaged")
         super()._adopt(store)
 
-    def _own_values(self) -> Seen:
+    def _values_of(self, seen: Seen | None) -> Seen:
         """The training interactions, with their values if the objective uses them."""
-        seen = self.seen
         if seen is None or (self.objective.uses_values and seen.matrix.dtype == bool):
             raise ValueError(
                 "user_items is needed: this model does not have the values of its training "
@@ -291,9 +281,6 @@ class ClosedForm(Recommender):
         refuse_dislikes(self.objective, cleaned.data)
         return cleaned
 
-    def _kernel_rows(self, cleaned: sp.csr_array) -> CSR:
-        return CSR.from_scipy(cleaned, self.store.dtype)
-
     @in_turn
     def remove(
         self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False
@@ -314,3 +301,14 @@ class ClosedForm(Recommender):
         if last is None or last != folding:
             self._last_folding = last = folding
         return last
+
+
+def feature_means(store: FactorStore, side: Side, raw: Raw) -> Factors | None:
+    """What the features of some ids told in the fit, (len(raw), factors); 0 for new ids."""
+    means = means_of(store, side.name)
+    if means is None:
+        return None
+    rows = side.rows(raw, f"{side.name}id", missing=-1)
+    own = np.zeros((len(rows), means.shape[1]), dtype=means.dtype)
+    own[rows >= 0] = means[rows[rows >= 0]]
+    return own

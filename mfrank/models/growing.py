@@ -28,7 +28,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.more_ids import with_labels
 from mfrank.data.side_features import feature_rows
-from mfrank.models.closed_form import ClosedForm
+from mfrank.models.closed_form import ClosedForm, feature_means
 from mfrank.models.delta import Delta, with_rows
 from mfrank.models.partial_fit import grown, refit
 from mfrank.models.updates import check_batch, content_of, updated, was_applied
@@ -229,7 +229,7 @@ class Growing(ClosedForm):
     def _old(self, user_items: Matrix | None, store: FactorStore) -> sp.csr_array:
         """All interactions of the model, as given or as it has them."""
         if user_items is None:
-            return self._own_values().checked
+            return self._values_of(self.seen).checked
         users, items = sides(store)
         given = given_rows(user_items, users.ids.labels, users, items, "user_items")
         old = self._clean(given, "user_items")
@@ -256,7 +256,9 @@ class Growing(ClosedForm):
         given = self._clean(given_rows(matrix, raw, side, other, argument), argument)
         self._tell_unread(given.data)
         only = _only_seen(matrix, raw, side, other)
-        solved = solve(self._kernel_rows(given), self._means(side, raw))
+        solved = solve(
+            CSR.from_scipy(given, self.store.dtype), feature_means(self.store, side, raw)
+        )
         self._hold(*refit(self.store, seen, side.name, ids, rows, (given, only), *solved))
         return self
 

@@ -165,7 +165,7 @@ class Recommender(Similar):
             if user_items is None:
                 raise ValueError("recalculate_user=True needs the users' rows in user_items")
             known = Known(users, userid, None)
-            folded = self._folded_users(userid, user_items, by_row)
+            folded = self._folded_users(held, userid, user_items, by_row)
             query_factors = QueryFactors(users.queries(userid), *folded)
         else:
             known = Known.of(users, userid, on_unknown)
@@ -358,7 +358,7 @@ class Recommender(Similar):
             )
         super()._adopt(store)
 
-    def _folded_users(self, userid: Raw, user_items: Matrix, by_row: bool) -> Folded:
+    def _folded_users(self, held: Held, userid: Raw, user_items: Matrix, by_row: bool) -> Folded:
         """Factors and biases of users, solved from their rows."""
         factors = self.recalculate_user(userid, user_items, by_row=by_row)
         return Folded(np.atleast_2d(factors), None)

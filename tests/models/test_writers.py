@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from children import run
 
@@ -274,3 +275,49 @@ def test_a_copy_may_be_made_while_another_thread_adds_a_lock() -> None:
 
     state |= {Late("factors"): 3, "dtype": "f4"}
     assert without_turns(state) == {"factors": 3, "dtype": "f4"}
+
+
+def parts_of(explained: Any) -> list[Any]:
+    return [explained.score, explained.baseline, *zip(*explained.contributions, strict=True)]
+
+
+READ_ROWS: dict[str, Callable[[mfrank.ALS], Any]] = {
+    "recalculate_user": lambda model: model.recalculate_user(USERS[0], CELLS),
+    "recalculate_item": lambda model: model.recalculate_item(ITEMS[0], CELLS),
+    "recalculate_user in recommend": lambda model: model.recommend(
+        USERS[0], CELLS, N=5, recalculate_user=True
+    ),
+    "explain": lambda model: parts_of(model.explain(USERS[0], CELLS, ITEMS[5])),
+    "explain by itself": lambda model: parts_of(model.explain(USERS[0], None, ITEMS[5])),
+}
+
+
+@pytest.mark.parametrize("change", ["fit", "remove"])
+@pytest.mark.parametrize("reader", READ_ROWS)
+def test_a_reader_of_rows_has_one_model_to_its_end(
+    reader: str, change: str, fitted: mfrank.ALS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where another thread changes the model after each of its steps."""
+    model, changes = copy.deepcopy(fitted), 0
+    expected = READ_ROWS[reader](copy.deepcopy(fitted))
+    now = mfrank.ALS._now
+
+    def changed(self: mfrank.ALS) -> Any:
+        nonlocal changes
+        held = now(self)
+        if self is model:
+            with monkeypatch.context() as patch:
+                patch.setattr(mfrank.ALS, "_now", now)
+                if change == "fit":
+                    model.fit(mfrank.synthetic(9, 8, 40, names=True, random_state=changes))
+                else:
+                    model.remove(items=model.item_ids.labels[-1], users=model.user_ids.labels[-1])
+            changes += 1
+        return held
+
+    monkeypatch.setattr(mfrank.ALS, "_now", changed)
+    got = READ_ROWS[reader](model)
+    assert changes
+    assert [np.asarray(part).tolist() for part in got] == [
+        np.asarray(part).tolist() for part in expected
+    ]
