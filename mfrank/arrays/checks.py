@@ -32,6 +32,8 @@ _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 200
 
 def shown(value: object) -> str:
     """The value as it is printed in errors: not too long, however large or deep it is."""
+    if isinstance(value, np.integer | np.float64) and value.dtype.kind in "iuf":
+        value = value.item()  # 3, not np.int64(3)
     return _SHORT.repr(value)
 
 

@@ -84,7 +84,8 @@ class FeatureTable:
         try:
             Ids.of(labels)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{argument}: {error}; each {side} has one row") from None
+            what = str(error).partition(";")[0]  # the rest is of lists of ids
+            raise type(error)(f"{argument}: the {what}; each {side} has one row") from None
         return cls(argument, canonical(labels), columns)
 
     def learned(self) -> FeatureColumns:
@@ -143,6 +144,13 @@ class FeatureTable:
             raise ValueError(
                 f"{self.argument} has a row for none of the {side}s: its ids are like "
                 f"{_examples(self.labels)}, theirs like {_examples(ids.labels)}"
+            )
+        without = len(ids) - (len(places) - unused)
+        if without and of_fit:
+            _log.log(
+                logging.WARNING if 2 * without > len(ids) else logging.INFO,
+                "%s: %s of %s of the interactions have no row, and so no features of their own",
+                *(self.argument, f"{without:,}", counted(len(ids), side)),
             )
         if unused and of_fit:
             _log.warning(
@@ -302,6 +310,11 @@ def _of_file(
     if not rows:
         raise ValueError(f"{argument}: {path} is empty; its first line must name the columns")
     names, *rows = rows
+    if len(names) == 1:
+        raise ValueError(
+            f"{argument}: {path} has one column, {shown(names[0])}; fields of a .csv file are "
+            "separated by commas, those of a .tsv file by tabs: write it so, or pass a DataFrame"
+        )
     for number, row in enumerate(rows):
         if len(row) != len(names):
             raise ValueError(

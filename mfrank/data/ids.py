@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mfrank.arrays.checks import shown
 from mfrank.arrays.distinct import distinct
 from mfrank.arrays.labelled import refuse_labels
 from mfrank.arrays.lazy import lazy
@@ -65,7 +66,7 @@ class Ids(MadeOfFields):
         if len(different) < len(table):
             first, second = _first_duplicate(table)
             raise ValueError(
-                f"ids must be unique, got {table[first]!r} in rows {first} and {second}; "
+                f"ids must be unique, got {shown(table[first])} in rows {first} and {second}; "
                 "Ids.factorize numbers ids that repeat"
             )
         return cls._trusted(table.copy())

@@ -183,6 +183,35 @@ def test_rows_that_the_data_do_not_have_are_told(caplog: pytest.LogCaptureFixtur
     assert set(ITEMS + 100) <= set(grown.item_ids.labels.tolist())
 
 
+@pytest.mark.parametrize(("n_rows", "level"), [(4, "INFO"), (1, "WARNING")])
+def test_items_without_a_row_are_told(
+    n_rows: int, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = mfrank.Interactions.from_arrays([*"abcde"], ["001", "002", "003", "004", "5"])
+    table = pandas.DataFrame({"item": [*data.item_ids.labels[:n_rows]], "x": range(n_rows)})
+    with caplog.at_level("INFO", "mfrank"):
+        mfrank.ALS(factors=2, iterations=1).fit(data, item_features=table)
+    (told,) = [r for r in caplog.records if "have no row" in r.getMessage()]
+    assert told.levelname == level
+    assert f"{5 - n_rows} of 5 items" in told.getMessage()
+
+
+def test_ids_that_repeat_are_refused_in_words_of_tables(tmp_path: Path) -> None:
+    data = mfrank.Interactions.from_arrays([1, 2], [3, 4])
+    (tmp_path / "a.csv").write_text("item,x\n3,1\n3,2\n4,1\n")
+    for table in (tmp_path / "a.csv", pandas.read_csv(tmp_path / "a.csv")):
+        with pytest.raises(ValueError, match=r"got 3 in rows 0 and 1; each item has one row$"):
+            mfrank.ALS(factors=2, iterations=1).fit(data, item_features=table)
+
+
+@pytest.mark.parametrize("text", ["item;x\n3;1\n4;2\n", "3::a::1\n4::b,c::2\n"])
+def test_fields_that_other_marks_separate_are_refused(tmp_path: Path, text: str) -> None:
+    data = mfrank.Interactions.from_arrays([1, 2], [3, 4])
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match=r"has one column, .* separated by commas"):
+        mfrank.ALS(factors=2, iterations=1).fit(data, item_features=tmp_path / "a.csv")
+
+
 def test_the_reranker_matches_tables_by_id() -> None:
     from mfrank.models.reranker.given_features import GivenFeatures
 
