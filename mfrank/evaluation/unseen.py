@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, wraps
 from inspect import signature
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from mfrank.data.interactions import Interactions
 from mfrank.data.user_splits import HeldOut
 from mfrank.evaluation.user_items import ids_of
+from mfrank.retrieval.row_scorer import RowScorer
 
 __all__ = ["folded_in"]
 
@@ -38,4 +39,13 @@ def folded_in(
                 "to split.train, with its ids"
             )
     chosen = held_out.users if users is None else users
-    return partial(recommend, recalculate_user=True), held_out.fold_in, chosen
+    fold_in = held_out.fold_in
+    if fold_in.timestamps is None or not isinstance(model, RowScorer):
+        return partial(recommend, recalculate_user=True), fold_in, chosen
+
+    @wraps(recommend)
+    def with_times(users: ArrayLike, _: Any, N: int, **options: Any) -> Any:
+        # A matrix of the users' rows has no timestamps, and walks begin at the latest items.
+        return recommend(users, fold_in, N, recalculate_user=True, **options)
+
+    return with_times, fold_in, chosen

@@ -109,3 +109,22 @@ def test_what_cannot_fold_in_is_refused(split: Any) -> None:
     with pytest.raises(TypeError, match=r"cannot fold users in: it has no objective.*by_ratio"):
         evaluate(bare, split.test)
     evaluate(bare, other.test, train=other.train)  # as the error says
+
+
+def test_a_walk_begins_at_the_latest_items_of_who_is_folded_in() -> None:
+    """As in its lists: rows without their timestamps would begin at all items alike."""
+    rng = np.random.default_rng(0)
+    users = np.repeat(np.arange(80), 8)
+    items = (users * 3 + np.tile(np.arange(8), 80) + rng.integers(0, 3, 640)) % 25
+    data = mfrank.Interactions.from_arrays(users, items, timestamps=np.arange(640) * 60)
+    split = mfrank.by_session(data, test=0.3)
+    model = mfrank.SupervisedPageRank(random_state=0).fit(split.train)
+    test = split.test
+    ids = model.recommend(test.users, test.fold_in, N=5, recalculate_user=True, by_row=True).ids
+    relevant = test.target.user_items.toarray()[test.users] > 0
+    hits = np.take_along_axis(relevant, np.maximum(ids, 0), 1) & (ids >= 0)
+    found = evaluate(model, test, metrics=["recall@5"])["recall@5"].value
+    assert found == pytest.approx((hits.sum(1) / relevant.sum(1)).mean())
+    rows = test.fold_in.user_items[test.users]
+    bare = model.recommend(test.users, rows, N=5, recalculate_user=True, by_row=True).ids
+    assert not np.array_equal(bare, ids)
