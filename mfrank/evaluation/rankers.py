@@ -268,7 +268,6 @@ def _ranks_otherwise(model: Any) -> bool:
 def _nothing(function: Any) -> float | None:
     """The score of an item that nothing leads to from a user's items; None if there is none."""
     method = getattr(function, "func", function)  # of a partial
-    method = getattr(method, "__wrapped__", method)
     return 0.0 if isinstance(getattr(method, "__self__", None), RowScorer) else None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial, wraps
+from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -42,10 +43,15 @@ def folded_in(
     fold_in = held_out.fold_in
     if fold_in.timestamps is None or not isinstance(model, RowScorer):
         return partial(recommend, recalculate_user=True), fold_in, chosen
+    return _WithTimes(recommend, fold_in), fold_in, chosen
 
-    @wraps(recommend)
-    def with_times(users: ArrayLike, _: Any, N: int, **options: Any) -> Any:
-        # A matrix of the users' rows has no timestamps, and walks begin at the latest items.
-        return recommend(users, fold_in, N, recalculate_user=True, **options)
 
-    return with_times, fold_in, chosen
+@dataclass(frozen=True)
+class _WithTimes:
+    """Lists from interactions: rows of a matrix have no times, and walks begin at the latest."""
+
+    func: Any
+    fold_in: Interactions
+
+    def __call__(self, users: ArrayLike, _: Any, N: int, by_row: bool = False) -> Any:
+        return self.func(users, self.fold_in, N, recalculate_user=True, by_row=by_row)

@@ -125,6 +125,8 @@ def test_a_walk_begins_at_the_latest_items_of_who_is_folded_in() -> None:
     hits = np.take_along_axis(relevant, np.maximum(ids, 0), 1) & (ids >= 0)
     found = evaluate(model, test, metrics=["recall@5"])["recall@5"].value
     assert found == pytest.approx((hits.sum(1) / relevant.sum(1)).mean())
+    on_workers = evaluate(model, test, metrics=["recall@5"], cluster=2)["recall@5"].value
+    assert on_workers == pytest.approx(found)
     rows = test.fold_in.user_items[test.users]
     bare = model.recommend(test.users, rows, N=5, recalculate_user=True, by_row=True).ids
     assert not np.array_equal(bare, ids)
