@@ -24,6 +24,7 @@ import importlib.util
 import os
 import pickle
 import random
+import re
 import resource
 import shutil
 import signal
@@ -75,6 +76,7 @@ TESTS = {
 OPTIONS = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header")
 SECONDS = 120  # in which a change must be decided, however busy the machine is
 UNREACHABLE = 3
+LEFT = ("survived", "uncovered", "unreachable")
 
 
 @dataclass
@@ -435,9 +437,9 @@ def main() -> None:
     if asked.only:
         drawn = [one for one in drawn if asked.only in str(one)]
     if asked.again:
-        said = [line.split(" ", 2) for line in Path(asked.again).read_text().splitlines()]
-        left = {rest[0] for outcome, *rest in said if outcome in ("survived:", "uncovered:")}
-        drawn = [one for one in drawn if str(one).split(" ", 1)[0] in left]
+        said = [line.split(": ", 1) for line in Path(asked.again).read_text().splitlines()]
+        left = {_unplaced(rest[0]) for outcome, *rest in said if outcome in LEFT}
+        drawn = [one for one in drawn if _unplaced(str(one)) in left]
     if asked.number:
         drawn = random.Random(asked.seed).sample(drawn, min(asked.number, len(drawn)))
     folders = list(dict.fromkeys(name.split("/")[0] for name in asked.names))
@@ -448,6 +450,11 @@ def main() -> None:
         counts = Counter(outcome for change, outcome in found if change.path == path)
         print(f"{path.relative_to(ROOT)}: {dict(counts)}")
     print(f"mutants: {dict(Counter(outcome for _, outcome in found))}")
+
+
+def _unplaced(change: str) -> str:
+    """A change without its line and column: those of an older output may have moved."""
+    return re.sub(r":\d+:\d+ ", " ", change, count=1)
 
 
 def decided(drawn: list[Change], tests: list[str], processes: int) -> list[tuple[Change, str]]:
