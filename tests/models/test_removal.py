@@ -224,3 +224,9 @@ def test_a_store_without_counts_has_none_afterwards() -> None:
     left = mfrank.Recommender.of(store).remove(users=USERS[0]).store
     assert left.counts is None
     np.testing.assert_array_equal(left.user_factors, store.user_factors[1:])
+
+
+def test_extras_of_which_nothing_is_known_are_refused() -> None:
+    store = replace(als().fit(labeled()).store, counts=None, extras={"shares": np.ones(3)})
+    with pytest.raises(TypeError, match="shares"):
+        mfrank.Recommender.of(store).remove(users=USERS[0])

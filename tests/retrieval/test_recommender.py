@@ -213,3 +213,58 @@ def test_items_that_nobody_met_have_no_users_and_are_counted_and_told(
     (line,) = caplog.messages
     assert line.startswith("2 of 3 items")
     assert "fallback" not in line
+
+
+@pytest.mark.parametrize("make", [mfrank.ItemKNN, mfrank.EASE])
+def test_models_of_items_speak_rows_where_they_are_asked_to(make: Any) -> None:
+    """Labels that are numbers, but not the row numbers."""
+    rng = np.random.default_rng(0)
+    users, items = 5 + rng.integers(0, 9, 60), 3 + rng.integers(0, 12, 60)
+    model = make().fit(mfrank.Interactions.from_arrays(users, items))
+    rows = model.user_ids.rows(users), model.item_ids.rows(items)
+    by_row = model.score(*rows, by_row=True)
+    np.testing.assert_array_equal(by_row, model.score(users, items))
+    labels, numbers = model.item_ids.labels, np.arange(len(model.item_ids))
+    near, by_row = model.similar_items(labels, N=3), model.similar_items(numbers, N=3, by_row=True)
+    np.testing.assert_array_equal(model.item_ids.rows(near.ids[:, 0]), numbers)
+    np.testing.assert_array_equal(by_row.ids[:, 0], numbers)
+    np.testing.assert_array_equal(by_row.scores, near.scores)
+    known = by_row.ids >= 0
+    np.testing.assert_array_equal(labels[by_row.ids[known]], near.ids[known])
+
+
+def test_what_models_of_items_cannot_do_is_refused() -> None:
+    model = mfrank.ItemKNN().fit(mfrank.synthetic(30, 20, 200, random_state=0))
+    with pytest.raises(ValueError, match="2 users for 1 item"):
+        model.score([0, 1], [0])
+    with pytest.raises(TypeError, match="cannot compare users"):
+        model.similar_users(0)
+    with pytest.raises(TypeError, match="cannot rank users"):
+        model.recommend_users(0)
+    with pytest.raises(TypeError, match="recalculate_item=False"):
+        model.similar_items(0, recalculate_item=True)
+    with pytest.raises(ValueError, match="user_items"):
+        model.recommend(0, recalculate_user=True)
+
+
+def test_an_item_leads_its_list_though_another_is_the_same() -> None:
+    cells = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1], [1, 1, 1]])
+    model = mfrank.ItemKNN().fit(mfrank.Interactions.from_sparse(sp.csr_array(cells)))
+    assert model.similar_items([0, 1, 2], N=2).ids[:, 0].tolist() == [0, 1, 2]
+
+
+def test_what_is_only_seen_makes_no_item_popular() -> None:
+    pairs = [
+        ("a", "x", 5),
+        ("b", "x", 5),
+        ("a", "y", 5),
+        ("b", "y", 1),
+        ("c", "y", 1),
+        ("c", "z", 5),
+    ]
+    users, items, values = zip(*pairs, strict=True)
+    data = mfrank.Interactions.from_arrays(users, items, values, user_ids=["a", "b", "c", "new"])
+    model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data.at_least(4))
+    got = model.recommend("new", N=3, fallback="popularity")
+    assert got.ids[0] == "x"
+    assert sorted(got.scores.tolist(), reverse=True) == [2.0, 1.0, 1.0]
