@@ -14,6 +14,7 @@ from mfrank.arrays.csr import CSR
 from mfrank.arrays.csr_checks import check_csr
 from mfrank.arrays.lazy import lazy
 from mfrank.backends.walks import Moves
+from mfrank.data.pickling import MadeOfFields
 from mfrank.pagerank.graphs import Graphs
 from mfrank.pagerank.stationary import Walker, settled
 from mfrank.pagerank.transitions import Transitions
@@ -28,7 +29,7 @@ _PRIOR_TOLERANCE = 1e-12  # scores use its logarithm, so rare items must be accu
 
 
 @dataclass(frozen=True, eq=False)
-class ItemWalk:
+class ItemWalk(MadeOfFields):
     """Step probabilities of a walk on items, and the weights of items as restarts.
 
     Attributes

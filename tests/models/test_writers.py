@@ -321,3 +321,14 @@ def test_a_reader_of_rows_has_one_model_to_its_end(
     assert [np.asarray(part).tolist() for part in got] == [
         np.asarray(part).tolist() for part in expected
     ]
+
+
+def test_a_walk_is_copied_while_another_thread_first_asks_for_a_list() -> None:
+    """Asking adds to what is cached beside the fields, which a copy does not read."""
+    model = mfrank.SupervisedPageRank(method=None).fit(DATA)
+    before = copy.deepcopy(model)._walk
+    model.recommend(USERS[:2])
+    assert set(vars(model._walk)) > set(vars(before))
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert set(vars(copied._walk)) == set(vars(before))
+        assert copied.recommend(USERS[:2]).ids.tolist() == model.recommend(USERS[:2]).ids.tolist()

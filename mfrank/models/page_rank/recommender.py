@@ -92,13 +92,14 @@ class WalkRecommender(RowScorer):
         """
         check_count("N", N, 1)
         userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
-        both = sides(self.store, by_row=by_row)
+        model = self._snapshot()  # which another thread may change meanwhile
+        both, walk = sides(model.store, by_row=by_row), model._walk
         item = int(both[1].rows(itemid, "itemid")[0])
-        _, start = self._queries(userid, user_items, user_items is not None, both)
-        values = self._walk.rank(start, self.tolerance, self._walker(self.n_threads))[0]
+        _, start = model._queries(userid, user_items, user_items is not None, both)
+        values = walk.rank(start, model.tolerance, model._walker(model.n_threads))[0]
         if not start.nnz:  # a user without items: as in ItemWalk.rank
-            start = sp.csr_array(self._walk.bases[None] / self._walk.bases.sum())
-        paths = heaviest_paths(self._walk, start, values, item, self.alpha, N)
+            start = sp.csr_array(walk.bases[None] / walk.bases.sum())
+        paths = heaviest_paths(walk, start, values, item, model.alpha, N)
         named = [
             Path(tuple(both[1].answer(np.array(path.items, np.int32)).tolist()), path.mass)
             for path in paths
