@@ -536,7 +536,7 @@ def test_savers_take_turns_and_readers_see_both_stages_of_one(tmp_path: Path) ->
     errors: list[BaseException] = []
 
     def save(which: int) -> None:
-        several[which].save(tmp_path)
+        several[which].save(tmp_path, overwrite=True)
 
     def look(_: int) -> None:
         assert Reranker.load(tmp_path).recommend("u1")[1].tolist() in known
