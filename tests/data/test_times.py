@@ -578,3 +578,43 @@ def test_the_first_and_the_last_second_of_the_calendar_are_in_it(unit):
     for beyond in (ends - second, ends + second):
         with pytest.raises(BadRow, match="years 1 to 9999"):
             epoch_seconds(beyond)
+
+
+def test_days_of_python_are_their_first_seconds():
+    days = [dt.date(2019, 10, 1), dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1969, 12, 31)]
+    midnights = [dt.datetime(d.year, d.month, d.day, tzinfo=dt.UTC) for d in days]
+    expected = [int(midnight.timestamp()) for midnight in midnights]
+    assert epoch_seconds(np.array(days, object)).tolist() == expected
+    assert (
+        epoch_seconds(np.array([dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)], object)).tolist()
+        == expected[1:3]
+    )
+
+
+@pytest.mark.parametrize(
+    ("times", "row"),
+    [
+        (["2019-10-01", "12", "abc"], 2),  # neither a number nor a date
+        (["12", "abc", "2019-10-01", "xyz"], 1),
+        (["2019-10-01", "12", "2019-10-02"], 1),
+        (["12", "2019-10-01"], 0),
+        (["2019-10-01", "abc", "def"], 1),
+        ([dt.date(2019, 10, 1), None], 1),
+    ],
+)
+def test_the_first_row_that_is_neither_is_named_or_else_the_first_of_another_kind(times, row):
+    with pytest.raises(BadRow, match="all whole numbers or all dates") as refused:
+        epoch_seconds(np.array(times, object))
+    assert refused.value.row == row
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds"),
+    [
+        ([Decimal(2**53 + 1), 5], [2**53 + 1, 5]),
+        ([1, 2.5], [1, 2]),
+        ([Decimal("2.5"), np.int64(7)], [2, 7]),
+    ],
+)
+def test_numbers_of_several_types_are_read_one_by_one(times, seconds):
+    assert epoch_seconds(np.array(times, object), "s").tolist() == seconds
