@@ -618,3 +618,24 @@ def test_the_first_row_that_is_neither_is_named_or_else_the_first_of_another_kin
 )
 def test_numbers_of_several_types_are_read_one_by_one(times, seconds):
     assert epoch_seconds(np.array(times, object), "s").tolist() == seconds
+
+
+@pytest.mark.parametrize(
+    ("zone", "east"),
+    [("+23:59", 86_340), ("-23:59", -86_340), ("+0030", 1800), ("-05", -18_000), ("+00:59", 3540)],
+)
+def test_zones_are_hours_and_minutes_east(zone, east):
+    assert epoch_seconds([f"2019-10-01 12:00{zone}"]).tolist() == [1_569_931_200 - east]
+
+
+@pytest.mark.parametrize("zone", ["+24:00", "-24:00", "+05:60", "+99:99"])
+def test_zones_that_no_clock_has_are_refused(zone):
+    with pytest.raises(BadRow):
+        epoch_seconds([f"2019-10-01 12:00{zone}"])
+
+
+@pytest.mark.parametrize("micros", [-1, 1])
+def test_a_zone_of_microseconds_moves_midnight(micros):
+    zone = dt.timezone(dt.timedelta(microseconds=micros))
+    midnight = np.array([dt.datetime(2019, 10, 1, tzinfo=zone)], object)
+    assert epoch_seconds(midnight).tolist() == [1_569_888_000 - (micros > 0)]
