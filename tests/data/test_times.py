@@ -617,7 +617,9 @@ def test_the_first_row_that_is_neither_is_named_or_else_the_first_of_another_kin
     ],
 )
 def test_numbers_of_several_types_are_read_one_by_one(times, seconds):
-    assert epoch_seconds(np.array(times, object), "s").tolist() == seconds
+    found = epoch_seconds(np.array(times, object), "s")
+    assert found.dtype == np.int64
+    assert found.tolist() == seconds
 
 
 @pytest.mark.parametrize(
