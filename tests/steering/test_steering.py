@@ -727,3 +727,17 @@ def test_the_digest_tells_every_lever(changed: dict[str, Any]) -> None:
     same = mfrank.Steering(**{**options, "boosts": {2: 0.5, 1: 0.5}})
     assert mfrank.Steering(**options).digest == same.digest
     assert mfrank.Steering(**(options | changed)).digest != same.digest
+
+
+def test_boosts_of_a_model_without_factors_are_in_deviations_of_its_scores() -> None:
+    data = mfrank.synthetic(20, 15, 150, random_state=0)
+    of = mfrank.EASE(2.0).fit(data)
+    plain = of.score(np.repeat(np.arange(20), 15), np.tile(np.arange(15), 20)).reshape(20, 15)
+    expected = plain.copy()
+    expected[:, 4] += 0.5 * plain.std(axis=1)
+    asked: dict[str, Any] = {"N": 15, "filter_already_liked_items": False}
+    got = of.recommend(np.arange(20), **asked, steer=mfrank.Steering(boosts={4: 0.5}))
+    np.testing.assert_allclose(
+        got.scores, np.take_along_axis(expected, got.ids, axis=1), rtol=1e-6, atol=1e-9
+    )
+    assert (np.diff(got.scores) <= 0).all()
