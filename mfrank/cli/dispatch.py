@@ -86,10 +86,7 @@ def _with_remedy(error: ValueError, arguments: list[str]) -> ValueError:
         if flag and before == flag[1] and word.startswith("-"):
             remedy = f"write {shlex.join([f'{before}={word}'])} for a value that begins with -"
         elif not flag and re.match("-[^-]", word) and re.search("required|unrecognized", message):
-            remedy = (
-                "flags begin with --, as in --n 5; write -- before other words that begin with -: "
-                f"-- {word}"
-            )
+            remedy = f"write -- {word} for a word that is no flag; flags begin with --, as in --n 5"
     return ValueError(message.replace(" (see ", f"; {remedy} (see ")) if remedy else error
 
 

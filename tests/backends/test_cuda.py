@@ -450,7 +450,7 @@ def test_a_fit_that_diverges_says_so(device: EmulatedGPU) -> None:
     model = mfrank.ALS(factors=3, iterations=1, backend="cuda").fit(data)
     whole, lost = device.xp.ones((9, 3)), device.xp.full((7, 3), np.nan)
     with pytest.raises(ValueError, match="diverged"):
-        model._take(Step(2, 0.0, None, whole, lost), data, [])
+        model._take(model._stored(data, Step(2, 0.0, None, whole, lost), []), data)
     assert np.isfinite(model.item_factors).all()  # those of the epoch before
 
 
