@@ -21,7 +21,7 @@ from mfrank.data.time_units import TimestampUnit
 from mfrank.data.times import moments, settle
 from mfrank.data.values import as_numbers
 
-__all__ = ["columns_reader", "frame_columns", "is_frame", "unsettled_columns"]
+__all__ = ["columns_reader", "frame_columns", "is_frame", "settled_columns", "unsettled_columns"]
 
 _log = logging.getLogger("mfrank")
 
@@ -59,7 +59,16 @@ def frame_columns(
     except ValueError as error:
         raise ValueError(f"{error}{_of_index(frame)}") from None
     tell_columns(names, roles, chosen, _log.log)
-    found = unsettled_columns(values_of, roles)
+    return settled_columns(unsettled_columns(values_of, roles), roles, chosen, unit)
+
+
+def settled_columns(
+    found: dict[str, Any],
+    roles: Mapping[str, Hashable],
+    chosen: Chosen,
+    unit: TimestampUnit | None,
+) -> dict[str, NDArray[Any]]:
+    """The columns with timestamps of one unit; ValueError names the column and the row."""
     try:
         return settle(found, unit, is_chosen=chosen.get("timestamp") is not None)
     except BadRow as error:

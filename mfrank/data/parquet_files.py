@@ -10,13 +10,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mfrank.data.columns import BadRow, Chosen, assign, in_column, tell_columns
+from mfrank.data.columns import Chosen, assign, tell_columns
 from mfrank.data.fields import IdsAs, as_text
-from mfrank.data.frames import columns_reader, unsettled_columns
+from mfrank.data.frames import columns_reader, settled_columns, unsettled_columns
 from mfrank.data.labels import canonical
 from mfrank.data.quotes import Tell
 from mfrank.data.time_units import TimestampUnit
-from mfrank.data.times import settle
 
 __all__ = ["batches_of", "faults_named", "modules", "number_of_rows", "read", "write"]
 
@@ -78,12 +77,7 @@ def read(
         frame = parquet.read_table(file, columns=list(roles.values())).to_pandas()
         if not len(frame):
             raise ValueError("the file has columns and no rows")
-        found = _columns_of(frame, roles, ids, 0)
-        try:
-            return settle(found, unit, is_chosen=chosen.get("timestamp") is not None)
-        except BadRow as error:
-            what = f"{error.what} in row {error.row}"
-            raise ValueError(in_column(what, "timestamp", roles["timestamp"])) from error
+        return settled_columns(_columns_of(frame, roles, ids, 0), roles, chosen, unit)
 
 
 def batches_of(

@@ -119,7 +119,7 @@ def paired_differences(
     ).T
     if mine.n_users < 2:
         return Differences(alone, first)
-    found: Floats = _moments(np.ones((1, mine.n_users)), values, weights)[0]
+    found: Floats = _ratios(np.ones((1, mine.n_users)), values, weights)[0]
     exact = method == "permutation" and mine.n_users < 63 and 1 << mine.n_users <= samples
     if exact:
         signs = np.array(list(product((-1.0, 1.0), repeat=mine.n_users)))
@@ -198,10 +198,10 @@ def _times_drawn(values: Floats, weights: Floats, size: int, rng: np.random.Gene
     drawn = np.empty((size, n_users))
     for row in drawn:
         row[:] = np.bincount(rng.integers(n_users, size=n_users), minlength=n_users)
-    return _moments(drawn, values, weights)
+    return _ratios(drawn, values, weights)
 
 
-def _moments(times: Floats, values: Floats, weights: Floats) -> Floats:
+def _ratios(times: Floats, values: Floats, weights: Floats) -> Floats:
     """Ratios of samples that have user j ``times[i, j]`` times."""
     (n_users, n), squared = values.shape, (weights**2)[:, None]
     own = weights[:, None]
@@ -232,14 +232,14 @@ def _over_error(summed: Floats, powers: tuple[Any, Any, Any], n_users: int, tota
     ``summed`` are the sums of w v, ``total`` is that of w, and ``powers`` are those of w^2 v^2,
     w^2 v and w^2, of which the error is made.
     """
-    second, first, none = powers
+    second, first, zeroth = powers
     with np.errstate(divide="ignore", invalid="ignore"):  # no error, or no user with a weight
         shift = summed / total
-        largest = second + shift**2 * none
+        largest = second + shift**2 * zeroth
         squares = largest - 2 * shift * first  # sum w^2 (v - m)^2
         squares[squares <= _ROUNDING * largest] = 0.0
         ratio: Floats = np.abs(shift) / (np.sqrt(squares * n_users / (n_users - 1)) / total)
     ratio[np.isnan(ratio)] = np.inf
     # Rounding leaves something of a sum of values that are centered.
-    ratio[shift**2 * none <= _ROUNDING**2 * second] = 0.0
+    ratio[shift**2 * zeroth <= _ROUNDING**2 * second] = 0.0
     return ratio
