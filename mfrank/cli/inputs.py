@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, get_args
 
 import numpy as np
@@ -179,16 +179,11 @@ def read_spelled_like(
     """Read interactions; their ids, new ones included, get the types of the given ids."""
     data = read_table(args, path)
     theirs = data.user_ids.labels, data.item_ids.labels
-    users, items = map(spelled_like, theirs, (user_ids, item_ids))
-    if np.array_equal(users, theirs[0]) and np.array_equal(items, theirs[1]):
+    spelled = list(map(spelled_like, theirs, (user_ids, item_ids)))
+    if all(map(np.array_equal, spelled, theirs)):
         return data
-    spelled = Interactions.from_arrays(
-        users[data.entry_users], items[data.user_items.indices], data.user_items.data
-    )
-    if (only := data.seen_only) is None:
-        return spelled
-    more = Interactions.from_arrays(users[only.entry_users], items[only.user_items.indices])
-    return spelled + replace(more.take(np.zeros(more.nnz, dtype=bool)), seen_only=more)
+    (users, user_rows), (items, item_rows) = map(Ids.factorize, spelled)
+    return placed(data, user_rows, item_rows, users, items)
 
 
 def ids_in(path: str) -> list[str]:

@@ -21,6 +21,7 @@ __all__ = [
     "Duplicates",
     "Summed",
     "Tally",
+    "ValuesFrom",
     "check_shape",
     "core",
     "entry_rows",
@@ -38,6 +39,10 @@ __all__ = [
 ]
 
 Duplicates = Literal["sum", "max", "last"]
+
+ValuesFrom = Literal["given", "repeats", "threshold"]
+"""Where values come from: as they were given, from the number of equal rows, or those of them that
+reached a threshold. What a fit says about values depends on it."""
 
 
 class Summed(NamedTuple):
@@ -74,18 +79,20 @@ class Cells(NamedTuple):
         Cells that had entries other than 0, but have no value: the entries cancel, or their sum is
         too small for the dtype. Their values here are 1.
     summed : Summed or None
+    values_from : {"given", "repeats", "threshold"}
     """
 
     rows: sp.csr_array
     timestamps: NDArray[np.int64] | None = None
     seen_only: Cells | None = None
     summed: Summed | None = None
+    values_from: ValuesFrom = "given"
 
     def take(self, kept: NDArray[np.int64]) -> Cells:
         """The cells at the places ``kept`` (ascending)."""
         times = None if self.timestamps is None else self.timestamps[kept]
         summed = None if self.summed is None else self.summed.take(kept)
-        return Cells(select(self.rows, kept), times, self.seen_only, summed)
+        return Cells(select(self.rows, kept), times, self.seen_only, summed, self.values_from)
 
 
 _AT_ONCE = 1 << 20
@@ -160,15 +167,19 @@ def from_triples(
         timestamps = None if timestamps is None else np.maximum.reduceat(timestamps, starts)
         users, items = users[starts], items[starts]
     summed = None
+    values_from: ValuesFrom = "given"
     if duplicates == "sum" and (repeats or largest is not entries):
-        summed = _summed(values, largest, starts, dtype)
+        if (largest == 1).all():
+            values_from = "repeats"
+        else:
+            summed = _summed(values, largest, starts, dtype)
     indptr = np.zeros(shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(users, minlength=shape[0]), out=indptr[1:])
     rows = _rows(_rounded(values, dtype), items, indptr, shape)
     counts = Tally(duplicates) if tally is None else tally
     counts.n_merged += len(entries) - len(starts)
     found = _without_zeros(
-        Cells(rows, timestamps, None, summed),
+        Cells(rows, timestamps, None, summed, values_from),
         lambda: np.maximum.reduceat(entries != 0, starts) if repeats else entries != 0,
         counts,
     )
@@ -233,7 +244,7 @@ def moved(found: Cells, users: NDArray[Any], items: NDArray[Any], shape: tuple[i
     """The cells in other rows and columns, whose numbers are given; those at -1 are left out."""
     rows, columns = users[entry_rows(found.rows)], items[found.rows.indices]
     known = (rows >= 0) & (columns >= 0)
-    return from_triples(
+    placed = from_triples(
         rows[known],
         columns[known],
         found.rows.data[known],
@@ -242,6 +253,7 @@ def moved(found: Cells, users: NDArray[Any], items: NDArray[Any], shape: tuple[i
         duplicates="sum",
         dtype=found.rows.dtype,
     )
+    return placed._replace(values_from=found.values_from)
 
 
 def joined(several: Sequence[Cells]) -> Cells:
@@ -377,10 +389,8 @@ def _rounded(values: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
 
 def _summed(
     values: NDArray[Any], largest: NDArray[Any], starts: NDArray[np.int64], dtype: DTypeLike
-) -> Summed | None:
-    """The cells that have more than their largest entry; None if all entries are 1: a count."""
-    if (largest == 1).all():
-        return None
+) -> Summed:
+    """The cells that have more than their largest entry."""
     sizes = np.diff(starts, append=len(largest))
     several = np.flatnonzero(sizes > 1)
     greatest = largest[starts]

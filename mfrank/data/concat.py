@@ -42,6 +42,9 @@ def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
         duplicates=duplicates,
         largest=np.concatenate([one.largest for one in each]),
     )
+    sources = {one.cells.values_from for one in each}
+    if len(sources) == 1 and found.values_from == "given":
+        found = found._replace(values_from=sources.pop())
     seen_only = [] if found.seen_only is None else [found.seen_only]
     for one, users, items in zip(each, rows, columns, strict=True):
         if (only := one.seen_only) is not None:

@@ -87,7 +87,9 @@ def divided(
         for writer, path in zip(writers, paths, strict=True):
             for _ in writer.sort_items():
                 pass
-            interaction_folder.write_arrays(writer.arrays(), data.user_ids, data.item_ids, path)
+            interaction_folder.write_arrays(
+                writer.arrays(), data.user_ids, data.item_ids, path, data.cells.values_from
+            )
     return [Interactions.open(path) for path in paths]
 
 

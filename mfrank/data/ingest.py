@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.counted import sized
 from mfrank.arrays.progress import Advance, progress_bar
 from mfrank.data import cells, interaction_folder
-from mfrank.data.cells import Duplicates
+from mfrank.data.cells import Duplicates, ValuesFrom
 from mfrank.data.columns import BadRow, Chosen, in_column
 from mfrank.data.fields import IdsAs, as_text
 from mfrank.data.folder_writer import ENTRIES_AT_ONCE, FolderWriter, even_bounds
@@ -160,7 +160,12 @@ def ingest(
                 journal = Journal(place, origin)
                 known = _numbered(source, journal, place, show_progress)
                 arrays = _arrays(source, known, duplicates, journal, show_progress)
-                interaction_folder.write_arrays(arrays, known.user_ids, known.item_ids, folder)
+                values_from: ValuesFrom = "given"
+                if duplicates == "sum" and known.are_ones:
+                    values_from = "repeats"
+                interaction_folder.write_arrays(
+                    arrays, known.user_ids, known.item_ids, folder, values_from
+                )
         except OSError as error:
             if error.errno is None or not Journal.serves(place, origin):
                 raise
@@ -180,7 +185,7 @@ class _Known:
     """Results of the first pass: the ids, how often each occurs, and the kind of the timestamps.
 
     ``times`` has the kind of each file; ``timestamps`` is whether there are any that are kept, and
-    ``unit`` the unit of those that are numbers.
+    ``unit`` the unit of those that are numbers; ``are_ones`` is whether all values are 1.
     """
 
     user_ids: Ids
@@ -190,6 +195,7 @@ class _Known:
     timestamps: bool
     times: Mapping[str, TimeKind]
     unit: Unit
+    are_ones: bool
 
     @property
     def n_rows(self) -> int:
@@ -225,7 +231,8 @@ def _numbered(source: _Source, journal: Journal, place: Path, show_progress: boo
     check_ids("item", item_ids, lambda row: int(of_items[row]))
     timestamps, unit = _unit_of(source, seen)
     tell_of_times(*seen.values)
-    return _Known(user_ids, item_ids, of_users, of_items, timestamps, seen.times, unit)
+    are_ones = not seen.values[0] <= seen.values[1] or seen.values == [1, 1]
+    return _Known(user_ids, item_ids, of_users, of_items, timestamps, seen.times, unit, are_ones)
 
 
 def _unit_of(source: _Source, seen: Numbering) -> tuple[bool, Unit]:

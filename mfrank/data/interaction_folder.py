@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.csr_checks import all_finite, check_indptr
 from mfrank.arrays.read_only import read_only, read_only_rows
-from mfrank.data.cells import Cells, Summed
+from mfrank.data.cells import Cells, Summed, ValuesFrom
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.data.observed import Observed
@@ -72,24 +72,30 @@ def write(data: Observed, path: Path, *, overwrite: bool = False) -> None:
             arrays["seen_only.timestamps"] = only.timestamps
     if (summed := data.cells.summed) is not None:
         arrays |= {"summed.places": summed.places, "summed.largest": summed.largest}
-    contents = _named(arrays, data.user_ids, data.item_ids)
+    contents = _named(arrays, data.user_ids, data.item_ids, data.cells.values_from)
     folders.write(path, contents, _format_of(contents), data.origin, overwrite)
 
 
 def write_arrays(
-    arrays: Mapping[str, NDArray[Any]], user_ids: Ids, item_ids: Ids, path: Path
+    arrays: Mapping[str, NDArray[Any]],
+    user_ids: Ids,
+    item_ids: Ids,
+    path: Path,
+    values_from: ValuesFrom = "given",
 ) -> None:
     """Write the arrays of the matrices and the timestamps, with the ids."""
-    contents = _named(arrays, user_ids, item_ids)
+    contents = _named(arrays, user_ids, item_ids, values_from)
     folders.write(path, contents, _format_of(contents))
 
 
-def _named(arrays: Mapping[str, NDArray[Any]], user_ids: Ids, item_ids: Ids) -> Contents:
+def _named(
+    arrays: Mapping[str, NDArray[Any]], user_ids: Ids, item_ids: Ids, values_from: ValuesFrom
+) -> Contents:
     named = dict(arrays)
     for name, ids in (("user_ids", user_ids), ("item_ids", item_ids)):
         if ids.table is not None:  # row numbers need no array
             named |= {f"{name}.{part}": array for part, array in ids.to_arrays().items()}
-    return Contents(named, {})
+    return Contents(named, {} if values_from == "given" else {"values_from": values_from})
 
 
 def check_takes(path: Path) -> None:
@@ -136,11 +142,14 @@ def read(path: Path, *, verify: bool) -> Mapped:
             raise ValueError("timestamps must be int64, one for each entry")
         seen_only = _seen_only(groups["seen_only"], shape, timed=times is not None)
         summed = _summed(groups["summed"], user_items)
+        values_from = contents.metadata.get("values_from", "given")
+        if values_from not in get_args(ValuesFrom):
+            raise ValueError(f"values_from is {values_from!r}")
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     numbers = (np.diff(matrix.indptr).astype(np.int64) for matrix in (user_items, item_users))
     known = {"item_users": item_users, "counts": Counts(*map(read_only, numbers))}
-    found = Cells(user_items, times, seen_only, summed)
+    found = Cells(user_items, times, seen_only, summed, values_from)
     return Mapped(found, user_ids, item_ids, known, contents.origin)
 
 

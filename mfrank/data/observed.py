@@ -16,7 +16,7 @@ from mfrank.arrays.lazy import lazy
 from mfrank.arrays.notebook import table
 from mfrank.arrays.read_only import read_only, read_only_rows
 from mfrank.data import cells
-from mfrank.data.cells import Cells, Summed
+from mfrank.data.cells import Cells, Summed, ValuesFrom
 from mfrank.data.counts import Counts
 from mfrank.data.ids import Ids
 from mfrank.data.pickling import MadeOfFields
@@ -37,10 +37,12 @@ class Observed(MadeOfFields):
     origin: Origin = field(default_factory=dict, kw_only=True)
     _views: dict[tuple[str, Any], CSR] = field(default_factory=dict, init=False)
     _summed: Summed | None = field(default=None, init=False)
+    _values_from: ValuesFrom = field(default="given", init=False)
 
     def __post_init__(self) -> None:
-        # No argument of the constructor, so that whoever replaces the matrix loses it.
+        # No arguments of the constructor, so that whoever replaces the matrix loses them.
         object.__setattr__(self, "_summed", None)
+        object.__setattr__(self, "_values_from", "given")
         for name in ("user_ids", "item_ids"):
             check_instance(name, getattr(self, name), Ids, "Ids, such as Ids.of(labels)")
         if not sp.issparse(self.user_items):
@@ -100,16 +102,24 @@ class Observed(MadeOfFields):
         made = cls(found.rows, user_ids, item_ids, found.timestamps, seen_only, origin=origin or {})
         if found.summed is not None and len(found.summed.places):
             object.__setattr__(made, "_summed", found.summed)
+        object.__setattr__(made, "_values_from", found.values_from)
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As all that is made of its fields, with what is no argument of the constructor."""
+        more = {"_summed": self._summed, "_values_from": self._values_from}
+        return (*super().__reduce__(), more)
 
     @property
     def cells(self) -> Cells:
         """The cells, without those that are only seen."""
-        return Cells(self.user_items, self.timestamps, None, self._summed)
+        return Cells(self.user_items, self.timestamps, None, self._summed, self._values_from)
 
     @property
     def largest(self) -> NDArray[Any]:
         """The largest entry of each cell, where several were added up; else the value."""
+        if self._values_from == "repeats":
+            return np.ones_like(self.user_items.data)
         if self._summed is None:
             return self.user_items.data
         largest = self.user_items.data.copy()

@@ -65,9 +65,11 @@ class Selectable(Observed):
         reached = values >= float(threshold)
         self._warn_of_sums(reached, threshold)
         kept = self.take(reached)
-        if keep_seen and kept.nnz < self.nnz:
-            kept = kept._also_seen(self.take(~reached))
-        elif not keep_seen:
+        if keep_seen:
+            kept = kept._with_cells(kept.cells._replace(values_from="threshold"))
+            if kept.nnz < self.nnz:
+                kept = kept._also_seen(self.take(~reached))
+        else:
             kept = self._of_cells(kept.cells, self.user_ids, self.item_ids, self.origin)
         if self.nnz and not kept.nnz and values.min() == values.max() == 1:
             _log.warning(

@@ -32,7 +32,7 @@ from mfrank.models.closed_form import ClosedForm, feature_means
 from mfrank.models.delta import Delta, with_rows
 from mfrank.models.partial_fit import grown, refit
 from mfrank.models.updates import check_batch, content_of, updated, was_applied
-from mfrank.models.value_checks import tell_unread_values
+from mfrank.models.value_checks import source_of, tell_unread_values
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_rows, given_seen, sides
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import columns_of, featured, names_of, weights_of, with_means
@@ -141,8 +141,9 @@ class Growing(ClosedForm):
             "user": _means_of("user_features", features["user"], data.user_ids, store),
             "item": _means_of("item_features", features["item"], data.item_ids, store),
         }
-        self._tell_unread(data)
-        delta = Delta.of(store, self._old(user_items, store), data, float(decay))
+        old = self._old(user_items, store)
+        self._tell_unread(given.user_items.data, given, old.data)
+        delta = Delta.of(store, old, data, float(decay))
         half_steps = HalfSteps(
             self.objective,
             delta.counts,
@@ -237,9 +238,12 @@ class Growing(ClosedForm):
             old = cells.with_zeros(old, only)
         return old if self.seen is None else cells.with_zeros(old, self.seen.only)
 
-    def _tell_unread(self, new: Interactions | NDArray[np.floating]) -> None:
+    def _tell_unread(
+        self, new: NDArray[np.floating], given: Matrix, old: NDArray[np.floating] | None = None
+    ) -> None:
+        """Tell of values, which are of interactions or a matrix, and of what the model had."""
         if not self.objective.uses_values:
-            tell_unread_values(type(self.objective).__name__, new)
+            tell_unread_values(type(self.objective).__name__, new, source_of(given), old)
 
     def _partial_fit(
         self,
@@ -254,7 +258,7 @@ class Growing(ClosedForm):
         ids, rows = grown(side, raw)
         argument = f"{side.name}_{other.name}s"
         given = self._clean(given_rows(matrix, raw, side, other, argument), argument)
-        self._tell_unread(given.data)
+        self._tell_unread(given.data, matrix)
         only = _only_seen(matrix, raw, side, other)
         solved = solve(
             CSR.from_scipy(given, self.store.dtype), feature_means(self.store, side, raw)

@@ -6,15 +6,18 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.arrays.warned import warn_caller
+from mfrank.data.cells import ValuesFrom
 from mfrank.data.interactions import Interactions
 
 __all__ = [
+    "source_of",
     "tell_readers",
     "tell_unread_values",
     "values_told",
@@ -57,10 +60,8 @@ def warn_if_unscaled(objective: QuadraticObjective, data: Interactions) -> None:
     )
 
 
-_REMEDY = (
-    "mfrank.ALS(mfrank.WRMF(alpha=...)) reads them as confidences; if they are ratings, "
-    "at_least(threshold) keeps those that count as positive"
-)
+_READS = "mfrank.ALS(mfrank.WRMF(alpha=...)) reads them as confidences"
+_REMEDY = f"{_READS}; if they are ratings, at_least(threshold) keeps those that count as positive"
 _told: ContextVar[bool] = ContextVar("_told", default=False)
 
 
@@ -74,11 +75,17 @@ def values_told() -> Iterator[None]:
         _told.reset(before)
 
 
-def tell_unread_values(name: str, given: Interactions | NDArray[np.floating]) -> None:
+def tell_unread_values(
+    name: str,
+    given: Interactions | NDArray[np.floating],
+    values_from: ValuesFrom | None = None,
+    before: NDArray[np.floating] | None = None,
+) -> None:
     """Log that a model does not read values, unless all are 1.
 
-    It is a warning where they vary, because then the model ignores what they say; but not where a
-    threshold has dropped others (``Interactions.seen_only``): the caller has chosen what counts.
+    It is a warning where they vary, because then the model ignores what they say; but not where it
+    is nothing new to the caller: a threshold was set, the values are numbers of equal rows, or the
+    model had such values ``before``.
 
     Parameters
     ----------
@@ -86,18 +93,28 @@ def tell_unread_values(name: str, given: Interactions | NDArray[np.floating]) ->
         Of the objective, loss or model.
     given : Interactions, or values of shape (n,)
         Models that do not read values leave out, or refuse, those that are not above 0.
+    values_from : {"given", "repeats", "threshold"}, optional
+        By default that of the interactions.
+    before : values of shape (n,), optional
     """
     values = given.user_items.data if isinstance(given, Interactions) else given
-    chosen = isinstance(given, Interactions) and given.seen_only is not None
     if _told.get() or not len(values):
         return
     least, most = _range(values)
     if least == most == 1:
         return
+    source = values_from or source_of(given)
+    if source == "repeats":
+        _log.info(
+            "%s counts equal rows of a user and an item once, and does not read these values, the "
+            "numbers of such rows, up to %g; %s",
+            *(name, most, _READS),
+        )
+        return
     if least == most:
         _log.info("%s does not read values, which are all %g", name, most)
         return
-    if chosen:
+    if source == "threshold" or _are_within(before, least, most):
         _log.info("%s does not read values, which go from %g to %g", name, least, most)
         return
     _log.warning(
@@ -111,17 +128,34 @@ def tell_readers(data: Interactions, readers: Sequence[str], others: Sequence[st
     least, most = _range(data.user_items.data)
     if least == most or not others:
         return
+    source = source_of(data)
     _log.log(
-        logging.WARNING if data.seen_only is None else logging.INFO,
-        "values go from %g to %g: read by %s; not read by %s",
+        logging.WARNING if source == "given" else logging.INFO,
+        "values%s go from %g to %g: read by %s; not read by %s",
+        ", the numbers of equal rows," if source == "repeats" else "",
         *(least, most, ", ".join(readers) or "none", ", ".join(others)),
     )
+
+
+def source_of(given: Any) -> ValuesFrom:
+    """Where the values of interactions come from; of all else, they are as given."""
+    if not isinstance(given, Interactions):
+        return "given"
+    return given.cells.values_from if given.seen_only is None else "threshold"
 
 
 def values_vary(values: NDArray[np.floating]) -> bool:
     """Whether the values above 0 are not all the same."""
     least, most = _range(values)
     return least < most
+
+
+def _are_within(before: NDArray[np.floating] | None, least: float, most: float) -> bool:
+    """Whether values that vary were there before, and these are among them."""
+    if before is None:
+        return False
+    first, last = _range(before)
+    return first < last and first <= least and most <= last
 
 
 def _range(values: NDArray[np.floating]) -> tuple[float, float]:
