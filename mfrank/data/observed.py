@@ -29,6 +29,8 @@ __all__ = ["Observed"]
 class Observed(MadeOfFields):
     """The data of :class:`mfrank.Interactions`, documented there, and how they are read."""
 
+    _noted = ("_summed", "_values_from")
+
     user_items: sp.csr_array
     user_ids: Ids
     item_ids: Ids
@@ -104,11 +106,6 @@ class Observed(MadeOfFields):
             object.__setattr__(made, "_summed", found.summed)
         object.__setattr__(made, "_values_from", found.values_from)
         return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """As all that is made of its fields, with what is no argument of the constructor."""
-        more = {"_summed": self._summed, "_values_from": self._values_from}
-        return (*super().__reduce__(), more)
 
     @property
     def cells(self) -> Cells:

@@ -40,6 +40,7 @@ __all__ = [
     "ChangedFolderError",
     "Origin",
     "generation_of",
+    "joined_origins",
     "metadata_of",
     "paths_of",
     "read",
@@ -47,8 +48,9 @@ __all__ = [
 ]
 
 Origin: TypeAlias = dict[str, tuple[str, ...]]
-"""Names of generations by the absolute paths of their folders: one, or two after a save that was
-stopped where it may or may not have replaced the older by the newer."""
+"""Names of generations by the absolute paths of their folders: one, or several after a save that
+was stopped where it may or may not have replaced the older by the newer, and of a model whose store
+was saved by itself, too."""
 
 
 class ChangedFolderError(ValueError):
@@ -187,6 +189,15 @@ def generation_of(folder: Path, format: Format) -> str:
         If the folder does not hold the format.
     """
     return _manifest(folder, format).data
+
+
+def joined_origins(*each: Mapping[str, tuple[str, ...]]) -> Origin:
+    """The origin of what contains all that has one of these origins."""
+    joined: Origin = {}
+    for origin in each:
+        for path, names in origin.items():
+            joined[path] = tuple(dict.fromkeys((*joined.get(path, ()), *names)))
+    return joined
 
 
 def paths_of(folder: Path) -> set[str]:

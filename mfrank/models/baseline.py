@@ -53,8 +53,8 @@ class Baseline(FactorModel):
         refuse_no_likes(data)
         if not self.uses_values:
             tell_unread_values(type(self).__name__, data)
-        self._origin = {}
         self._hold(self._store_of(data), copy(data.seen))  # shallow: the arrays are read-only
+        self._origin = {}
         if callback:
             callback(0, perf_counter() - began, None)
         return self

@@ -19,6 +19,7 @@ from mfrank.backends import Factors
 from mfrank.data.ids import Ids
 from mfrank.data.pickling import MadeOfFields
 from mfrank.files.archive import Place, name_of
+from mfrank.files.folder import Origin, joined_origins
 from mfrank.retrieval.removal import without
 from mfrank.retrieval.seen import Seen, pack, unpack
 from mfrank.retrieval.sides import Raw, given_ids, sides
@@ -42,6 +43,11 @@ class Held(MadeOfFields):
     store: FactorStore
     seen: Seen | None
     parts: Any = None
+
+    @property
+    def origin(self) -> Origin:
+        """That of the store, which has none before it is made."""
+        return self.store.origin if "store" in vars(self) else {}
 
     def on_host(self) -> FactorStore:
         """The store in numpy, which takes the place of one on a GPU: each is copied once.
@@ -77,7 +83,7 @@ class Promised(Held):
         object.__setattr__(self, "_make", lambda: made)  # what it was made from can be freed
         return made
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Pickle it as a plain ``Held``."""
         return Held, (self.store, self.seen)
 
@@ -228,8 +234,9 @@ class Fitted:
             Writing fails; a model saved before is still there.
         """
         with turn_of(self, "save"):  # else an older state of the model could be saved last
-            origin = dict(self._origin)  # first: a fit that ends now has none, and replaces both
+            origin = self._origin  # first: a fit that ends now has none, and replaces both
             held = self._now()
+            origin = joined_origins(origin, held.origin)
             store = held.on_host()
             try:
                 self._from_store(store)
@@ -286,6 +293,8 @@ class Fitted:
 
     def _hold(self, store: FactorStore, seen: sp.csr_array | None) -> None:
         """Replace the store and the seen entries, at once."""
+        if self._held is not None:  # what the old store was saved as is in the new one
+            self._origin = joined_origins(self._origin, self._held.origin)
         self._held = Held(store, None if seen is None else Seen(seen), self._parts_of(store))
 
     def _parts_of(self, store: FactorStore) -> Any:

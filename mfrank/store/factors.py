@@ -91,6 +91,8 @@ class FactorStore(MadeOfFields):
         If shapes, dtypes or values do not fit together.
     """
 
+    _noted = ("_origin",)
+
     user_factors: NDArray[Any]
     item_factors: NDArray[Any]
     user_ids: Ids = _ROW_NUMBERS
@@ -171,12 +173,12 @@ class FactorStore(MadeOfFields):
 
     @property
     def origin(self) -> Origin:
-        """Which generation of a folder it was loaded from, see :mod:`mfrank.files.folder`.
+        """Generations of folders that it was loaded from or saved as (:mod:`mfrank.files.folder`).
 
-        For the model that gets the store. A store itself never changes, so that a save of it undoes
+        For the model that has the store. A store itself never changes, so that a save of it undoes
         nothing by mistake.
         """
-        origin: Origin = vars(self).setdefault("_origin", {})
+        origin: Origin = vars(self).get("_origin", {})
         return origin
 
     @lazy
@@ -288,7 +290,8 @@ class FactorStore(MadeOfFields):
         OSError
             If writing fails; a store saved in the folder before is still there.
         """
-        return self._save_over(folder)
+        vars(self)["_origin"] = origin = dict(self.origin)  # copies have the old one
+        return self._save_over(folder, origin, overwrite=True)
 
     def _save_over(
         self, folder: Place, origin: Origin | None = None, *, overwrite: bool = False
@@ -340,5 +343,5 @@ class FactorStore(MadeOfFields):
     def from_contents(cls, contents: Contents, where: object) -> FactorStore:
         """Build a store from the result of :meth:`to_contents`; ``where`` names it in errors."""
         store = made_of(contents, cls, where)
-        store.origin.update(contents.origin)
+        vars(store)["_origin"] = contents.origin
         return store

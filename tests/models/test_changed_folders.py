@@ -293,3 +293,74 @@ def test_a_save_over_anything_that_was_stopped_may_be_repeated(
                 model.save(folder, overwrite=how == "overwriting")
     model.save(folder)
     assert mfrank.load(folder).store.n_users == DATA.n_users
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda model: model,
+    "copied": copy.copy,
+    "deeply copied": copy.deepcopy,
+    "pickled": lambda model: pickle.loads(pickle.dumps(model)),
+}
+
+
+@pytest.mark.parametrize("start", ["fitted", "saved", "loaded"])
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize("change", ["none", "partial_fit", "remove"])
+def test_what_a_models_own_store_was_saved_as_is_its_own(
+    tmp_path: Path, start: str, how: str, change: str
+) -> None:
+    """In all orders; and what somebody else saves after it is not."""
+    folder, model = tmp_path / "model", als()
+    if start != "fitted":
+        model.save(folder)
+    if start == "loaded":
+        model = mfrank.ALS.load(folder)
+    model.store.save(folder)
+    model = CHANGES[change](COPIES[how](model))
+    for _ in range(2):
+        model.save(folder)
+        model.store.save(folder)
+        model.store.save(folder)
+    model = COPIES[how](model)
+    model.save(folder)
+    model.store.save(folder)
+    mfrank.load(folder).save(folder)
+    with pytest.raises(ChangedFolderError, match=r"load it again.*overwrite=True"):
+        model.partial_fit(MONDAY).save(folder)
+
+
+def test_the_store_of_another_is_that_of_somebody_else(folder: Path) -> None:
+    model, other = mfrank.load(folder), mfrank.load(folder)
+    copied = copy.copy(model)
+    copied.partial_fit(MONDAY)
+    for saved in (other.store, copied.store):
+        saved.save(folder)
+        with pytest.raises(ChangedFolderError):
+            model.save(folder)
+
+
+def test_a_fit_that_saves_each_epoch_saves_the_last(folder: Path) -> None:
+    model = mfrank.ALS.load(folder)
+    model.fit(DATA, callback=lambda *_: model.store.save(folder))
+    model.save(folder)
+    model.fit(DATA, callback=lambda *_: model.save(folder))
+    model.save(folder)
+
+
+def test_a_new_fit_replaces_what_the_store_was_saved_over(folder: Path) -> None:
+    for model in (mfrank.ALS.load(folder), mfrank.Popularity().fit(DATA)):
+        model.store.save(folder)
+        mfrank.load(folder).save(folder)
+        model.fit(DATA).save(folder)
+
+
+def test_two_models_in_turn_over_one_another(folder: Path) -> None:
+    """A model that is new there replaces what is there; the first then asks to be sure."""
+    first, second = als(), als()
+    first.save(folder)
+    second.save(folder)
+    with pytest.raises(ChangedFolderError, match="overwrite=True"):
+        first.save(folder)
+    first.save(folder, overwrite=True)
+    with pytest.raises(ChangedFolderError, match="overwrite=True"):
+        second.save(folder)
