@@ -26,7 +26,16 @@ __all__ = [
     "shown",
 ]
 
-_SHORT = reprlib.Repr()
+
+class _Short(reprlib.Repr):
+    """Prints no int that Python refuses to write: that error would not name the argument."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        bits = x.bit_length()
+        return super().repr_int(x, level) if bits < 2048 else f"an int of {bits:,} bits"
+
+
+_SHORT = _Short()
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 200
 
 
@@ -64,10 +73,10 @@ def check_count(
     if not is_count(value):
         raise TypeError(f"{name} must be an int, got {shown(value)}")
     if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
+        raise ValueError(f"{name} must be at least {least}, got {shown(value)}")
     if most is not None and value > most:
         end = f"; {remedy}" if remedy else ""
-        raise ValueError(f"{name} must be at most {most}, got {value}{end}")
+        raise ValueError(f"{name} must be at most {most}, got {shown(value)}{end}")
 
 
 def check_length(name: str, value: int) -> None:

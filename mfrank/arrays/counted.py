@@ -13,5 +13,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def sized(size: int) -> str:
-    """Bytes as text, such as "1.5 MiB"."""
-    return f"{size / 2**20:,.3g} MiB" if size < 2**30 else f"{size / 2**30:,.3g} GiB"
+    """Bytes as text, such as "1.5 MiB"; three digits, or all before the point if these are more."""
+    number, unit = (size / 2**20, "MiB") if size < 2**30 else (size / 2**30, "GiB")
+    return f"{number:.3g} {unit}" if number < 999.5 else f"{number:,.0f} {unit}"

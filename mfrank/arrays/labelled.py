@@ -75,6 +75,6 @@ def _counts_rows(index: Any) -> bool:
     n = len(index)
     if hasattr(index, "step"):  # a RangeIndex
         return n == 0 or (index[0] == 0 and (n == 1 or index.step == 1))
-    if getattr(index.dtype, "kind", "O") not in "iu" or n == 0:
+    if index.dtype.kind not in "iu" or n == 0:
         return n == 0
     return bool(index[0] == 0 and index[-1] == n - 1 and (np.asarray(index) == np.arange(n)).all())

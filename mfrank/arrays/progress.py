@@ -17,7 +17,7 @@ _MANY = 100_000  # from here on tqdm prints 1.2M instead of 1234567
 class Advance(Protocol):
     """The function by which work tells the bar how much more is done."""
 
-    def __call__(self, n: int = 1, note: str = "") -> None:
+    def __call__(self, n: int, note: str = "") -> None:
         """Count ``n`` more units, and show ``note`` behind them."""
 
 
@@ -39,7 +39,7 @@ def progress_bar(
     shown : bool, default True
     """
     if not shown:
-        yield lambda n=1, note="": None
+        yield lambda n, note="": None
         return
     try:
         from tqdm import tqdm
@@ -50,7 +50,7 @@ def progress_bar(
     many = total is None or total >= _MANY
     with tqdm(total=total, desc=label, unit=unit, unit_scale=many) as bar:
 
-        def advance(n: int = 1, note: str = "") -> None:
+        def advance(n: int, note: str = "") -> None:
             if note:
                 bar.set_postfix_str(note, refresh=False)
             bar.update(n)
@@ -62,7 +62,7 @@ def progress_bar(
 def _plain(total: int | None, label: str, unit: str) -> Iterator[Advance]:
     began, done = perf_counter(), 0
 
-    def advance(n: int = 1, note: str = "") -> None:
+    def advance(n: int, note: str = "") -> None:
         nonlocal done
         done += n
         behind = f", {note}" if note else ""

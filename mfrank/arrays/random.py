@@ -55,11 +55,10 @@ _MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 def random_bits(key: int, positions: NDArray[np.integer]) -> NDArray[np.uint64]:
     """64 random bits at each position of a stream: SplitMix64 (Steele, Lea & Flood 2014)."""
-    with np.errstate(over="ignore"):
-        x = np.uint64(key) + (positions.astype(np.uint64) + np.uint64(1)) * _STEP
-        x = (x ^ (x >> np.uint64(30))) * _MIX[0]
-        x = (x ^ (x >> np.uint64(27))) * _MIX[1]
-        bits: NDArray[np.uint64] = x ^ (x >> np.uint64(31))
+    x = np.uint64(key) + (positions.astype(np.uint64) + np.uint64(1)) * _STEP
+    x = (x ^ (x >> np.uint64(30))) * _MIX[0]
+    x = (x ^ (x >> np.uint64(27))) * _MIX[1]
+    bits: NDArray[np.uint64] = x ^ (x >> np.uint64(31))
     return bits
 
 

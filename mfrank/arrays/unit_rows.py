@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.arrays.placement import in_one_piece
+
 __all__ = ["directions_of"]
 
 
@@ -18,6 +20,6 @@ def directions_of(factors: NDArray[Any]) -> NDArray[Any]:
     """
     scale = np.abs(factors).max(axis=1, keepdims=True)
     scaled = factors / np.where(scale > 0, scale, 1)
-    length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
-    directions = scaled / np.where(length > 0, length, 1)
-    return np.ascontiguousarray(directions, dtype=factors.dtype, like=factors)
+    length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))  # at least 1, or 0
+    directions = scaled / np.maximum(length, 1)
+    return in_one_piece(directions)

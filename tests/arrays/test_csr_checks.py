@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mfrank.arrays.csr_checks import check_csr, check_indptr, is_canonical
+from mfrank.arrays import csr_checks
+from mfrank.arrays.csr_checks import all_finite, check_csr, check_indptr, checked_rows, is_canonical
 
 DTYPES = [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, ">i4"]
 small = st.integers(-2, 6)
@@ -60,7 +61,69 @@ def test_what_the_definition_says_is_what_is_refused(
 def test_rows_are_canonical_where_each_ascends(lists: list[list[int]], dtype: Any) -> None:
     indptr = np.cumsum([0, *map(len, lists)]).astype(dtype)
     indices = np.array(list(chain(*lists)), dtype)
-    assert is_canonical(indptr, indices) == all(row == sorted(set(row)) for row in lists)
+    wanted = all(row == sorted(set(row)) for row in lists)
+    for at_once in (1, 2, 3, 1 << 20):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(csr_checks, "_ENTRIES_AT_ONCE", at_once)
+            assert is_canonical(indptr, indices) == wanted
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("size", [1, 4, 9])
+def test_a_value_that_is_not_finite_is_found_anywhere(
+    monkeypatch: pytest.MonkeyPatch, size: int, odd: float
+) -> None:
+    monkeypatch.setattr(csr_checks, "_ENTRIES_AT_ONCE", 4)
+    assert all_finite(np.ones(0))
+    assert all_finite(np.ones(size))
+    for place in range(size):
+        values = np.ones(size)
+        values[place] = odd
+        assert not all_finite(values)
+
+
+def matrix_of(
+    indptr: list[int], indices: list[int], n_rows: int, n_columns: int
+) -> tuple[sp.csr_array, np.ndarray[Any, Any]]:
+    """A matrix of these arrays, whether they fit each other or not, and its values."""
+    matrix = sp.csr_array((n_rows, n_columns))
+    matrix.indptr, matrix.indices = np.array(indptr, np.int64), np.array(indices, np.int32)
+    matrix.data = np.arange(1.0, len(indices) + 1)
+    return matrix, matrix.data
+
+
+@given(rows(), st.data())
+def test_of_a_damaged_matrix_the_sound_rows_are_read_and_no_others(
+    given_rows: tuple[list[int], list[int], int, int], data: st.DataObject
+) -> None:
+    indptr, indices, n_rows, n_columns = given_rows
+    matrix, values = matrix_of(*given_rows)
+    asked = data.draw(st.lists(st.integers(0, n_rows - 1), max_size=4) if n_rows else st.just([]))
+    entries = [range(*(indptr[r : r + 2] if r + 2 <= len(indptr) else (0, -1))) for r in asked]
+    is_sound = len(indptr) == n_rows + 1 and all(
+        0 <= indptr[r] <= indptr[r + 1] <= len(indices)
+        and all(0 <= indices[at] < n_columns for at in places)
+        for r, places in zip(asked, entries, strict=True)
+    )
+    if not is_sound:
+        with pytest.raises(ValueError, match=r"m\.(indptr|indices) must"):
+            checked_rows(matrix, "m", np.array(asked, np.int64))
+        return
+    found = checked_rows(matrix, "m", np.array(asked, np.int64))
+    expected = np.zeros((len(asked), n_columns))
+    for row, places in enumerate(entries):
+        np.add.at(expected[row], [indices[at] for at in places], values[places.start : places.stop])
+    np.testing.assert_array_equal(found.toarray(), expected)
+
+
+@pytest.mark.parametrize("part", ["indptr", "indices", "data"])
+def test_some_rows_of_arrays_of_another_kind_are_refused_by_name(part: str) -> None:
+    matrix, _ = matrix_of([0, 1, 2], [3, 4], 2, 5)
+    whole = getattr(matrix, part)
+    for odd in (whole[:, None], whole[:-1]) if part == "data" else (whole[:, None], whole + 0.5):
+        setattr(matrix, part, odd)
+        with pytest.raises(ValueError, match=rf"m\.{part} must"):
+            checked_rows(matrix, "m", np.array([0]))
 
 
 BAD: list[tuple[Any, Any, str]] = [

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mfrank.arrays import in_parts
-from mfrank.arrays.in_parts import MOST_PARTS, copy_rows, parts_of
+from mfrank.arrays.in_parts import MOST_PARTS, copy_rows, parts_of, run_parts
 
 
 @given(st.integers(0, 5000))
@@ -17,6 +20,58 @@ def test_parts_cover_each_place_once(size: int) -> None:
     assert len(parts) <= MOST_PARTS
     places = [place for part in parts for place in range(*part.indices(size))]
     assert places == list(range(size))
+    lengths = [len(range(*part.indices(size))) for part in parts]
+    assert not lengths or lengths[-1] <= lengths[0] == max(lengths)
+    assert size < 1024 or len(parts) > MOST_PARTS / 2
+
+
+@pytest.mark.parametrize(("n_threads", "wanted"), [(1, 1), (3, 3), (9, 4)])
+def test_each_part_is_worked_on_once_by_as_many_threads_as_there_are(
+    n_threads: int, wanted: int
+) -> None:
+    met, done = threading.Barrier(wanted), Counter[int]()
+    threads = set[int]()
+
+    def work(part: int) -> None:
+        if part < wanted:  # a thread that has begun one waits until all have
+            met.wait(10)
+        threads.add(threading.get_ident())
+        done[part] += 1
+
+    run_parts(work, range(4), n_threads)
+    assert done == dict.fromkeys(range(4), 1)
+    assert len(threads) == wanted
+    assert threading.get_ident() in threads
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_an_error_in_any_thread_is_raised_and_ends_the_work(n_threads: int) -> None:
+    met, done = threading.Barrier(n_threads), list[int]()
+
+    def work(part: int) -> None:
+        if part < n_threads:
+            met.wait(10)
+            raise KeyError(part)
+        done.append(part)
+
+    with pytest.raises(KeyError):
+        run_parts(work, range(40), n_threads)
+    assert len(done) == 0
+
+
+def test_where_no_thread_can_be_started_this_one_does_the_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried, done = list[object](), list[int]()
+
+    def refuse(thread: threading.Thread) -> None:
+        tried.append(thread)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    run_parts(done.append, range(5), 3)
+    assert done == list(range(5))
+    assert len(tried) == 1
 
 
 @pytest.mark.parametrize("n_threads", [0, 1, 3])

@@ -10,7 +10,17 @@ from emulated_gpu import DeviceArray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mfrank.arrays.placement import subtract_at, sums_at
+from mfrank.arrays.placement import (
+    beside,
+    copied,
+    empty_aligned,
+    empty_beside,
+    in_one_piece,
+    on_host,
+    reachable,
+    subtract_at,
+    sums_at,
+)
 
 
 def on_device(array: Any) -> Any:
@@ -42,6 +52,54 @@ def test_places_given_twice_are_subtracted_twice() -> None:
     subtract_at(array, places, values)
     np.testing.assert_array_equal(array, [-1, 1, 1, -7])
     np.testing.assert_array_equal(there.get(), array)
+
+
+def test_a_new_array_is_beside_the_other_and_of_its_dtype() -> None:
+    here, there = np.ones(3, np.float32), on_device(np.ones(3, np.float32))
+    for other in (here, there):
+        made = empty_beside(other, (2, 5))
+        assert isinstance(made, type(other))
+        assert (made.shape, made.dtype) == ((2, 5), np.float32)
+        copy = copied(other)
+        assert isinstance(copy, type(other))
+        assert on_host(copy).tolist() == [1, 1, 1]
+        assert copy is not other
+    assert not np.shares_memory(copied(here), here)
+
+
+def test_an_array_comes_to_the_side_of_the_other_and_gets_the_dtype() -> None:
+    here, there = np.arange(3), on_device(np.arange(3))
+    for array, other in ((here, here), (here, there), (there, here), (there, there)):
+        moved = beside(array, other, np.float32)
+        assert isinstance(moved, type(other))
+        assert moved.dtype == np.float32
+        assert on_host(moved).tolist() == [0, 1, 2]
+    assert beside(here, here) is here
+    assert in_one_piece(here) is here
+    piece = in_one_piece(on_device(np.arange(6).reshape(2, 3)).T)
+    assert isinstance(piece, DeviceArray)
+    assert piece.get().tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_only_what_is_no_array_of_numpys_is_placed() -> None:
+    array, there = np.arange(3), on_device(np.arange(3))
+    assert reachable(array, on_device) is array
+    assert reachable(there, on_host).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 1 << 18, (1 << 18) + 1])
+def test_new_memory_is_aligned_and_can_be_written(n_rows: int) -> None:
+    """Small tables are on the heap, and large ones on pages of their own."""
+    table = empty_aligned((n_rows, 2), np.float64)
+    assert (table.shape, table.dtype, table.ctypes.data % 64) == ((n_rows, 2), np.float64, 0)
+    table[:] = 3
+    assert table.flags.c_contiguous
+    assert (table == 3).all()
+
+
+def test_memory_that_there_is_not_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError):
+        empty_aligned((1 << 50, 64), np.float64)
 
 
 def test_the_emulated_device_refuses_sums_without_an_order() -> None:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from both_sums import BUILT, EITHER
+from emulated_gpu import DeviceArray, EmulatedGPU
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from mfrank.arrays.random import key_of, random_bits, random_normals, random_units
+from mfrank.arrays.random import generator, key_of, random_bits, random_normals, random_units
 from mfrank.backends.cpu.native_sums import NativeSums
 from mfrank.losses.sums import ListSums
 
@@ -74,6 +75,41 @@ def test_every_path_has_a_key_of_its_own() -> None:
     assert len(set(keys)) == len(keys)
     assert key_of(3, 1) == key_of(3, 1) != key_of(4, 1)
     assert key_of(-1) == 2**64 - 1
+
+
+@given(st.integers(0, 2**64 - 1), st.lists(st.integers(0, 2**20), max_size=3))
+def test_a_key_is_the_number_of_the_stream_before_it(seed: int, path: list[int]) -> None:
+    """At the path's last step; so keys are as well mixed as the numbers."""
+    expected = seed
+    for step in path:
+        expected = int(random_bits(expected, np.array([step]))[0])
+    assert key_of(seed, *path) == expected
+
+
+@pytest.mark.parametrize("seed", [0, 5, np.int64(5), np.uint8(255), 2**64 + 3])
+def test_a_seed_gives_the_generator_that_numpy_gives(seed: Any) -> None:
+    expected = np.random.default_rng(int(seed)).random(3)
+    np.testing.assert_array_equal(generator(seed).random(3), expected)
+
+
+def test_a_generator_is_used_as_it_is_and_none_differs_each_time() -> None:
+    given_ = np.random.default_rng(0)
+    assert generator(given_) is given_
+    assert generator(None).random() != generator(None).random()
+
+
+@pytest.mark.parametrize("odd", [-1, True, 1.0, "1", np.random.RandomState(0), np.True_])
+def test_what_is_no_seed_is_refused_by_name(odd: Any) -> None:
+    kind = ValueError if odd is not True and odd == -1 else TypeError
+    with pytest.raises(kind, match="random_state must be"):
+        generator(odd)
+
+
+def test_normal_numbers_are_drawn_on_the_side_of_the_factors(device: EmulatedGPU) -> None:
+    there = random_normals(3, (3, 5), like=device.asarray(np.empty(0, np.float32)))
+    assert isinstance(there, DeviceArray)
+    here = random_normals(3, (3, 5), like=np.empty(0, np.float32))
+    np.testing.assert_allclose(there.get(), here, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64, np.uint64])

@@ -97,6 +97,25 @@ def test_a_table_that_is_lent_at_the_end_serves_again_only_when_it_is_back():
     assert np.shares_memory(lender.empty_beside(LIKE, (6, 4)), table)
 
 
+def test_a_table_that_was_lent_before_all_else_is_nobody_else_s():
+    lender, table = Recycled(), np.zeros((6, 4), np.float32)
+    lender.lend(table)  # and let go at once
+    assert not np.shares_memory(lender.empty_beside(LIKE, (6, 4)), table)
+    assert lender.place_of(table) is table
+
+
+def test_arrays_on_a_gpu_have_the_pool_of_their_library(device):
+    lender, table = Recycled(), device.asarray(np.ones((6, 4), np.float32))
+    assert lender.lend(table) is table
+    for other in (lender.empty_beside(table, (2, 3)), lender.place_of(table)):
+        assert isinstance(other, type(table))
+        assert other is not table
+        assert other.dtype == np.float32
+    assert lender.empty_beside(table, (2, 3)).shape == (2, 3)
+    assert lender.place_of(table).shape == (6, 4)
+    lender.end()
+
+
 def test_threads_never_share_memory():
     """Each writes its number to all that it gets, and finds it there."""
     lender, wrong = Recycled(), []

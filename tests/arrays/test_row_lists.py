@@ -64,4 +64,16 @@ def test_a_union_holds_what_any_of_them_does(rows: list[set[int]], random: Any) 
     both = union([csr(others), backwards])
     assert both is not None
     assert sets(both) == [a | b for a, b in zip(others, rows[::-1], strict=True)]
+    assert both.data is None
     assert union([]) is None
+    alone = union([backwards])
+    assert alone is not None
+    assert sets(alone) == rows[::-1]
+
+
+def test_lists_without_columns_hold_nothing() -> None:
+    for lists in (csr([set(), set()]), Picked(csr([set()]), np.array([0, 0]))):
+        found = holds(lists, np.array([0, 3]))
+        assert (found.dtype, found.tolist()) == (bool, [False, False])
+    assert holds(csr([{1}, {2}]), np.array([1, 1])).tolist() == [True, False]
+    assert holds(Picked(csr([{1}]), np.arange(0)), np.arange(0)).tolist() == []

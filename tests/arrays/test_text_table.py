@@ -33,6 +33,27 @@ def test_no_line_is_wider_and_blocks_begin_with_the_first_column(width: int) -> 
     assert below == ["ms peak objective", "1.0 2x 30 -"]
 
 
+@pytest.mark.parametrize(
+    ("width", "blocks"),
+    [
+        (31, [[0, 1, 2, 3, 4]]),
+        (30, [[0, 1, 2, 3], [0, 4]]),
+        (20, [[0, 1, 2, 3], [0, 4]]),
+        (19, [[0, 1, 2], [0, 3], [0, 4]]),
+        (1, [[0, 1, 2], [0, 3], [0, 4]]),
+    ],
+)
+def test_a_block_has_all_columns_that_fit(width: int, blocks: list[list[int]]) -> None:
+    """Those of the table are 5, 3, 2, 4 and 9 wide, with 2 between them."""
+    expected = [aligned([[row[n] for n in block] for row in TABLE]) for block in blocks]
+    assert aligned(TABLE, width) == "\n\n".join(expected)
+
+
+def test_an_empty_cell_is_no_column_without_a_name() -> None:
+    shown = aligned([["model", "first", "second"], ["a", "1", ""]], 14)
+    assert [block.split()[1] for block in shown.split("\n\n")] == ["first", "second"]
+
+
 def test_a_column_without_a_name_stays_with_the_one_before() -> None:
     for block in aligned(TABLE, 14).split("\n\n"):
         assert ("1.0" in block) == ("2x" in block)

@@ -59,6 +59,44 @@ def test_work_that_would_take_too_long_is_given_up_at_once() -> None:
     assert done < 6
 
 
+def test_a_limit_ends_with_its_last_moment() -> None:
+    clock = Clock()
+    with time_limit(8.0, clock):
+        work = Work(4.0)
+        clock.time += 7.5
+        check_time()
+        work.advance(3.75)  # half a second for the rest, at the pace so far
+        clock.time += 0.5
+        with pytest.raises(OutOfTimeError, match="stopped after 8 s"):
+            check_time()
+        work.advance(0.25)  # what is done is not given up
+
+
+def test_the_pace_of_a_first_moment_is_not_known() -> None:
+    """A twentieth of the limit shows it."""
+    clock = Clock()
+    with time_limit(100.0, clock):
+        work = Work(1000.0)
+        clock.time += 4.5
+        work.advance()
+        work.advance(0.0)
+        clock.time += 1
+        with pytest.raises(OutOfTimeError, match=r"given up after 5\.5 s"):
+            work.advance()
+
+
+def test_work_that_begins_late_ends_with_the_limit() -> None:
+    clock = Clock()
+    with time_limit(100.0, clock):
+        clock.time += 99
+        work = Work(2.0)
+        clock.time += 0.5
+        work.advance(0.0)  # nothing yet: half a second is left, and perhaps enough
+        clock.time += 0.5
+        with pytest.raises(OutOfTimeError, match="stopped after 100 s"):
+            work.advance()
+
+
 def test_blocks_of_different_sizes() -> None:
     clock = Clock()
     with time_limit(10.0, clock):

@@ -54,6 +54,11 @@ def _empty_but_rising(matrix: Any) -> None:
     matrix.indptr[1] = 2**31 - 1
 
 
+def _in_halves(matrix: Any) -> None:
+    """Rows that are no whole numbers: scipy makes none such, but whoever sets them may."""
+    matrix.coords = matrix.coords[0].astype(float), matrix.coords[1]
+
+
 def _long_row(matrix: Any) -> None:
     matrix.data[0] = list(matrix.data[0]) + [1.0] * 100_000
 
@@ -71,9 +76,13 @@ DAMAGE: dict[str, tuple[str, Callable[[Any], None]]] = {
     "too few offsets": ("csr", _cut("indptr")),
     "columns: rises and comes back": ("csc", _rise_and_fall),
     "columns: row beyond": ("csc", _set("indices", 3, 10**8)),
+    "columns: too few values": ("csc", _cut("data")),
     "blocks: rises and comes back": ("bsr", _rise_and_fall),
     "blocks: too few": ("bsr", _cut("data")),
     "triples: row beyond": ("coo", lambda m: m.coords[0].__setitem__(0, 10**8)),
+    "triples: row just beyond": ("coo", lambda m: m.coords[0].__setitem__(0, SIZE)),
+    "triples: column below 0": ("coo", lambda m: m.coords[1].__setitem__(0, -1)),
+    "triples: rows that are no whole numbers": ("coo", _in_halves),
     "triples: too few values": ("coo", _cut("data")),
     "lists: too many values": ("lil", _long_row),
     "diagonals: too few offsets": ("dia", _cut("offsets")),
@@ -156,8 +165,26 @@ def test_no_door_lets_a_damaged_matrix_in() -> None:
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_what_is_damaged_is_named(kind: str) -> None:
     for door in (checked, checked_rows):
-        with pytest.raises(ValueError, match=r"matrix|length"):
+        with pytest.raises(ValueError, match=r"^the matrix( is damaged|\.)"):
             door(damaged(kind), "the matrix")
+
+
+@pytest.mark.parametrize("door", [checked, checked_rows])
+def test_what_is_no_matrix_is_refused_by_name(door: Callable[[Any, str], Any]) -> None:
+    with pytest.raises(TypeError, match=r"^m must be a scipy sparse matrix, got list$"):
+        door([[1.0]], "m")
+    with pytest.raises(TypeError, match=r"got ndarray; convert .* scipy\.sparse\.csr_array"):
+        door(np.eye(3), "m")
+    with pytest.raises(ValueError, match=r"m must have rows and columns, got 1 dim"):
+        door(sp.coo_array(np.ones(3)), "m")
+
+
+def test_blocks_may_be_of_any_shape() -> None:
+    matrix = sp.csr_array(np.arange(24.0).reshape(4, 6)).tobsr((2, 3))
+    np.testing.assert_array_equal(checked(matrix, "m").toarray(), matrix.toarray())
+    matrix.indices[-1] = 2
+    with pytest.raises(ValueError, match=r"m\.indices must lie in 0\.\.1, got 2"):
+        checked(matrix, "m")
 
 
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"])

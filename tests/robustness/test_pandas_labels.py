@@ -307,6 +307,33 @@ def test_an_index_is_none_exactly_if_it_counts_rows(labels: list[int]) -> None:
     assert is_labelled(series) == (labels != list(range(len(labels))))
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.integers(-2, 2), st.integers(0, 4), st.sampled_from([-1, 1, 2]))
+def test_a_range_is_none_exactly_if_it_counts_rows(start: int, size: int, step: int) -> None:
+    labels = range(start, start + size * step, step)
+    series = pandas.Series(np.zeros(size), index=pandas.RangeIndex(labels))
+    assert is_labelled(series) == (list(labels) != list(range(size)))
+
+
+def test_labels_that_only_equal_numbers_count_no_rows() -> None:
+    for labels in ([0.0, 1.0, 2.0], [False, True], pandas.to_datetime([0, 1]), list("01")):
+        assert is_labelled(pandas.Series(range(len(labels)), index=labels))
+    for empty in ([], list[str](), pandas.Index([], dtype="float")):
+        assert not is_labelled(pandas.Series([], index=empty, dtype=float))
+    counting = pandas.Index([0, 1], dtype="Int64")
+    assert not is_labelled(pandas.Series([5, 6], index=counting))
+
+
+def test_an_error_shows_the_first_labels() -> None:
+    shuffled_ = pandas.Series([1.0, 2, 3, 4], index=["d", "c", "b", "a"])
+    with pytest.raises(ValueError, match=r"a has an index \(like 'd', 'c', 'b'\) and b has no in"):
+        check_same_rows(a=shuffled_, b=[1, 2, 3, 4])
+    with pytest.raises(
+        ValueError, match=r"a .*\(like 'd', 'c', 'b'\) and b has another \(like 0, 1"
+    ):
+        check_same_rows(a=shuffled_, b=pandas.Series([1.0, 2]))
+
+
 def test_only_pandas_has_labels() -> None:
     check_same_rows(a=[1, 2], b=np.arange(2), c=None, d=pandas.Series([1, 2]))
     for unlabelled in ([1], np.arange(2), pandas.RangeIndex(1, 3), pandas.Index(["a"]), "text"):
