@@ -11,6 +11,7 @@ from mfrank.data import cells, validation
 from mfrank.data.cells import Duplicates
 from mfrank.data.ids import Ids
 from mfrank.data.observed import Observed
+from mfrank.data.time_units import check_parts
 from mfrank.data.validation import Parts
 
 __all__ = ["joined", "joined_ids"]
@@ -24,7 +25,8 @@ def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
     Raises
     ------
     ValueError
-        If ids are whole numbers in one and not in another, or only some have timestamps.
+        If ids are whole numbers in one and not in another, only some have timestamps, or these are
+        in different units.
     """
     validation.check_duplicates(duplicates)
     user_ids = joined_ids("user", [one.user_ids for one in each])
@@ -37,7 +39,7 @@ def joined(each: Sequence[Observed], duplicates: Duplicates) -> Parts:
         np.concatenate([at[one.entry_users] for at, one in zip(rows, each, strict=True)]),
         np.concatenate([at[one.user_items.indices] for at, one in zip(columns, each, strict=True)]),
         np.concatenate([one.user_items.data for one in each]),
-        _joined_times([one.timestamps for one in each]),
+        _joined_times(each),
         shape=shape,
         duplicates=duplicates,
         largest=np.concatenate([one.largest for one in each]),
@@ -78,12 +80,25 @@ def joined_ids(name: str, each: Sequence[Ids]) -> Ids:
     return ids
 
 
-def _joined_times(each: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int64] | None:
-    """All timestamps, or None if there are none; ValueError if only some parts have them."""
-    times = [one for one in each if one is not None]
+def _joined_times(each: Sequence[Observed]) -> NDArray[np.int64] | None:
+    """All timestamps, or None if there are none; ValueError if they do not fit together."""
+    times = [one.timestamps for one in each if one.timestamps is not None]
     if len(times) not in (0, len(each)):
         raise ValueError(
             f"{len(times)} of {len(each)} parts have timestamps; leave them out of these with "
             "dataclasses.replace(part, timestamps=None)"
         )
-    return np.concatenate(times) if times else None
+    if not times:
+        return None
+    spans = dict[str, tuple[int, int]]()
+    for number, one in enumerate(each, 1):
+        known = [one.timestamps, None if one.seen_only is None else one.seen_only.timestamps]
+        ends = [end for some in known if some is not None and len(some) for end in _ends(some)]
+        if ends:
+            spans[f"part {number}"] = min(ends), max(ends)
+    check_parts(spans, "read each part in its own unit, timestamp_unit=")
+    return np.concatenate(times)
+
+
+def _ends(times: NDArray[np.int64]) -> tuple[int, int]:
+    return int(times.min()), int(times.max())

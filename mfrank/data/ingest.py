@@ -42,6 +42,7 @@ from mfrank.data.time_units import (
     TimeKind,
     TimestampUnit,
     Unit,
+    check_parts,
     in_seconds,
     tell_of_fractions,
 )
@@ -58,8 +59,9 @@ _USUAL_DIALECT = Dialect()
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = 1 << 18
 """Rows of a portion of a file."""
-_LAYOUT = 3
+_LAYOUT = 4
 """Version of the files of a run that can be resumed."""
+_TO_ONE_UNIT = "convert the times of all files to one unit, such as dates like 2024-01-31"
 
 
 @dataclass(frozen=True)
@@ -237,8 +239,12 @@ def _numbered(source: _Source, journal: Journal, place: Path, show_progress: boo
 
 def _unit_of(source: _Source, seen: Numbering) -> tuple[bool, Unit]:
     """Whether timestamps are kept, and the unit of those that are numbers."""
-    if source.unit is not None or not seen.timed[True]:
-        return bool(seen.timed[True]), source.unit or "as is"
+    if not seen.timed[True]:
+        return False, "as is"
+    if source.unit is not None:
+        if source.unit != "s":  # that leaves numbers as they are
+            _check_files_times(seen, source.unit)
+        return True, source.unit
     try:
         unit = seen.magnitudes.unit()
     except FractionsError as error:
@@ -247,14 +253,28 @@ def _unit_of(source: _Source, seen: Numbering) -> tuple[bool, Unit]:
             return False, "as is"
         raise ValueError(in_column(error.what, "timestamp", source.chosen["timestamp"])) from error
     except BadRow as error:
-        raise ValueError(error.what) from error
+        remedy = f"; or {_TO_ONE_UNIT}" if len(seen.spans) > 1 else ""
+        raise ValueError(error.what + remedy) from error
     if unit == "as is" and seen.magnitudes.counts and "date" in seen.times.values():
         raise ValueError(
             f"timestamps are dates in some files and numbers such as {seen.magnitudes.lowest} in "
             "others; name the unit of numbers with timestamp_unit="
         )
+    _check_files_times(seen, unit)
     seen.magnitudes.tell()
     return True, unit
+
+
+def _check_files_times(seen: Numbering, unit: Unit) -> None:
+    """Raise ValueError if the timestamps of a file are of another unit than those of others."""
+    if unit == "digits":  # a number that is no such date is refused where it is read
+        return
+    spans = dict[str, tuple[int, int]]()
+    for name, ends in seen.spans.items():
+        numbers = np.array(ends)
+        seconds = numbers if seen.times[name] == "date" else in_seconds(numbers, unit)
+        spans[name] = int(seconds[0]), int(seconds[1])
+    check_parts(spans, _TO_ONE_UNIT)
 
 
 def _arrays(

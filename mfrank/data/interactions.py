@@ -243,8 +243,9 @@ class Interactions(Sourced):
         Raises
         ------
         ValueError
-            If there are no parts, ids are whole numbers in one and not in another, or only some
-            have timestamps.
+            If there are no parts, ids are whole numbers in one and not in another, only some have
+            timestamps, or these are in different units, such as seconds and milliseconds that
+            ``timestamp_unit="s"`` has left as they were.
         TypeError
             If a part is not Interactions.
         """

@@ -16,7 +16,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.labels import canonical, objects
 from mfrank.data.odd_ids import tell_converted
 from mfrank.data.table_files import Portion
-from mfrank.data.time_units import Magnitudes, TimeKind
+from mfrank.data.time_units import Magnitudes, Moments, TimeKind
 
 __all__ = ["Labels", "Numbering"]
 
@@ -36,6 +36,8 @@ class Numbering:
         The kind of the timestamps of each text file, by its name.
     magnitudes : Magnitudes
         Of all timestamps that are numbers.
+    spans : dict of str to list of two ints
+        The lowest and the highest timestamp of each file, by its name.
     values : list of two floats
         The lowest and the highest value.
     timed : list of str
@@ -46,6 +48,7 @@ class Numbering:
         self.users, self.items = Labels(), Labels()
         self.times: dict[str, TimeKind] = {}
         self.magnitudes = Magnitudes()
+        self.spans: dict[str, list[int]] = {}
         self.values = [math.inf, -math.inf]
         self.timed = ["", ""]
 
@@ -54,6 +57,7 @@ class Numbering:
         """Everything that is not in the arrays, as JSON."""
         magnitudes = self.magnitudes.to_dict()
         facts = {"times": self.times, "timed": self.timed, "magnitudes": magnitudes}
+        facts["spans"] = self.spans
         return facts | ({"values": self.values} if self.values[0] <= self.values[1] else {})
 
     @classmethod
@@ -67,6 +71,7 @@ class Numbering:
                 setattr(made, side, labels)
         made.times, made.timed = dict(facts["times"]), list(facts["timed"])
         made.magnitudes = Magnitudes(**facts["magnitudes"])
+        made.spans = dict(facts["spans"])
         made.values = list(facts.get("values", made.values))
         return made
 
@@ -95,9 +100,7 @@ class Numbering:
                 "timestamp=False"
             )
         if (when := portion.moments) is not None:
-            before = self.times.get(str(path), when.kind)
-            self.times[str(path)] = max(before, when.kind, key=_WIDER)
-            self.magnitudes.add(when, portion.first_row)
+            self._add_times(str(path), when, portion.first_row)
         for labels, role in ((self.users, "user"), (self.items, "item")):
             if labels.is_empty:  # once for all files
                 tell_converted(role, portion.columns[role])
@@ -109,6 +112,13 @@ class Numbering:
         if len(values := portion.columns.get("value", np.empty(0))):
             low, high = self.values
             self.values = [min(low, float(values.min())), max(high, float(values.max()))]
+
+    def _add_times(self, path: str, when: Moments, first_row: int) -> None:
+        self.times[path] = max(self.times.get(path, when.kind), when.kind, key=_WIDER)
+        self.magnitudes.add(when, first_row)
+        if len(when.numbers):
+            ends = [*self.spans.get(path, ()), int(when.numbers.min()), int(when.numbers.max())]
+            self.spans[path] = [min(ends), max(ends)]
 
 
 class Labels:

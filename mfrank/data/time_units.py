@@ -29,6 +29,7 @@ __all__ = [
     "TimestampUnit",
     "Unit",
     "check_moment",
+    "check_parts",
     "check_unit",
     "in_seconds",
     "look_like_times",
@@ -63,6 +64,9 @@ _SPANS: Mapping[str, tuple[int, int]] = {
     for unit, per in _PER_SECOND.items()
 }
 """Numbers that are of this unit: those of the years in which interactions were logged."""
+
+_FIRST_YEARS = 100_000_000
+"""The second of 1973 before which numbers are hardly moments, also dates such as 20240131."""
 
 _DIGITS = (8, 12, 14)
 """Digits of dates that are written as numbers: 20240131, 202401311559, 20240131155930."""
@@ -262,6 +266,32 @@ def check_moment(name: str, moment: int, times: NDArray[np.int64]) -> None:
         raise ValueError(
             f"{name} must be in the unit of the timestamps, {_UNITS[theirs]} up to {last}, got "
             f"{moment}, which looks like {_UNITS[own]}"
+        )
+
+
+def check_parts(spans: Mapping[str, tuple[int, int]], remedy: str) -> None:
+    """Raise ValueError if the timestamps of parts that are to be joined are in different units.
+
+    A unit is known where a part's latest timestamp is a moment from 1990 to 2100. Beside such a
+    part, numbers that are all of the first years since 1970, such as days or the order of events,
+    or beyond all seconds, are in another unit. A part whose timestamps are all 0 has none.
+
+    Parameters
+    ----------
+    spans : mapping of str to two ints
+        The lowest and the highest timestamp of each part, by its name.
+    remedy : str
+    """
+    told = dict[str, tuple[str, int]]()
+    for name, (_, last) in spans.items():
+        unit = unit_of(last)
+        if unit is not None or 0 < last < _FIRST_YEARS or last > LAST_SECOND:
+            told.setdefault(_UNITS.get(unit or "", "numbers"), (name, last))
+    if len(told) > 1 and set(told) != {"numbers"}:
+        (one, (name, last)), (other, (second, latest)) = list(told.items())[:2]
+        raise ValueError(
+            f"timestamps must all be in one unit, got {one} up to {last} in {name} and {other} up "
+            f"to {latest} in {second}; {remedy}"
         )
 
 

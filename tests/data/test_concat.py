@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mfrank
 from mfrank.data.interactions import Interactions
 
 WORDS = st.sampled_from(["ann", "bob", "cy", "dee", "eve"])
@@ -75,3 +77,88 @@ def test_what_does_not_fit_is_refused() -> None:
         Interactions.concat([words, [1]])  # type: ignore[list-item]
     with pytest.raises(TypeError):
         words + 1
+
+
+S = 1_700_000_000
+UNITS: dict[str, list[int] | list[str]] = {
+    "seconds": [S, S + 60],
+    "milliseconds": [1000 * S, 1000 * S + 60_000],
+    "microseconds": [10**6 * S, 10**6 * S + 60 * 10**6],
+    "nanoseconds": [10**9 * S, 10**9 * S + 60 * 10**9],
+    "dates": ["2023-11-14T22:13:20", "2023-11-14T22:14:20"],
+    "digits": [20231114221320, 20231114221420],
+}
+ODD: dict[str, list[int]] = {
+    **{unit: numbers for unit, numbers in UNITS.items() if unit not in ("seconds", "dates")},
+    "days": [19_000, 19_001],
+    "days as digits": [20231114, 20231115],
+    "an order": [0, 1],
+}  # type: ignore[assignment]
+"""Numbers that stay as they are with ``timestamp_unit="s"``, or anyway."""
+
+
+def timed(times: list[int] | list[str], unit: str | None = None, first: int = 0) -> Interactions:
+    return Interactions.from_arrays([1, 2], [first, first + 1], None, times, timestamp_unit=unit)
+
+
+@pytest.mark.parametrize("one", UNITS)
+@pytest.mark.parametrize("other", UNITS)
+def test_parts_in_units_that_are_known_are_joined_in_seconds(one: str, other: str) -> None:
+    joined = timed(UNITS[one]) + timed(UNITS[other], first=5)
+    assert sorted(joined.timestamps.tolist()) == [S, S, S + 60, S + 60]
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_parts_in_different_units_are_refused(kind: str, is_first: bool) -> None:
+    known, odd = timed(UNITS["seconds"]), timed(ODD[kind], "s", first=5)
+    before = replace(known.take(known.timestamps > S), seen_only=known)
+    dropped = replace(odd.take(np.zeros(2, bool)), seen_only=odd)
+    for one in (known, before, timed(UNITS["dates"])):
+        for other in (odd, dropped):
+            parts = [other, one] if is_first else [one, other]
+            with pytest.raises(ValueError, match=r"one unit.*part 1.*part 2.*timestamp_unit="):
+                Interactions.concat(parts)
+            with pytest.raises(ValueError, match="timestamp_unit="):
+                Interactions.concat([parts[0], known.take([False] * 2), parts[1]])
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_parts_in_one_unit_are_joined_whatever_it_is(kind: str) -> None:
+    joined = timed(ODD[kind], "s") + timed(ODD[kind], "s", first=5)
+    assert sorted(joined.timestamps.tolist()) == sorted(2 * ODD[kind])
+    unknown = timed([0, 0], first=5)  # where there is no time, it is often 0
+    assert (timed(UNITS["seconds"]) + unknown).timestamps.tolist() == [S, 0, S + 60, 0]
+
+
+def test_the_search_refuses_a_valid_part_in_another_unit() -> None:
+    with pytest.raises(ValueError, match="timestamp_unit="):
+        mfrank.tune(timed(UNITS["seconds"]), valid=timed(UNITS["milliseconds"], "s"), trials=1)
+
+
+@pytest.mark.parametrize("other", [*UNITS, *ODD])
+def test_files_of_an_ingest_are_in_one_unit_or_refused(other: str, tmp_path: Path) -> None:
+    """Dates fit to every known unit; a unit that is given is that of all numbers."""
+    times = (ODD | UNITS)[other]
+    for name, column in (("1", UNITS["seconds"]), ("2", times), ("3", UNITS["dates"])):
+        rows = [f"{name},{row},{time}" for row, time in enumerate(column)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["user,item,time", *rows]))
+    one, two, dates = (tmp_path / f"{name}.csv" for name in "123")
+    if other in ("seconds", "dates"):
+        data = Interactions.ingest([one, two], tmp_path / "data")
+        assert sorted(data.timestamps.tolist()) == [S, S, S + 60, S + 60]
+    else:
+        with pytest.raises(ValueError, match=r"one unit|dates like.*1\.csv"):
+            Interactions.ingest([one, two], tmp_path / "data")
+    if other in UNITS or other == "days as digits":
+        data = Interactions.ingest([two, dates], tmp_path / "data")
+        assert data.timestamps.min() > S - 86_400
+        assert data.timestamps.max() < S + 86_400
+    else:
+        with pytest.raises(ValueError, match="timestamp"):
+            Interactions.ingest([two, dates], tmp_path / "data")
+    if other == "milliseconds":
+        with pytest.raises(ValueError, match=r"one unit.*1\.csv"):
+            Interactions.ingest([one, two], tmp_path / "data", timestamp_unit="ms")
+        kept = Interactions.ingest([one, two], tmp_path / "data", timestamp_unit="s")
+        assert kept.timestamps.max() == 1000 * S + 60_000
