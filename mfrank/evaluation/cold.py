@@ -13,7 +13,6 @@ from mfrank.arrays.placement import on_host
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.user_items import UserItems, matrix_of
 from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.seen import Seen
 from mfrank.store.factors import FactorStore
 from mfrank.store.knowledge import empty_rows, has_counts, has_features
 
@@ -51,8 +50,8 @@ class Cold(NamedTuple):
         folded_in : bool
         """
         store = _store_of(model)
-        found = [_of_store(store), _of_train(train), _of_seen(model), _of_factors(store or model)]
-        users, items = next((both for both in found if both is not None), (None, None))
+        known = _of_store(store) or _of_train(train) or _of_factors(store or model)
+        users, items = known or (None, None)
         if folded_in and train is not None:
             users = _counts_of(train)[0] == 0
         return cls(*(_of_length(rows, n) for rows, n in zip((users, items), shape, strict=True)))
@@ -86,14 +85,9 @@ def _of_train(train: UserItems | None) -> tuple[Any, Any] | None:
     return users == 0, items == 0
 
 
-def _of_seen(model: Any) -> tuple[Any, Any] | None:
-    seen = getattr(model, "seen", None)
-    return _of_train(seen.positives) if isinstance(seen, Seen) else None
-
-
 def _of_factors(source: Any) -> tuple[Any, Any] | None:
     sides = getattr(source, "user_factors", None), getattr(source, "item_factors", None)
-    if any(getattr(side, "ndim", 0) != 2 for side in sides):
+    if any(getattr(side, "ndim", None) != 2 for side in sides):
         return None
     users, items = (empty_rows(as_array(side, "factors"), None) for side in sides)
     return users, items

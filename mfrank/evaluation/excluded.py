@@ -36,12 +36,12 @@ def excluded(
                 "excluded from the ranking. Pass them, or filter_already_liked_items=False to rank "
                 "every item"
             )
-        seen, rows = known.matrix, known.rows_of("user")
+        seen, rows, some_only = known.matrix, known.rows_of("user"), known.has_only
     elif isinstance(train, Interactions):
-        seen, rows = train.seen, train.seen_rows()
+        seen, rows, some_only = train.seen, train.seen_rows(), train.seen_only is not None
     else:
         seen = matrix_of(train, "train")
-        rows = CSR.from_scipy(seen, None)
+        rows, some_only = CSR.from_scipy(seen, None), False
     if seen.shape != shape:
         name = "train" if train is not None else "the data of the fit"
         raise ValueError(
@@ -49,10 +49,6 @@ def excluded(
             "columns of the training data, or pass Interactions, which are matched by id: "
             "Interactions.from_frame(test, user_ids=train.user_ids, item_ids=train.item_ids)"
         )
-    if train is None:
-        some_only = isinstance(known, Seen) and known.has_only
-    else:
-        some_only = isinstance(train, Interactions) and train.seen_only is not None
     if some_only and (ranked := without_relevant(seen, relevance)) is not seen:
         return ranked, CSR.from_scipy(ranked, None)
     return seen, rows

@@ -93,9 +93,9 @@ class Known:
             shape = (last - first, len(items) + 1)
             ones = np.ones(len(listed), dtype=np.float32)
             users = sp.csr_array((ones, columns[listed], kept), shape=shape)
-            some = users if end - begin == len(items) else users[:, begin:end]
+            some = users[:, begin:end]
             if some.nnz:
-                found = (some[:, : end - begin].T.tocsr() @ users).tocoo()
+                found = (some.T.tocsr() @ users).tocoo()
                 both[found.coords] += found.data
         return both
 

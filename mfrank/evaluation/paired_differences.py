@@ -120,7 +120,7 @@ def paired_differences(
     if mine.n_users < 2:
         return Differences(alone, first)
     found: Floats = _ratios(np.ones((1, mine.n_users)), values, weights)[0]
-    exact = method == "permutation" and mine.n_users < 63 and 1 << mine.n_users <= samples
+    exact = method == "permutation" and mine.n_users <= math.log2(samples)
     if exact:
         signs = np.array(list(product((-1.0, 1.0), repeat=mine.n_users)))
         ratios = _of_signs(signs, values, weights)
@@ -176,7 +176,7 @@ def _half_width(reach: float, standard_error: float) -> float:
 
 def _holm(p_values: Floats) -> Floats:
     """Holm's p-values: the i-th smallest of m is the largest of (m - j) p_j over j <= i, from 0."""
-    order = np.argsort(p_values, kind="stable")
+    order = np.argsort(p_values)
     m = len(order)
     corrected = np.empty(m)
     corrected[order] = np.minimum(np.maximum.accumulate((m - np.arange(m)) * p_values[order]), 1)

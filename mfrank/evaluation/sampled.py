@@ -61,7 +61,7 @@ class SampledLists:
         n_items = relevant.n_columns
         excluded = np.sort(np.concatenate([keys(self.seen.pick(users)), keys(relevant)]))
         owners = excluded // n_items
-        counts = np.bincount(owners, minlength=len(users))
+        counts = np.bincount(owners)  # of every user, for each has a relevant item
         free = n_items - counts
         drawn = _distinct(self.rng.random((len(users), self.negatives)), free)
         # The r-th item that is not excluded comes after all excluded e_j with e_j - j <= r.
@@ -105,7 +105,7 @@ def _distinct(uniform: NDArray[np.float64], sizes: Ints) -> Ints:
     drawn before, it is j.
     """
     n = uniform.shape[1]
-    drawn = np.full((n, len(uniform)), -1, dtype=np.int32)  # step by step, in one piece
+    drawn = np.empty((n, len(uniform)), dtype=np.int32)  # step by step, in one piece
     for step in range(n):
         last = (sizes - n + step).astype(np.int32)
         number = np.minimum((uniform[:, step] * (last + 1)).astype(np.int32), last)

@@ -53,5 +53,5 @@ class _WithTimes:
     func: Any
     fold_in: Interactions
 
-    def __call__(self, users: ArrayLike, _: Any, N: int, by_row: bool = False) -> Any:
-        return self.func(users, self.fold_in, N, recalculate_user=True, by_row=by_row)
+    def __call__(self, users: ArrayLike, _: Any, N: int) -> Any:
+        return self.func(users, self.fold_in, N, recalculate_user=True, by_row=True)

@@ -95,10 +95,35 @@ def test_lists_are_scored_alike_however_they_are_portioned(monkeypatch: pytest.M
     monkeypatch.setattr("mfrank.evaluation.known._ENTRIES_AT_ONCE", 20)
     monkeypatch.setattr("mfrank.evaluation.known._CELLS_AT_ONCE", 100)
     monkeypatch.setattr("mfrank.evaluation.tally._CELLS_AT_ONCE", 40)
+    monkeypatch.setattr("mfrank.evaluation.relevant._ENTRIES_AT_ONCE", 30)
     for batch_size in (None, 7):
         parts = evaluate(model, test, batch_size=batch_size, **options)
         for metric, score in whole.scores.items():
             np.testing.assert_allclose(parts[metric].per_user, score.per_user, atol=1e-7)
+
+
+def test_lists_that_end_early_are_scored_alike_beside_longer_ones() -> None:
+    """A function may return lists only as wide as it must, which differ between calls."""
+    _, train, test = problem(1, 30, 12)
+    rng = np.random.default_rng(0)
+    ids = rng.permuted(np.tile(np.arange(12), (30, 1)), axis=1)
+    ids[np.arange(12) >= rng.integers(1, 7, 30)[:, None]] = -1
+
+    def padded(users: Any, user_items: Any, N: int) -> Any:
+        return ids[users, :N], np.zeros((len(users), N))
+
+    def narrow(users: Any, user_items: Any, N: int) -> Any:
+        width = (ids[users, :N] >= 0).any(axis=0).sum()
+        return ids[users, :width], np.zeros((len(users), width))
+
+    metrics = [type(metric)() @ 8 for metric in BEYOND]
+    options: dict[str, Any] = {"train": train, "metrics": metrics}
+    whole = evaluate(padded, test, **options)
+    for function, size in ((padded, 1), (narrow, 1), (narrow, 4)):
+        found = evaluate(function, test, batch_size=size, **options)
+        for metric, score in whole.scores.items():
+            np.testing.assert_allclose(found[metric].per_user, score.per_user, atol=1e-7)
+            np.testing.assert_array_equal(found[metric].weights, score.weights)
 
 
 def world(lists: list[list[int]], test: list[int], train: Dense) -> tuple[Any, Any, Any]:
@@ -173,6 +198,24 @@ def test_without_exclusion_the_models_own_data_tell_what_is_known() -> None:
     np.testing.assert_allclose(whole[Serendipity @ K].per_user, expected)
     with pytest.raises(ValueError, match="metrics beyond accuracy need the training data"):
         evaluate(model.store, data.test, metrics=Novelty @ 3, filter_already_liked_items=False)
+
+
+def test_groups_are_thirds_by_popularity_unless_given() -> None:
+    model, train, test = problem(5, 60, 30)
+    own, thirds, fourths = (
+        evaluate(model, test, train=train, metrics="miscalibration@5", item_groups=groups)
+        for groups in (None, mfrank.by_popularity(train), mfrank.by_popularity(train, 4))
+    )
+    metric = Miscalibration @ 5
+    np.testing.assert_array_equal(own[metric].per_user, thirds[metric].per_user)
+    assert (own[metric].per_user != fourths[metric].per_user).any()
+
+
+def test_rows_of_other_data_than_the_fit_s_are_refused() -> None:
+    _, train, test = problem()
+    model = mfrank.ALS(factors=2, iterations=1).fit(train)
+    with pytest.raises(ValueError, match=r"test must have the shape of the fit's data \(12, 9\)"):
+        evaluate(model, test[:5], metrics=BEYOND, filter_already_liked_items=False)
 
 
 @pytest.mark.parametrize("metric", BEYOND, ids=str)

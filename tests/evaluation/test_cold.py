@@ -14,6 +14,7 @@ from strangers import COLD_ITEMS, COLD_USERS, EVERY, N_ITEMS, N_USERS, held_out,
 
 import mfrank
 from mfrank.cli.main import main
+from mfrank.data.user_splits import HeldOut
 
 METRICS = ["ndcg@5", "recall@10", "hitrate@20", "auc", "auprc", "coverage@10"]
 
@@ -67,16 +68,20 @@ def test_the_numbering_of_users_and_items_changes_no_metric(name: str, negatives
     np.testing.assert_allclose(values, [values[0]] * len(values), atol=1e-9)
 
 
+def counts_as_cold(result: mfrank.Evaluation, users: Any, items: Any) -> None:
+    """Check that these users and items are cold in an evaluation on :func:`held_out`."""
+    test = held_out().user_items.toarray() > 0
+    np.testing.assert_array_equal(result.cold_users, users[result.users])
+    assert result.n_cold_users == int((test.any(axis=1) & users).sum())
+    assert result.n_cold_items == int((test.any(axis=0) & items).sum())
+    assert result.n_cold_interactions == int((test & (users[:, None] | items)).sum())
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_what_was_not_in_the_fit_is_counted(name: str) -> None:
     result = mfrank.evaluate(model(name), held_out(), metrics=METRICS)
-    test = held_out().user_items.toarray() > 0
     cold_user = np.isin(np.arange(N_USERS), COLD_USERS) & (name != "user features")
-    cold_item = np.isin(np.arange(N_ITEMS), COLD_ITEMS)
-    assert result.n_cold_users == int((test.any(axis=1) & cold_user).sum())
-    assert result.n_cold_items == int((test.any(axis=0) & cold_item).sum())
-    cold = cold_user[:, None] | cold_item
-    assert result.n_cold_interactions == int((test & cold).sum())
+    counts_as_cold(result, cold_user, np.isin(np.arange(N_ITEMS), COLD_ITEMS))
     known = result.known_users
     np.testing.assert_array_equal(known.users, result.users[~result.cold_users])
     per_user = result["ndcg@5"].per_user
@@ -87,6 +92,82 @@ def test_what_was_not_in_the_fit_is_counted(name: str) -> None:
         assert told["metrics"]["NDCG@5"]["known_users"] == pytest.approx(known["ndcg@5"].value)
         assert "known users" in str(result)
         assert "known users" in result._repr_html_()
+
+
+def by_rows(users: Any, user_items: Any, N: int) -> Any:
+    return model("IALS").recommend(users, user_items, N, by_row=True)
+
+
+class Wrapper:
+    """A second stage: it ranks what a model of mfrank lists."""
+
+    def __init__(self, first: mfrank.Recommender) -> None:
+        self.model = first
+
+    def recommend(self, users: Any, user_items: Any, N: int) -> Any:
+        return self.model.recommend(users, user_items, N, by_row=True)
+
+
+NOBODY, NOTHING = np.zeros(N_USERS, bool), np.zeros(N_ITEMS, bool)
+COLD = np.isin(np.arange(N_USERS), COLD_USERS), np.isin(np.arange(N_ITEMS), COLD_ITEMS)
+
+
+def with_features(side: str, size: int) -> mfrank.ALS:
+    features: Any = {f"{side}_features": np.random.default_rng(0).random((size, 3)) + 0.1}
+    return mfrank.ALS(factors=4, iterations=2, random_state=0).fit(train(), **features)
+
+
+@pytest.mark.parametrize(
+    ("of", "cold"),
+    [
+        (lambda: model("IALS").store, COLD),
+        (lambda: with_features("user", N_USERS).store, (NOBODY, COLD[1])),
+        (lambda: with_features("item", N_ITEMS).store, (COLD[0], NOTHING)),
+        (lambda: Wrapper(with_features("user", N_USERS)), (NOBODY, COLD[1])),
+        (lambda: by_rows, COLD),
+    ],
+    ids=["store", "user features", "item features", "second stage", "function"],
+)
+@pytest.mark.parametrize("form", ["Interactions", "matrix"])
+def test_what_is_known_of_any_kind_of_model_is_counted(of: Any, cold: Any, form: str) -> None:
+    data = train() if form == "Interactions" else train().user_items
+    counts_as_cold(mfrank.evaluate(of(), held_out().user_items, train=data), *cold)
+
+
+def test_of_factors_alone_rows_of_zeros_are_cold() -> None:
+    rng = np.random.default_rng(0)
+    bare = SimpleNamespace(
+        user_factors=rng.random((N_USERS, 2)) * ~COLD[0][:, None],
+        item_factors=rng.random((N_ITEMS, 2)) * ~COLD[1][:, None],
+    )
+    stores = mfrank.FactorStore(bare.user_factors, bare.item_factors)
+    for of in (bare, stores, mfrank.Recommender.of(stores)):
+        result = mfrank.evaluate(
+            of, held_out().user_items, metrics="ndcg@5", filter_already_liked_items=False
+        )
+        counts_as_cold(result, *COLD)
+    function = mfrank.evaluate(
+        lambda users, rows, N: (np.tile(np.arange(N), (len(users), 1)), np.ones((len(users), N))),
+        held_out().user_items,
+        filter_already_liked_items=False,
+    )
+    counts_as_cold(function, NOBODY, NOTHING)  # for nothing is known of it
+
+
+def test_who_came_after_the_fit_is_cold_though_train_has_them() -> None:
+    """Later interactions are excluded from the ranking; the model learned nothing of them."""
+    before = train().take((train().entry_users != 5) & (train().user_items.indices != 4))
+    of = mfrank.ALS(factors=4, iterations=2, random_state=0).fit(before)
+    users, items = COLD[0].copy(), COLD[1].copy()
+    users[5] = items[4] = True
+    counts_as_cold(mfrank.evaluate(of, held_out(), train=train()), users, items)
+
+
+def test_who_has_nothing_to_be_folded_in_is_cold() -> None:
+    some = train().entry_users % 3 == 0
+    held = HeldOut(np.arange(N_USERS), train().take(some), held_out())
+    result = mfrank.evaluate(model("IALS"), held)
+    counts_as_cold(result, COLD[0] | (np.arange(N_USERS) % 3 > 0), COLD[1])
 
 
 @pytest.mark.parametrize("name", ["IALS", "RG2", "BPR", "EASE", "ItemKNN", "blend", "ItemBlend"])

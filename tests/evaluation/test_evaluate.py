@@ -14,8 +14,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
-from rankings import EVERYTHING, Dense, Factors, problem
+from rankings import EVERYTHING, Factors, per_user, problem, ranked, values
 from scipy import stats
 
 import mfrank
@@ -32,18 +31,9 @@ from mfrank.evaluation.metrics import (
     Recall,
 )
 from mfrank.evaluation.names import definitions
-from mfrank.evaluation.report import Evaluation, Score
+from mfrank.evaluation.report import Score
 
 evaluate = partial(protocol.evaluate, backend="reference")
-
-
-def ranked(scores: Dense, seen: NDArray[np.bool_]) -> list[int]:
-    """Items that are not seen, by descending score, ties by lower id."""
-    return [int(i) for i in np.argsort(-scores, kind="stable") if not seen[i]]
-
-
-def values(evaluation: Evaluation) -> Dense:
-    return np.array([score.value for score in evaluation.scores.values()])
 
 
 # --- what comes out
@@ -74,12 +64,6 @@ def test_by_hand(seed: int, n_users: int, n_items: int, k: int) -> None:
         assert per_user(result, AUC)[place] == pytest.approx(np.mean(pairs) if pairs else 1.0)
     if len(result.users):
         assert result[Coverage @ k].value == pytest.approx(len(shown) / n_items)
-
-
-def per_user(evaluation: Evaluation, metric: Any) -> Dense:
-    score = evaluation[metric].per_user
-    assert score is not None
-    return score
 
 
 def test_means_and_standard_errors() -> None:
@@ -303,85 +287,6 @@ def test_an_estimator_is_read_through_its_store() -> None:
     np.testing.assert_array_equal(values(result), values(expected))
 
 
-# --- recommenders without factors
-
-
-def recommender(model: Factors, pad: int = -1) -> Any:
-    def recommend(users: Any, user_items: Any, N: int = 10) -> tuple[Any, Any]:
-        ids = np.full((len(users), N), pad)
-        scores = np.full((len(users), N), np.nan if pad < 0 else 0.0)
-        for row, u in enumerate(users):
-            best = ranked(model.scores[u], user_items.toarray()[row] > 0)[:N]
-            ids[row, : len(best)], scores[row, : len(best)] = best, model.scores[u, best]
-        return ids, scores
-
-    return recommend
-
-
-def test_a_function_gives_what_its_factors_give() -> None:
-    model, train, test = problem(11)
-
-    @dataclass
-    class Model:
-        recommend: Any
-        user_factors: Any = None  # of one side alone, which rank nothing
-
-    expected = values(evaluate(model, test, train=train, metrics=EVERYTHING))
-    ask = recommender(model)
-    for form in (ask, Model(ask), Model(ask, model.user_factors)):
-        result = evaluate(form, test, train=train, metrics=EVERYTHING)
-        np.testing.assert_allclose(values(result), expected)
-
-
-def test_items_that_a_function_does_not_list_are_its_last() -> None:
-    model, train, test = problem(11)
-    ask = recommender(model)
-
-    def first_three(users: Any, user_items: Any, N: int = 10) -> tuple[Any, Any]:
-        ids, scores = ask(users, user_items, N)
-        return ids[:, :3], scores[:, :3]
-
-    def others_tied(users: Any, user_items: Any, N: int = 10) -> tuple[Any, Any]:
-        ids, scores = ask(users, user_items, N)
-        scores[:, 3:] = np.where(np.isnan(scores[:, 3:]), np.nan, -1e9)
-        return ids, scores
-
-    found, expected = (
-        per_user(evaluate(form, test, train=train, metrics=AUC), AUC)
-        for form in (first_three, others_tied)
-    )
-    np.testing.assert_array_equal(found, expected)
-    assert len(np.unique(found)) > 2
-
-
-def test_padding_that_looks_like_an_item_is_no_second_hit() -> None:
-    model, _, test = problem(18)
-    model.item_biases = np.where(np.arange(9) == 0, 99, 0).astype(np.float32)  # item 0 comes first
-    train = sp.csr_array((test.toarray() == 0) & (np.arange(9) > 0)).astype(np.float64)
-    metrics = EVERYTHING[:-2]  # all but those of the catalog
-    expected = values(evaluate(model, test, train=train, metrics=metrics))
-    result = evaluate(recommender(model, pad=0), test, train=train, metrics=metrics)
-    np.testing.assert_allclose(values(result), expected)
-
-
-@pytest.mark.parametrize(
-    ("ids", "message"),
-    [
-        (np.zeros((5, 2), int), "shape"),
-        (np.zeros(12, int), "shape"),
-        (np.full((12, 3), 9), "item rows below 9"),
-        (np.full((12, 3), -2), "item rows below 9"),
-        (np.full((12, 3), 0.5), "item rows below 9"),
-        (np.zeros((12, 4), int), "shape"),
-    ],
-)
-def test_a_function_that_returns_something_else(ids: Any, message: str) -> None:
-    test = sp.csr_array(np.ones((12, 9)))
-    nothing = sp.csr_array(test.shape)
-    with pytest.raises(ValueError, match=message):
-        evaluate(lambda users, _, N: (ids, ids * 0.0), test, train=nothing, metrics=Recall @ 3)
-
-
 # --- comparison
 
 
@@ -407,56 +312,6 @@ def test_compare_is_a_paired_t_test() -> None:
     fewer = evaluate(model, test, train=train, metrics=NDCG @ 3, users=one.users[:5])
     with pytest.raises(ValueError, match="same users"):
         one.compare(fewer, NDCG @ 3)
-
-
-def shifted(rows: sp.csr_array) -> sp.csr_array:
-    """As many items for each user, but others."""
-    moved = sp.csr_array((rows.data, (rows.indices + 1) % rows.shape[1], rows.indptr), rows.shape)
-    moved.sort_indices()
-    return moved
-
-
-@pytest.mark.parametrize(
-    "other_test",
-    [shifted, lambda test: sp.csr_array((test.data + 1, test.indices, test.indptr), test.shape)],
-    ids=["other items", "other values"],
-)
-def test_test_parts_that_differ_cannot_be_compared(other_test: Any) -> None:
-    """Whatever is the same of them: the users, the number of items of each, the metric."""
-    rng = np.random.default_rng(0)
-    test = sp.csr_array(sp.random(30, 20, 0.3, format="csr", random_state=rng))
-    model = Factors(rng.normal(size=(30, 4)), rng.normal(size=(20, 4)))
-    groups = mfrank.Groups.of(["a", "b"] * 10)
-    one, two = (
-        evaluate(
-            model,
-            each,
-            metrics=("ndcg@5", "recall@5"),
-            filter_already_liked_items=False,
-            item_groups=groups,
-        )
-        for each in (test, other_test(test))
-    )
-    everybody = mfrank.Groups.of(["all"] * 30)
-    pairs = [(one, two), (one.by_group(everybody)["all"], two.by_group(everybody)["all"])]
-    if other_test is not shifted:
-        pairs.append((one.by_item_group["a"], two.by_item_group["a"]))
-    for first, second in pairs:
-        with pytest.raises(ValueError, match="one test part"):
-            first.compare(second, "recall@5")
-        with pytest.raises(ValueError, match="one test part"):
-            mfrank.paired_differences({"first": first, "second": second}, "recall@5")
-        assert first.compare(first, "recall@5").p_value == 1
-
-
-def test_queries_with_other_grades_cannot_be_compared() -> None:
-    features, queries = np.zeros((6, 1)), np.repeat([0, 1], 3)
-    one, two = (
-        mfrank.evaluate_queries(mfrank.Judged(features, grades, queries), np.arange(6.0), "ndcg@2")
-        for grades in ([1, 0, 2, 0, 1, 0], [0, 1, 2, 0, 1, 0])
-    )
-    with pytest.raises(ValueError, match="those of 1 user differ, first in row 0"):
-        one.compare(two, "ndcg@2")
 
 
 def test_one_user_has_no_standard_error() -> None:
@@ -496,9 +351,14 @@ def test_wrong_arguments() -> None:
         ({"metrics": Recall}, ValueError, "needs a cutoff"),
         ({"users": [12]}, ValueError, "users must lie in"),
         ({"batch_size": 0}, ValueError, "batch_size"),
+        ({"n_threads": -1}, ValueError, "n_threads"),
+        ({"item_groups": [0] * 9}, TypeError, "item_groups must be Groups"),
         ({"backend": "abacus"}, ValueError, "backend"),
         ({"model": 3}, TypeError, "model must have user_factors"),
-        ({"model": Factors(model.user_factors * np.nan, model.item_factors)}, ValueError, "finite"),
+        ({"model": Factors(model.user_factors * np.nan, model.item_factors)}, ValueError,
+         "user_factors must be a finite 2-D"),
+        ({"model": Factors(model.user_factors, model.item_factors + np.nan)}, ValueError,
+         "item_factors must be a finite 2-D"),
         ({"model": Factors(model.user_factors[:, :1], model.item_factors)}, ValueError, "columns"),
         ({"model": Factors(model.user_factors, model.item_factors, np.ones(3))}, ValueError,
          "item_biases must be finite"),

@@ -83,6 +83,8 @@ def test_a_group_of_users_is_as_if_only_they_were_evaluated(seed: int, n_users: 
         assert (name in found) == (alone.n_users > 0)
         if name in found:
             np.testing.assert_array_equal(found[name].users, alone.users)
+            np.testing.assert_array_equal(found[name].cold_users, alone.cold_users)
+            assert (found[name].n_without_test_items, found[name].n_in_train) == (0, 0)
             assert list(found[name].scores) == metrics
             for metric in metrics:
                 np.testing.assert_equal(found[name][metric].value, alone[metric].value)
@@ -108,6 +110,8 @@ def test_a_group_of_items_is_as_if_only_they_were_in_the_test(
         part = test.toarray() * (groups.of_rows == place)
         alone = evaluate(model, sp.csr_array(part), train=train, metrics=on_lists)
         np.testing.assert_array_equal(found.users, alone.users)
+        assert found.n_without_test_items == result.n_users - found.n_users
+        assert found.n_in_train == 0
         for metric in on_lists:
             np.testing.assert_array_equal(found[metric].per_user, alone[metric].per_user)
 
@@ -166,6 +170,10 @@ def test_groups_of_other_rows_are_refused() -> None:
     result = evaluate(model, test, train=train)
     with pytest.raises(ValueError, match="groups must have a group for each user, got 2"):
         result.by_group(Groups.of(["ab"] * 2))
+    last = int(result.users[-1])
+    with pytest.raises(ValueError, match="groups must have a group for each user"):
+        result.by_group(Groups.of(["ab"] * last))
+    assert result.by_group(Groups.of(["ab"] * (last + 1)))["ab"].n_users == result.n_users
     with pytest.raises(TypeError, match=r"groups must be Groups, such as mfrank.by_activity"):
         result.by_group([0, 1])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="item_groups must have a group for each of the 9 items"):

@@ -210,6 +210,13 @@ def test_limited_auc_without_a_hit_takes_the_rest_as_mixed() -> None:
     assert on_lists(LimitedAUC @ 2, scores, relevance)[0] == pytest.approx(2 * 1 * 0.5 / (2 * 3))
 
 
+def test_limited_auc_of_two_items_and_of_none_that_is_not_relevant() -> None:
+    one, both = np.array([[1.0, 0], [0, 1]]), np.ones((1, 2))
+    scores = np.array([[2.0, 1], [2, 1]])
+    assert on_lists(LimitedAUC @ 2, scores, one).tolist() == [1, 0]
+    assert on_lists(LimitedAUC @ 2, scores[:1], both).tolist() == [1]
+
+
 # --- edges
 
 
@@ -291,6 +298,7 @@ def test_metrics_are_values() -> None:
     assert str(NDCG @ 10) == repr(NDCG @ 10) == "NDCG@10"
     assert str(Recall(capped=True, micro=True) @ 5) == "Recall(capped=True, micro=True)@5"
     assert NDCG.cutoff is None
+    assert metric("recall(capped=false, micro=true)@5") == Recall(micro=True) @ 5
 
 
 @pytest.mark.parametrize("one", ALL, ids=str)
@@ -335,6 +343,8 @@ def test_definitions() -> None:
     assert definitions("lightgcn") == (Recall @ 20, NDCG @ 20)
     assert definitions("lightgcn", 50) == (Recall @ 50, NDCG @ 50)
     assert definitions("implicit", 5)[2] == NDCG @ 5
+    of_ranks = (Precision @ 5, Recall @ 5, HitRate @ 5, MAP @ 5, NDCG(gain="linear") @ 5)
+    assert definitions("trec", 5) == (*of_ranks, MRR, MAP)
     with pytest.raises(ValueError, match="name must be one of rg"):
         definitions("bars")
     with pytest.raises(ValueError, match="at least 1"):

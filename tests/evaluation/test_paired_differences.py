@@ -84,6 +84,26 @@ def test_of_two_it_is_about_the_t_test(weighted: bool, method: Any, correction: 
     assert (one.mean, one.standard_error, one.n_users) == (two.mean, two.standard_error, 500)
     assert one.p_value == pytest.approx(two.p_value, abs=0.03)
     assert (one.low, one.high) == pytest.approx((two.low, two.high), abs=0.004)
+    assert one.high - one.mean == pytest.approx(one.mean - one.low)
+
+
+def test_by_default_2000_samples_of_seed_0() -> None:
+    results = drawn(200, 3, 0, lead=0.5)
+    found = paired_differences(results, METRIC)
+    assert found == paired_differences(results, METRIC, samples=2000, random_state=0)
+    assert found["model 1"].p_value == 1 / 2001
+
+
+def test_one_user_who_differs_says_nothing_by_signs_and_something_by_resamples() -> None:
+    """The ratio is 1 whatever the sign; of resamples, many do not have this user."""
+    values = np.eye(1, 100)[0]
+    pair = {"a": evaluation(values), "b": evaluation(np.zeros(100))}
+    by_signs, by_resamples = (
+        paired_differences(pair, METRIC, method=method)["b"].p_value
+        for method in ("permutation", "bootstrap")
+    )
+    assert by_signs == 1
+    assert by_resamples < 0.9
 
 
 def test_more_models_make_a_difference_less_sure() -> None:
@@ -124,7 +144,12 @@ def test_a_permutation_of_few_users_counts_all_signs(n_users: int, weighted: boo
             t(np.array(signs) * difference, weights) for signs in product([-1, 1], repeat=n_users)
         ]
         exact = np.mean(np.array(every) >= t(difference, weights) * (1 - 1e-12))
-        assert paired_differences(pair, METRIC, method="permutation")["b"].p_value == exact
+        at_least = max(100, len(every))  # samples, so that every sign is one of them
+        found = paired_differences(pair, METRIC, method="permutation", samples=at_least)["b"]
+        assert found.p_value == exact
+        reach = np.quantile(every, 0.95, method="higher")
+        width = reach * found.standard_error if np.isfinite(reach) else np.inf
+        assert (found.mean - found.low, found.high - found.mean) == pytest.approx((width, width))
 
 
 def test_a_permutation_draws_the_signs_of_many_users() -> None:
@@ -204,6 +229,7 @@ def test_holm_multiplies_by_the_number_that_is_left(seed: int, n: int, method: A
         for name in others
     }
     p_values = {name: alone[name][name].p_value for name in others}
+    assert max(one.p_value for one in corrected.values()) <= 1
     for level in np.linspace(0.001, 0.999, 50):
         rejected: set[str] = set()
         for place, name in enumerate(sorted(others, key=p_values.__getitem__)):

@@ -178,7 +178,10 @@ def test_other_metrics_are_refused(metric: Any) -> None:
         evaluate(model, test, train=train, metrics=[NDCG @ 3, metric], negatives=5)
 
 
-def test_no_negatives_are_refused() -> None:
+def test_no_negatives_and_too_many_are_refused() -> None:
     model, train, test = problem()
     with pytest.raises(ValueError, match="negatives must be at least 1, got 0"):
         evaluate(model, test, train=train, negatives=0)
+    with pytest.raises(ValueError, match="negatives must be at most 10"):
+        evaluate(model, test, train=train, negatives=10_001)
+    assert evaluate(model, test, train=train, negatives=10_000).n_users > 0

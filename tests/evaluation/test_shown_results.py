@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 from pages import page
+from strangers import COLD_USERS, N_USERS, held_out, train
 
 import mfrank
 from mfrank import ALS, NDCG, compare, evaluate
@@ -52,6 +53,29 @@ def test_what_was_left_out_is_shown(split: mfrank.Split, model: ALS, held: str) 
     notes = [text for text in page(evaluation).texts if "left out" in text]
     assert notes == [line for line in str(evaluation).splitlines() if "left out" in line]
     assert len(notes) == 1 + (held == "train")
+
+
+@pytest.mark.parametrize("cold", [False, True])
+@pytest.mark.parametrize("negatives", [None, 5])
+def test_an_evaluation_prints_what_it_shows(cold: bool, negatives: int | None) -> None:
+    """The same cells and the same notes, of users of whom some are cold or none."""
+    data, test = train(), held_out()
+    of = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data)
+    metrics = [NDCG @ 5, "recall@5", *([] if negatives else [Coverage @ 5])]
+    users = None if cold else np.setdiff1d(np.arange(N_USERS), COLD_USERS)
+    found = evaluate(of, test, metrics=metrics, users=users, negatives=negatives)
+    printed = [re.split(r"  +", line) for line in str(found).splitlines()]
+    table, notes = printed[: len(metrics) + 1], printed[len(metrics) + 1 :]
+    shown = page(found)
+    header = ["metric", "value", "standard error", *(["known users"] if found.n_cold_users else [])]
+    assert shown.rows[0] == header
+    assert table[0] == [cell.replace("standard error", "std. error") for cell in header]
+    assert table[1:] == [[cell for cell in row if cell] for row in shown.rows[1:]]
+    assert [note for (note,) in notes] == shown.texts[-len(notes) :]
+    told = [note for (note,) in notes if "cold: not in the fit" in note]
+    assert bool(told) == bool(found.n_cold_interactions)
+    assert bool(found.n_cold_users) == cold
+    assert ([found.protocol] in notes) == (negatives is not None)
 
 
 def test_an_evaluation_of_nothing_prints() -> None:

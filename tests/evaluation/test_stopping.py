@@ -118,21 +118,26 @@ def test_a_sample_has_the_stated_size_and_only_users_who_can_be_judged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[np.ndarray] = []
+    how: list[tuple[object, object]] = []
     real = mfrank.evaluation.stopping.evaluate
 
     def noting(*args: object, **options: object) -> object:
         asked.append(options["users"])  # type: ignore[arg-type]
+        how.append((options["backend"], options["n_threads"]))
         return real(*args, **options)
 
     monkeypatch.setattr("mfrank.evaluation.stopping.evaluate", noting)
     model = als().fit(SPLIT.train)
-    EarlyStopping(SPLIT.valid, users=40).value(model, SPLIT.train, "auto", 0)
+    rule = EarlyStopping(SPLIT.valid, users=40)
+    rule.value(model, SPLIT.train, "auto", 0)
     with_some = np.flatnonzero(SPLIT.valid.counts.users)
     assert len(np.unique(asked[0])) == 40
     assert np.isin(asked[0], with_some).all()
     for users in (None, len(with_some)):
         EarlyStopping(SPLIT.valid, users=users).value(model, SPLIT.train, "auto", 0)
     assert asked[1:] == [None, None]
+    rule.value(model, SPLIT.train, "reference", 1)
+    assert how == [("auto", 0)] * 3 + [("reference", 1)]
 
 
 def test_the_sample_is_of_the_rows_of_the_fit() -> None:
@@ -152,3 +157,23 @@ def test_the_sample_is_of_the_rows_of_the_fit() -> None:
         for valid in (split.valid, there)
     ]
     assert values[0] == values[1]
+
+
+def test_a_fit_that_is_resumed_knows_the_rule_by_all_that_it_judges_by() -> None:
+    """Not by how it is spelled."""
+    valid = SPLIT.valid
+    rule = EarlyStopping(valid, metric="recall@5")
+    assert rule.metric == Recall @ 5
+    assert EarlyStopping(valid, Recall @ 5).fingerprint() == rule.fingerprint()
+    of_matrix = EarlyStopping(valid.user_items, Recall @ 5).fingerprint()
+    doubled = valid.user_items.copy()
+    doubled.data[0] = 2
+    for other in (
+        EarlyStopping(valid, NDCG @ 5),
+        EarlyStopping(valid, Recall @ 6),
+        EarlyStopping(valid, Recall @ 5, patience=3),
+        EarlyStopping(doubled, Recall @ 5),
+        EarlyStopping(SPLIT.test, Recall @ 5),
+    ):
+        assert other.fingerprint() not in (rule.fingerprint(), of_matrix)
+    assert EarlyStopping(valid.to_scipy(), Recall @ 5).fingerprint() == of_matrix

@@ -116,7 +116,8 @@ def test_a_walk_begins_at_the_latest_items_of_who_is_folded_in() -> None:
     rng = np.random.default_rng(0)
     users = np.repeat(np.arange(80), 8)
     items = (users * 3 + np.tile(np.arange(8), 80) + rng.integers(0, 3, 640)) % 25
-    data = mfrank.Interactions.from_arrays(users, items, timestamps=np.arange(640) * 60)
+    names = [f"u{user:02}" for user in users]
+    data = mfrank.Interactions.from_arrays(names, items, timestamps=np.arange(640) * 60)
     split = mfrank.by_session(data, test=0.3)
     model = mfrank.SupervisedPageRank(random_state=0).fit(split.train)
     test = split.test

@@ -22,6 +22,7 @@ from mfrank.evaluation.metrics import (
     Precision,
     Recall,
 )
+from mfrank.evaluation.report import Evaluation
 
 Dense = NDArray[np.float64]
 
@@ -58,3 +59,18 @@ def problem(
     train = (part < 0.3).astype(np.float64)
     test = np.where(part > 0.7, rng.integers(1, 4, part.shape), 0.0)
     return model, sp.csr_array(train), sp.csr_array(test)
+
+
+def ranked(scores: Dense, seen: NDArray[np.bool_]) -> list[int]:
+    """Items that are not seen, by descending score, ties by lower id."""
+    return [int(i) for i in np.argsort(-scores, kind="stable") if not seen[i]]
+
+
+def values(evaluation: Evaluation) -> Dense:
+    return np.array([score.value for score in evaluation.scores.values()])
+
+
+def per_user(evaluation: Evaluation, metric: Any) -> Dense:
+    score = evaluation[metric].per_user
+    assert score is not None
+    return score
