@@ -19,6 +19,8 @@ from mfrank.backends import Factors
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.liked_items import LikedItems
+from mfrank.models.option_checks import OPTION_KINDS, option_classes
+from mfrank.models.parameters import is_of, restore
 from mfrank.models.value_checks import tell_unread_values
 from mfrank.retrieval.answers import Answer, Fallback, Folded, QueryFactors
 from mfrank.retrieval.fallback import Nobody, nothing_known, popularity_of
@@ -42,7 +44,7 @@ from mfrank.steering.steering import Steering
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import check_features, means_of
 
-__all__ = ["ClosedForm", "feature_means"]
+__all__ = ["ClosedForm", "feature_means", "had_biases"]
 
 
 class ClosedForm(Recommender):
@@ -50,7 +52,6 @@ class ClosedForm(Recommender):
 
     objective: QuadraticObjective
     n_threads: int
-    biases: bool = False
     _last_folding: FoldIn | None = None
 
     def recalculate_user(self, userid: Raw, user_items: Matrix, *, by_row: bool = False) -> Factors:
@@ -94,7 +95,8 @@ class ClosedForm(Recommender):
         itemid = given_ids(itemid, "itemid")
         store = self.store
         users, items = sides(store, by_row=by_row)
-        rows = self._clean(given_rows(item_users, itemid, items, users, "item_users"), "item_users")
+        given = given_rows(item_users, itemid, items, users, "item_users")
+        rows = self._clean(given, "item_users", store)
         own = CSR.from_scipy(rows, store.dtype)
         solved = self._folding_of(store).items(own, feature_means(store, items, itemid))
         return solved[0] if is_single(itemid) else solved
@@ -149,9 +151,9 @@ class ClosedForm(Recommender):
         liked = given_ids(itemids, "itemids", ordered=values is not None)
         columns = side.rows(liked, "itemids", missing=missing)
         own = LikedItems.of(columns, values, len(side.ids), store.dtype)
-        refuse_dislikes(self.objective, own.values)
-        if values is not None and not self.objective.uses_values:
-            tell_unread_values(type(self.objective).__name__, own.values)
+        refuse_dislikes(folding.objective, own.values)
+        if values is not None and not folding.objective.uses_values:
+            tell_unread_values(type(folding.objective).__name__, own.values)
         query_factors = QueryFactors(Queries.new(1), *folding.users_and_biases(own.likes))
         candidates = options.candidates(query_factors.queries, side, own.items)
         lists = best_steered(
@@ -213,18 +215,18 @@ class ClosedForm(Recommender):
         item = int(items.rows(itemid, "itemid")[0])
         if user_weights is None:
             if user_items is None:
-                given = self._values_of(held.seen).positives[users.rows(userid, "userid")]
+                given = self._values_of(held.seen, store).positives[users.rows(userid, "userid")]
             else:
                 given = given_rows(user_items, userid, users, items, "user_items")
-            own = CSR.from_scipy(self._clean(given, "user_items"), store.dtype)
+            own = CSR.from_scipy(self._clean(given, "user_items", store), store.dtype)
             user_weights = folding.weigh(own, feature_means(store, users, userid))
         elif not isinstance(user_weights, UserWeights):
             raise TypeError(
                 f"user_weights must be an explanation's user_weights, got {shown(user_weights)}"
             )
         factors = store.item_factors[item].astype(np.float64)
-        bias = store.item_biases if self.biases else None
-        if self.biases:
+        bias = store.item_biases if folding.biases else None
+        if folding.biases:
             factors = np.append(factors, 1)  # which meets the user's bias
         if user_weights.background.shape != factors.shape:
             raise ValueError(
@@ -247,26 +249,39 @@ class ClosedForm(Recommender):
     def _folded_users(self, held: Held, userid: Raw, user_items: Matrix, by_row: bool) -> Folded:
         store = held.on_host()
         users, items = sides(store, by_row=by_row)
-        rows = self._clean(given_rows(user_items, userid, users, items, "user_items"), "user_items")
+        given = given_rows(user_items, userid, users, items, "user_items")
+        rows = self._clean(given, "user_items", store)
         own, means = CSR.from_scipy(rows, store.dtype), feature_means(store, users, userid)
         return Folded(*self._folding_of(store).users_and_biases(own, means))
 
     def _adopt(self, store: FactorStore) -> None:
         check_features(store)
-        if self.biases and (store.user_biases is None or store.item_biases is None):
+        if had_biases(store) and (store.user_biases is None or store.item_biases is None):
             raise ValueError("the store lacks the biases of its fit: it is damaged")
         super()._adopt(store)
 
-    def _values_of(self, seen: Seen | None) -> Seen:
+    def _objective_of(self, store: FactorStore) -> QuadraticObjective:
+        """The objective of the fit of a store, whatever was set since.
+
+        Factors that another objective made cannot be solved for by this one: a user's new row would
+        be on another scale than all others.
+        """
+        described = store.fitter["options"].get("objective", {})
+        if is_of(self.objective, described):
+            return self.objective
+        objective: QuadraticObjective = restore(described, option_classes(), OPTION_KINDS)
+        return objective
+
+    def _values_of(self, seen: Seen | None, store: FactorStore) -> Seen:
         """The training interactions, with their values if the objective uses them."""
-        if seen is None or (self.objective.uses_values and seen.matrix.dtype == bool):
+        if seen is None or (self._objective_of(store).uses_values and seen.matrix.dtype == bool):
             raise ValueError(
                 "user_items is needed: this model does not have the values of its training "
                 "interactions, which are not saved with it"
             )
         return seen
 
-    def _clean(self, rows: sp.csr_array, argument: str) -> sp.csr_array:
+    def _clean(self, rows: sp.csr_array, argument: str, store: FactorStore) -> sp.csr_array:
         """Rows as a fit reads them: duplicates merged, zeros dropped, all values finite.
 
         Zeros are cells that are only seen (:class:`mfrank.retrieval.seen.Seen`).
@@ -278,7 +293,7 @@ class ClosedForm(Recommender):
             cleaned = Interactions.from_sparse(rows).user_items
         except (TypeError, ValueError) as error:
             raise type(error)(f"{argument}: {error}") from None
-        refuse_dislikes(self.objective, cleaned.data)
+        refuse_dislikes(self._objective_of(store), cleaned.data)
         return cleaned
 
     @in_turn
@@ -296,11 +311,18 @@ class ClosedForm(Recommender):
 
     def _folding_of(self, store: FactorStore) -> FoldIn:
         """Fold-in against these factors; cached, because its Gram matrix is expensive."""
-        folding = FoldIn(self.objective, store, self.backend, self.n_threads, self.biases)
+        objective = self._objective_of(store)
+        folding = FoldIn(objective, store, self.backend, self.n_threads, had_biases(store))
         last = self._last_folding
         if last is None or last != folding:
+            self._tell_set_since(store.fitter)
             self._last_folding = last = folding
         return last
+
+
+def had_biases(store: FactorStore) -> bool:
+    """Whether the rows of the fit had a bias beside their factors."""
+    return bool(store.fitter["options"].get("biases", False))
 
 
 def feature_means(store: FactorStore, side: Side, raw: Raw) -> Factors | None:

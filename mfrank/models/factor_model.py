@@ -14,7 +14,7 @@ from mfrank.arrays.progress import progress_bar
 from mfrank.backends import choose
 from mfrank.data.interactions import Interactions
 from mfrank.models.option_checks import OPTION_KINDS, option_classes, runnable
-from mfrank.models.parameters import Parameters, describe, restore
+from mfrank.models.parameters import Parameters, describe, restore, set_since
 from mfrank.models.progress import note
 from mfrank.models.shown import Fit, fit_of
 from mfrank.models.stopping import AlignedStopping, Stopping
@@ -168,7 +168,9 @@ class FactorModel(Parameters, Recommender):
         return self._now().on_host()
 
     def _fit_told(self) -> Fit | None:
-        return fit_of(None if self._held is None else self._held.store)
+        if self._held is None:
+            return None
+        return fit_of(self._held.store, set_since(self, self._held.store.fitter))
 
     def _take(self, store: FactorStore, data: Interactions) -> None:
         """Replace what the model holds by an epoch of a new fit."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mfrank.als.engine import refuse_dislikes
 from mfrank.als.fold_in import Solved
 from mfrank.als.half_steps import HalfSteps
+from mfrank.als.quadratic import QuadraticObjective
 from mfrank.als.touched import Tables, alternate
 from mfrank.arrays.checks import check_above_zero, check_count
 from mfrank.arrays.csr import CSR
@@ -28,7 +29,7 @@ from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.more_ids import with_labels
 from mfrank.data.side_features import feature_rows
-from mfrank.models.closed_form import ClosedForm, feature_means
+from mfrank.models.closed_form import ClosedForm, feature_means, had_biases
 from mfrank.models.delta import Delta, with_rows
 from mfrank.models.partial_fit import grown, refit
 from mfrank.models.updates import check_batch, content_of, updated, was_applied
@@ -117,13 +118,14 @@ class Growing(ClosedForm):
         check_above_zero(decay=decay)
         if decay > 1:
             raise ValueError(f"decay must be at most 1, got {decay}")
-        if decay < 1 and not self.objective.uses_values:
-            raise ValueError(
-                f"decay needs an objective that uses values, such as WRMF; "
-                f"{type(self.objective).__name__} reads only which cells are observed"
-            )
         began, held = perf_counter(), self._now()
         store = held.store.on_host()
+        objective = self._objective_of(store)
+        if decay < 1 and not objective.uses_values:
+            raise ValueError(
+                f"decay needs an objective that uses values, such as WRMF; "
+                f"{type(objective).__name__} reads only which cells are observed"
+            )
         features = {
             "user": _given("user_features", user_features, store),
             "item": _given("item_features", item_features, store),
@@ -136,16 +138,17 @@ class Growing(ClosedForm):
             given,
             *(_new_labels(features[side], store, side) for side in ("user", "item")),
         )
-        refuse_dislikes(self.objective, data.user_items.data)
+        refuse_dislikes(objective, data.user_items.data)
         means = {
             "user": _means_of("user_features", features["user"], data.user_ids, store),
             "item": _means_of("item_features", features["item"], data.item_ids, store),
         }
+        self._tell_set_since(store.fitter)
         old = self._old(user_items, store)
-        self._tell_unread(given.user_items.data, given, old.data)
+        _tell_unread(objective, given.user_items.data, given, old.data)
         delta = Delta.of(store, old, data, float(decay))
         half_steps = HalfSteps(
-            self.objective,
+            objective,
             delta.counts,
             choose(self.backend),
             SolveOptions("cholesky", n_threads=self.n_threads),
@@ -220,7 +223,7 @@ class Growing(ClosedForm):
 
     def _grown_biases(self, store: FactorStore, delta: Delta) -> dict[str, Any]:
         """Copies of both sides' biases by their names, 0 for new rows; none if the fit had none."""
-        if not self.biases or store.user_biases is None or store.item_biases is None:
+        if not had_biases(store) or store.user_biases is None or store.item_biases is None:
             return {}
         return {
             "user_biases": with_rows(store.user_biases, len(delta.user_ids), 1),
@@ -230,20 +233,13 @@ class Growing(ClosedForm):
     def _old(self, user_items: Matrix | None, store: FactorStore) -> sp.csr_array:
         """All interactions of the model, as given or as it has them."""
         if user_items is None:
-            return self._values_of(self.seen).checked
+            return self._values_of(self.seen, store).checked
         users, items = sides(store)
         given = given_rows(user_items, users.ids.labels, users, items, "user_items")
-        old = self._clean(given, "user_items")
+        old = self._clean(given, "user_items", store)
         if (only := _only_seen(user_items, users.ids.labels, users, items)) is not None:
             old = cells.with_zeros(old, only)
         return old if self.seen is None else cells.with_zeros(old, self.seen.only)
-
-    def _tell_unread(
-        self, new: NDArray[np.floating], given: Matrix, old: NDArray[np.floating] | None = None
-    ) -> None:
-        """Tell of values, which are of interactions or a matrix, and of what the model had."""
-        if not self.objective.uses_values:
-            tell_unread_values(type(self.objective).__name__, new, source_of(given), old)
 
     def _partial_fit(
         self,
@@ -257,8 +253,8 @@ class Growing(ClosedForm):
         seen = None if self.seen is None else self.seen.checked
         ids, rows = grown(side, raw)
         argument = f"{side.name}_{other.name}s"
-        given = self._clean(given_rows(matrix, raw, side, other, argument), argument)
-        self._tell_unread(given.data, matrix)
+        given = self._clean(given_rows(matrix, raw, side, other, argument), argument, self.store)
+        _tell_unread(self._objective_of(self.store), given.data, matrix)
         only = _only_seen(matrix, raw, side, other)
         solved = solve(
             CSR.from_scipy(given, self.store.dtype), feature_means(self.store, side, raw)
@@ -268,6 +264,17 @@ class Growing(ClosedForm):
 
 
 _NOTHING = sp.csr_array((0, 0), dtype=np.float32)
+
+
+def _tell_unread(
+    objective: QuadraticObjective,
+    new: NDArray[np.floating],
+    given: Matrix,
+    old: NDArray[np.floating] | None = None,
+) -> None:
+    """Tell of values, which are of interactions or a matrix, and of what the model had."""
+    if not objective.uses_values:
+        tell_unread_values(type(objective).__name__, new, source_of(given), old)
 
 
 def _new_of(new: Any, store: FactorStore) -> Interactions:

@@ -239,6 +239,7 @@ class LinearRanker(Parameters):
             raise ValueError(
                 f"the ranker cannot be saved, because it could not be loaded: {error}"
             ) from error
+        self._tell_set_since(store.fitter)
         return store.save(folder)
 
     @classmethod

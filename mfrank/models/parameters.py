@@ -6,6 +6,7 @@ file are built.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
@@ -18,7 +19,12 @@ from mfrank.arrays.turns import in_turn, without_turns
 from mfrank.models.shown import Fit, as_html, as_line
 from mfrank.store.own_classes import IMPORTED, OwnClasses
 
-__all__ = ["Parameters", "describe", "restore"]
+__all__ = ["Parameters", "describe", "is_of", "restore", "set_since"]
+
+_log = logging.getLogger("mfrank")
+
+_AT_ONCE = frozenset({"backend", "n_threads", "random_state"})
+"""Options that are not of what a fit made: how and where to compute, or spent with the fit."""
 
 
 class Parameters:
@@ -43,6 +49,8 @@ class Parameters:
     @in_turn
     def set_params(self, **params: Any) -> Self:
         """Set options by the names of :meth:`get_params`; if one is invalid, none is changed.
+
+        They count from the next fit; ``backend`` and ``n_threads`` at once.
 
         Returns
         -------
@@ -76,6 +84,19 @@ class Parameters:
         """What copies get."""
         return without_turns(vars(self))
 
+    def _tell_set_since(self, fitter: Mapping[str, Any]) -> None:
+        """Warn of options that were set after a fit: they count from the next one.
+
+        ``fitter`` describes the model as it was fitted (:func:`describe`).
+        """
+        if changed := set_since(self, fitter):
+            now = ", ".join(f"{name}={getattr(self, name)!r}" for name in changed)
+            _log.warning(
+                "set after the fit, and counts from the next one: %s; until then, the model "
+                "answers, is updated and is saved with the options of its fit",
+                " ".join(now.split()),
+            )
+
     @recursive_repr()
     def __repr__(self) -> str:
         return as_line(self, self._fit_told())
@@ -92,6 +113,25 @@ class Parameters:
             raise ValueError(
                 f"unknown parameter {name!r} for {type(self).__name__}; it has {', '.join(known)}"
             )
+
+
+def is_of(value: Any, description: object) -> bool:
+    """Whether the value of an option is the one described by :func:`describe`."""
+    try:
+        return bool(_plain(value) == description)
+    except Exception:  # an option may have been set to an array, or to anything else
+        return False
+
+
+def set_since(options: Any, fitter: Mapping[str, Any]) -> list[str]:
+    """Options that have other values than those with which they were described."""
+    if fitter["name"] != type(options).__name__:
+        return []
+    names = [f.name for f in fields(options) if f.init and f.name not in _AT_ONCE]
+    of_fit = fitter["options"]
+    return [
+        name for name in names if name in of_fit and not is_of(getattr(options, name), of_fit[name])
+    ]
 
 
 def describe(options: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Nothing here raises, even if an option has an invalid value.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
 from typing import Any, NamedTuple
 
@@ -33,13 +34,16 @@ class Fit(NamedTuple):
     history: History = ()
 
 
-def fit_of(store: FactorStore | None) -> Fit | None:
-    """The fit that a store came from; None without a store."""
+def fit_of(store: FactorStore | None, set_since: Sequence[str] = ()) -> Fit | None:
+    """The fit that a store came from; None without a store.
+
+    ``set_since`` are the options that were set after it.
+    """
     if store is None:
         return None
-    return Fit(
-        f"{counted(store.n_users, 'user')} x {counted(store.n_items, 'item')}", store.history
-    )
+    shape = f"{counted(store.n_users, 'user')} x {counted(store.n_items, 'item')}"
+    other = f" with other {', '.join(set_since)}" if set_since else ""
+    return Fit(shape + other, store.history)
 
 
 def as_line(model: Any, fit: Fit | None) -> str:

@@ -245,6 +245,7 @@ class Fitted:
                     f"the model cannot be saved, because it could not be loaded ({error}); "
                     "store.save saves its factors"
                 ) from error
+            self._tell_set_since(store.fitter)
             if held.seen is not None and with_seen:
                 store = pack(store, held.seen.matrix)
             # In place before the save, which edits it: it may be stopped at any moment.
@@ -296,6 +297,9 @@ class Fitted:
         if self._held is not None:  # what the old store was saved as is in the new one
             self._origin = joined_origins(self._origin, self._held.origin)
         self._held = Held(store, None if seen is None else Seen(seen), self._parts_of(store))
+
+    def _tell_set_since(self, fitter: Mapping[str, Any]) -> None:
+        """Warn of options that were set after a fit; here there are none."""
 
     def _parts_of(self, store: FactorStore) -> Any:
         """What the model ranks by beside the factors, from the store's extras; None if nothing."""

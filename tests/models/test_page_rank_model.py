@@ -429,7 +429,7 @@ def test_queries_ask_for_the_item_that_was_held_out() -> None:
         split.train.user_items,
         split.test.user_items,
         Draw(8, 4, np.random.default_rng(0)),
-        model._walker(1),
+        model._walker(model.alpha, 1),
     )
     assert queries.n_queries == 8
     for q, user in enumerate(queries.queries):
@@ -455,7 +455,7 @@ def test_nobody_is_asked_who_has_nothing_in_the_graph_or_wants_nothing_there() -
         "recent": sp.csr_array([[1.0, 0, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0.5]]),
         "wanted": sp.csr_array([[0.0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]]),
     }
-    draw, walker = Draw(9, 4, np.random.default_rng(0)), SupervisedPageRank()._walker(1)
+    draw, walker = Draw(9, 4, np.random.default_rng(0)), SupervisedPageRank()._walker(0.7, 1)
     recent, wanted = table["recent"], table["wanted"]
     queries = next_click_queries(graph, recent, recent, wanted, draw, walker)
     assert queries.queries.tolist() == [0]

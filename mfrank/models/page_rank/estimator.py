@@ -21,7 +21,7 @@ from mfrank.models.option_checks import check_backend, runnable, warn_if_slow
 from mfrank.models.page_rank.learning import Learned
 from mfrank.models.page_rank.recommender import WalkRecommender, walk_arrays
 from mfrank.models.page_rank.tasks import Task
-from mfrank.models.parameters import Parameters, describe, restore
+from mfrank.models.parameters import Parameters, describe, restore, set_since
 from mfrank.models.shown import Fit, fit_of
 from mfrank.models.value_checks import tell_unread_values
 from mfrank.pagerank import GBN, GBP, GFN, Graphs, Problem, SquareLoss, Tuned
@@ -241,7 +241,9 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         return prior
 
     def _fit_told(self) -> Fit | None:
-        return fit_of(None if self._held is None else self._held.store)
+        if self._held is None:
+            return None
+        return fit_of(self._held.store, set_since(self, self._held.store.fitter))
 
     def _task(self, data: Interactions, labels: Any, item_features: ArrayLike | None) -> Task:
         draw = Draw(self.queries, self.candidates, generator(self.random_state))
@@ -252,7 +254,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
             recent=self.recent,
             gap=self.gap,
             draw=None if self.method is None else draw,
-            walker=self._walker(self.n_threads),
+            walker=self._walker(self.alpha, self.n_threads),
         )
 
     def _most_steps(self, task: Task) -> int:
@@ -277,7 +279,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
         weights = learned.weights
         walk = task.walk(weights)
         starts = task.starts(walk, weights)
-        prior = walk.prior(self._walker(self.n_threads))
+        prior = walk.prior(self._walker(self.alpha, self.n_threads))
         own = without_zeros(task.seen)
         by_item = np.bincount(own.indices, minlength=walk.n_items).astype(np.int64)
         store = FactorStore(

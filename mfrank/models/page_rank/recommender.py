@@ -26,10 +26,13 @@ __all__ = ["WalkExplanation", "WalkRecommender", "walk_arrays"]
 
 
 class _FittedWalk(NamedTuple):
-    """A walk, and the users' restart probabilities, shape (n_users, n_items)."""
+    """A walk, the users' restart probabilities, shape (n_users, n_items), and the fit's options."""
 
     walk: ItemWalk
     starts: sp.csr_array
+    alpha: float
+    recent: int
+    tolerance: float
 
 
 class WalkExplanation(NamedTuple):
@@ -56,10 +59,6 @@ class WalkRecommender(RowScorer):
     timestamps, otherwise all of them without a recency weight. A user without items gets the item
     prior. Similar items are those most likely in a walk that restarts at the item.
     """
-
-    alpha: float
-    recent: int
-    tolerance: float
 
     @of_one_state
     def explain(
@@ -96,10 +95,11 @@ class WalkRecommender(RowScorer):
         both, walk = sides(model.store, by_row=by_row), model._walk
         item = int(both[1].rows(itemid, "itemid")[0])
         _, start = model._queries(userid, user_items, user_items is not None, both)
-        values = walk.rank(start, model.tolerance, model._walker(model.n_threads))[0]
+        fitted = model._fitted()
+        values = walk.rank(start, fitted.tolerance, model._walker(fitted.alpha, model.n_threads))[0]
         if not start.nnz:  # a user without items: as in ItemWalk.rank
             start = sp.csr_array(walk.bases[None] / walk.bases.sum())
-        paths = heaviest_paths(walk, start, values, item, model.alpha, N)
+        paths = heaviest_paths(walk, start, values, item, fitted.alpha, N)
         named = [
             Path(tuple(both[1].answer(np.array(path.items, np.int32)).tolist()), path.mass)
             for path in paths
@@ -111,7 +111,8 @@ class WalkRecommender(RowScorer):
         if walk.n_items != store.n_items:
             raise ValueError(f"the walk is of {walk.n_items} items, the store of {store.n_items}")
         starts = extra_rows.unpack(store.extras, "starts", (store.n_users, store.n_items))
-        return _FittedWalk(walk, starts)
+        options = store.fitter["options"]
+        return _FittedWalk(walk, starts, options["alpha"], options["recent"], options["tolerance"])
 
     def _fitted(self) -> _FittedWalk:
         parts: _FittedWalk = self._now().parts
@@ -131,7 +132,7 @@ class WalkRecommender(RowScorer):
         timed = user_items
         if isinstance(user_items, Interactions) and user_items.timestamps is not None:
             timed = replace(
-                user_items, user_items=recencies(user_items, self.recent), timestamps=None
+                user_items, user_items=recencies(user_items, self._fitted().recent), timestamps=None
             )
         given = given_rows(timed, userid, users, items, "user_items")
         if timed is user_items:
@@ -141,7 +142,9 @@ class WalkRecommender(RowScorer):
         return self._walk.starts(given)
 
     def _scores_of(self, rows: sp.csr_array, n_threads: int) -> NDArray[Any]:
-        return self._walk.rank(rows, self.tolerance, self._walker(n_threads))
+        fitted = self._fitted()
+        walker = self._walker(fitted.alpha, n_threads)
+        return fitted.walk.rank(rows, fitted.tolerance, walker)
 
     def _nothing_in(self, rows: sp.csr_array, scores: NDArray[Any]) -> NDArray[np.bool_]:
         return np.zeros(len(scores), dtype=bool)  # without items, the prior ranks
@@ -153,8 +156,8 @@ class WalkRecommender(RowScorer):
         scores[scores == 0] = -np.inf  # which the walk does not reach
         return scores
 
-    def _walker(self, n_threads: int) -> Walker:
-        return Walker(self.alpha, choose(self.backend), n_threads)
+    def _walker(self, alpha: float, n_threads: int) -> Walker:
+        return Walker(alpha, choose(self.backend), n_threads)
 
 
 def walk_arrays(walk: ItemWalk, starts: sp.csr_array) -> dict[str, NDArray[Any]]:
