@@ -145,7 +145,13 @@ def _plain(label: Any, row: int, labels: NDArray[Any]) -> Hashable:
     try:
         hash(label)
     except TypeError as error:
-        raise TypeError(f"ids must be hashable: {error}") from error
+        remedy = ""
+        if isinstance(label, list | set | np.ndarray) or hasattr(label, "to_list"):
+            remedy = (
+                "; a list is no id: give each id by itself, in tables in a row of its own, such as "
+                "by explode of pandas"
+            )
+        raise TypeError(f"ids must be hashable, got {shown(label)} in row {row}{remedy}") from error
     if _is_missing(label):
         raise ValueError(_missing(label, row, sum(map(_is_missing, labels))))
     if isinstance(label, str):

@@ -6,6 +6,7 @@ The rules are the same for arrays, matrices, tables and files of every kind:
   rows. A missing value that is spelled out (NULL, nan, ``\N``) may be somebody's id, so it stays.
 - Blanks are part of an id, except those after a separator in a text file, and lines end only at
   line feeds and carriage returns.
+- Lists are no ids: those of Python are refused, and text that looks like lists of ids is told.
 - Nothing is made equal: ids that differ in blanks, in the form of Unicode, in ``.0`` or in their
   type are different users.
 
@@ -16,7 +17,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Hashable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 from unicodedata import is_normalized, normalize
@@ -42,6 +44,18 @@ _AT_ONCE = 100_000
 
 _LARGE, _USED = 1_000_000, 0.1
 """Rows of a matrix from which on it is told that less than this share of them has entries."""
+
+_LOOKED_AT = 10_000
+"""Ids of a table that are looked at for lists, at equal distances."""
+_IN_BRACKETS = re.compile(r"[\[({].*[\])}]", re.DOTALL)
+_CODE = re.compile(r"(?=.*[0-9])[\w.-]+")
+_SEPARATORS = (" ", ",", "|", ";")
+_CODES_RECUR, _WORDS_RECUR = 0.25, 0.8
+"""Shares of the parts of ids that are in other ids, too, from which on these are lists. Words recur
+in names and titles, which have a part of their own."""
+_NEARLY_ALL = 0.95
+_OTHER_LENGTH = 0.1
+"""Share of the ids with another number of parts than most: keys of several parts have as many."""
 
 _log = logging.getLogger("mfrank")
 
@@ -70,6 +84,7 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
         return
     labels = ids.labels.tolist()
     texts = [label for label in labels if type(label) is str]
+    _tell_lists(side, labels)
     parts = (texts[begin : begin + _AT_ONCE] for begin in range(0, len(texts), _AT_ONCE))
     if any(map(_may_be_odd, parts)):
         _check_texts(side, texts, lambda label: rows_of(labels.index(label)))
@@ -105,6 +120,60 @@ def _check_texts(side: str, texts: list[str], rows_of: Callable[[str], int]) -> 
             *(counted(len(blank), f"{side} id"), blank[0]),
         )
     _tell_twins(side, texts, bare)
+
+
+def _tell_lists(side: str, labels: Sequence[Hashable]) -> None:
+    """Warn of ids most of which look like lists of several, such as ``"N1 N2 N3"``."""
+    looked_at = labels[:: -(-len(labels) // _LOOKED_AT)]
+    if any(_are_lists(parts, words) for parts, words in _parted(looked_at)):
+        example = next(each for each in looked_at if not (isinstance(each, str) and each.isalnum()))
+        _log.warning(
+            "%s ids like %s look like lists of several ids, and each list is taken as one %s; "
+            "write one row for each of them, such as by str.split and explode of pandas",
+            *(side, shown(example), side),
+        )
+
+
+def _parted(labels: Sequence[Hashable]) -> Iterator[tuple[list[list[str]], bool]]:
+    """The parts of all labels in every way, and whether they may be words, if most have several."""
+    whole = [[str(part) for part in each] for each in labels if isinstance(each, tuple | frozenset)]
+    texts = [label.strip() for label in labels if isinstance(label, str)]
+    if 2 * len(whole) > len(labels):
+        yield whole, True
+    if 2 * sum(_IN_BRACKETS.fullmatch(text) is not None for text in texts) > len(labels):
+        yield [re.findall(r"[^\s,'\"]+", text[1:-1]) for text in texts], True
+    for mark in _SEPARATORS:
+        if 2 * sum(mark in text for text in texts) > len(labels):
+            yield [list(filter(None, map(str.strip, t.split(mark)))) for t in texts], mark != " "
+
+
+def _are_lists(each: list[list[str]], may_be_words: bool) -> bool:
+    """Whether parts of ids, which are codes or, if they may be, words, are lists of ids."""
+    several = [parts for parts in each if len(parts) > 1]
+    if 2 * len(several) <= len(each):
+        return False
+    n_parts = sum(map(len, several))
+    codes = sum(_CODE.fullmatch(part) is not None for parts in several for part in parts)
+    if not (are_codes := codes > _NEARLY_ALL * n_parts) and not may_be_words:
+        return False
+    ids_with = Counter(part for parts in each for part in set(parts))
+    recurring = sum(ids_with[part] > 1 for parts in several for part in parts)
+    if recurring < (_CODES_RECUR if are_codes else _WORDS_RECUR) * n_parts:
+        return False
+    lengths = Counter(map(len, each))
+    others = len(each) - max(lengths.values())
+    return others > _OTHER_LENGTH * len(each) or _are_in_any_place(several)
+
+
+def _are_in_any_place(several: list[list[str]]) -> bool:
+    """Whether most parts that recur do so at other places of the lists, which are long."""
+    places: dict[str, set[int]] = {}
+    ids_with = Counter(part for parts in several for part in set(parts))
+    for parts in several:
+        for place, part in enumerate(parts):
+            places.setdefault(part, set()).add(place)
+    moved = [len(places[part]) > 1 for part, number in ids_with.items() if number > 1]
+    return min(map(len, several)) > 2 and 2 * sum(moved) > len(moved)
 
 
 def _tell_twins(side: str, texts: list[str], bare: dict[str, str]) -> None:
