@@ -31,7 +31,6 @@ from mfrank.backends.row_problem import RowProblem
 __all__ = ["balance"]
 
 _DAMPING = 1e-5  # Of the trace: bounds M in directions that a side lacks; above float32's rounding.
-_LEAST = 1e-14  # Of the largest eigenvalue: smaller ones are rounding, of any sign.
 _TINY, _HUGE = 1e-290, 1e30  # Ridges whose shares are exact; entries of M that float32 can hold.
 
 Matrix = NDArray[np.float64]
@@ -43,7 +42,7 @@ def balance(
     user_factors: Factors,
     item_factors: Factors,
     backend: Backend,
-    n_threads: int = 0,
+    n_threads: int,
 ) -> None:
     """Balance the factors in place.
 
@@ -75,7 +74,7 @@ def _transforms(of_users: Matrix, of_items: Matrix) -> tuple[Matrix, Matrix]:
     with single_threaded():
         lower = np.linalg.cholesky(of_users)
         squares, basis = np.linalg.eigh(lower.T @ of_items @ lower)
-        quarter = np.maximum(squares, _LEAST * squares[-1]) ** 0.25
+        quarter = squares**0.25  # positive: at least the square of the damping
         by_users = np.linalg.solve(lower.T, basis * quarter)
         by_items = lower @ (basis / quarter)
     return np.ascontiguousarray(by_users), np.ascontiguousarray(by_items)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -147,13 +146,6 @@ def test_the_objective_tracked_is_that_of_dislikes_too() -> None:
 def test_the_objective_is_tracked_only_where_asked_for() -> None:
     steps = list(run(mfrank.WRMF(), toy(), track_objective=False))
     assert [step.objective for step in steps] == [None] * 4
-
-
-def test_the_seconds_of_epochs_are_those_that_passed() -> None:
-    began = perf_counter()
-    seconds = [step.seconds for step in run(mfrank.WRMF(), toy())]
-    assert min(seconds) > 0
-    assert sum(seconds) <= perf_counter() - began
 
 
 @pytest.mark.parametrize("name", ["wrmf", "ials", "rgx"])

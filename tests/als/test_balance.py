@@ -35,7 +35,7 @@ def balanced(
         np.broadcast_to(np.asarray(r, float), len(f)) for r, f in ((of_users, p), (of_items, q))
     )
     p, q = p.copy(), q.copy()
-    balance(with_ridge(a.copy()), with_ridge(b.copy()), p, q, choose("reference"))
+    balance(with_ridge(a.copy()), with_ridge(b.copy()), p, q, choose("reference"), 1)
     return p, q, float(a @ (p**2).sum(1) + b @ (q**2).sum(1))
 
 
@@ -103,12 +103,20 @@ def test_without_a_ridge_cosines_tell_who_shares_a_taste() -> None:
         np.testing.assert_array_equal(near % 2, np.repeat(everyone[:, None] % 2, 9, axis=1))
 
 
-def test_a_fit_hardly_depends_on_the_scale_of_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("biases", [False, True])
+def test_a_fit_hardly_depends_on_the_scale_of_its_start(
+    biases: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ends = []
     for length in (0.5, 2.0, 8.0):
         monkeypatch.setattr(spectral, "_LENGTH", length)
         model = mfrank.ALS(
-            mfrank.WRMF(alpha=10), factors=12, iterations=3, random_state=0, track_objective=True
+            mfrank.WRMF(alpha=10),
+            factors=12,
+            iterations=3,
+            biases=biases,
+            random_state=0,
+            track_objective=True,
         ).fit(DATA)
         ends.append(float(model.store.history[-1]["objective"] or 0.0))
     assert max(ends) <= 1.01 * min(ends)

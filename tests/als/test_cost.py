@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import mfrank
 from mfrank.als.cost import epoch_seconds, shared_seconds, tables_at_once
+from mfrank.arrays.threads import usable_cores
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data.counts import Counts
 
@@ -77,3 +78,29 @@ def test_wide_fits_to_few_rows_take_the_cube_of_their_width() -> None:
     rows = counts(200, 80, 10)
     ratio = epoch_seconds(rows, 8_000, ONE) / epoch_seconds(rows, 4_000, ONE)
     assert ratio == pytest.approx(8, rel=0.1)
+
+
+def test_many_short_rows_take_the_square_of_the_width() -> None:
+    """To turn and to add up: four multiply-adds for each number of a K x K matrix."""
+    rows = Counts(np.zeros(10**6, np.int64), np.zeros(10**6, np.int64))
+    for width in (64, 256):
+        own = epoch_seconds(rows, width, ONE) - shared_seconds(width)
+        assert own * 1e10 == pytest.approx(4 * 2e6 * width**2)
+
+
+@pytest.mark.parametrize("each", [30, 400, 1000, 3000])
+def test_an_exact_row_takes_the_smaller_of_two_systems(each: int) -> None:
+    """One among its entries, or one among the factors: symmetric products, then Cholesky."""
+    width, n = 1000, 1000
+    rows, none = np.full(n, each), np.zeros(n, np.int64)
+    exact = replace(ONE, solver="cholesky")
+    seconds = (epoch_seconds(Counts(counts, none), width, exact) for counts in (rows, none))
+    found = (next(seconds) - next(seconds)) * 1e10 / n
+    among = each**2 * width / 2 + each**3 / 6, width**2 * each / 2 + width**3 / 6
+    assert found == pytest.approx(min(among), rel=0.05, abs=1.1e3 * each)
+
+
+def test_an_epoch_takes_less_with_every_core() -> None:
+    rows = counts(500, 500, 50)
+    cores = epoch_seconds(rows, 64, SolveOptions(n_threads=usable_cores()))
+    assert epoch_seconds(rows, 64, SolveOptions()) == cores

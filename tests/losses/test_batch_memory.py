@@ -76,3 +76,14 @@ def test_pairs_of_a_device_need_room(loss: Loss) -> None:
 def test_long_lists_of_sorted_hinges_have_room_on_a_device() -> None:
     assert mfrank.SONG().largest_pair_array(500, 50_000) == 3 * 50_500
     assert mfrank.SONG().largest_pair_array(10, 300) == 10 * 310
+
+
+def test_arrays_that_are_larger_than_a_list_have_room() -> None:
+    # Each like's own scores of all others; each like against each.
+    assert mfrank.SML().largest_array(3, 5) == (1 + 3) * (3 + 5)
+    assert mfrank.SOPRC().largest_array(40, 300) == 40 * 40 + 300
+    assert mfrank.SOPRC(order_statistics=7).largest_array(40, 300) == 40 * 7 + 300
+    # A soft permutation of a thread, of which four lists have one; on a device each list has one.
+    assert mfrank.NeuralNDCG().largest_array(10, 290) == 300 * 300 / 4
+    assert mfrank.NeuralNDCG().largest_array(1, 1) == 2
+    assert mfrank.NeuralNDCG().largest_pair_array(10, 290) == 300 * 300

@@ -39,10 +39,12 @@ MOVED_BY_A_SHIFT = {"bce", "ksong", "ksong hinge", "ksong squared hinge", "sml",
 
 
 @EITHER
+@pytest.mark.parametrize("scale", [1, 4])
 @pytest.mark.parametrize("name", LOSSES)
-def test_slopes_are_the_derivatives_of_the_loss(name: str, sums: ListSums) -> None:
+def test_slopes_are_the_derivatives_of_the_loss(name: str, scale: int, sums: ListSums) -> None:
     loss = LOSSES[name]
     lists, positives, negatives = whole_lists(sums=sums)
+    positives, negatives = scale * positives, scale * negatives
     found = gradients(loss, lists, positives, negatives)
     by_positives = derivative(lambda x: gradients(loss, lists, x, negatives).loss.sum(), positives)
     by_negatives = derivative(lambda x: gradients(loss, lists, positives, x).loss.sum(), negatives)

@@ -27,13 +27,17 @@ VALUES = {
 }
 
 
-def rows(seed: int, shape: tuple[int, int, int], scale: float) -> tuple[np.ndarray, ...]:
-    """Scores, weights of which some are 0, thresholds, and slopes by sums."""
+def rows(
+    seed: int, shape: tuple[int, int, int], scale: float, grid: float | None = None
+) -> tuple[np.ndarray, ...]:
+    """Scores, weights of which some are 0, thresholds, and slopes by sums; ties on a grid."""
     rng = np.random.default_rng(seed)
     n_rows, n_places, n_thresholds = shape
     scores = scale * rng.normal(size=(n_rows, n_places))
     weights = rng.random(scores.shape) * (rng.random(scores.shape) < 0.8)
     thresholds = rng.normal(size=(n_rows, n_thresholds))
+    if grid:
+        scores, thresholds = np.round(scores / grid) * grid, np.round(thresholds / grid) * grid
     return scores, weights, thresholds, rng.normal(size=thresholds.shape)
 
 
@@ -43,12 +47,13 @@ def rows(seed: int, shape: tuple[int, int, int], scale: float) -> tuple[np.ndarr
     seed=st.integers(0, 999),
     shape=st.tuples(st.integers(0, 20), st.integers(1, 40), st.integers(1, 9)),
     scale=st.sampled_from([0.1, 3.0, 1e4]),
+    grid=st.sampled_from([None, 0.5]),
 )
 @settings(max_examples=40, deadline=None)
 def test_the_extensions_sums_are_those_of_all_pairs(
-    kind: Ramp, seed: int, shape: tuple[int, int, int], scale: float
+    kind: Ramp, seed: int, shape: tuple[int, int, int], scale: float, grid: float | None
 ) -> None:
-    scores, weights, thresholds, by_sums = rows(seed, shape, scale)
+    scores, weights, thresholds, by_sums = rows(seed, shape, scale, grid)
     a = TiledRamps(kind, scores, weights, thresholds, 2)
     b = PairwiseRamps(kind, scores, weights, thresholds)
     for x, y in zip(

@@ -19,13 +19,15 @@ def found(apart: Scores, rest: tuple[Scores, Scores, Scores], sums: ListSums) ->
 
 @EITHER
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@given(st.integers(0, 20), st.integers(0, 4), st.integers(0, 40))
+@given(st.integers(0, 20), st.integers(0, 4), st.integers(0, 40), st.booleans())
 def test_sums_and_slopes(
-    sums: ListSums, dtype: str, n_lists: int, n_rows: int, n_places: int
+    sums: ListSums, dtype: str, n_lists: int, n_rows: int, n_places: int, tied: bool
 ) -> None:
     rng = np.random.default_rng([n_lists, n_rows, n_places])
     apart = rng.normal(size=(n_lists, 1 + n_rows, 2 + n_places)).astype(dtype)
     thresholds, own = rng.normal(size=(2, n_lists, n_rows)).astype(dtype)
+    if tied:
+        apart, thresholds = np.round(apart), np.round(thresholds)
     weights = rng.random((n_lists, n_places)).astype(dtype)
     totals, slope_sums, gradients = found(apart, (thresholds, own, weights), sums)
     lead = apart[:, 1:, 2:].astype(float) - thresholds[:, :, None]

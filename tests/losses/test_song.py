@@ -165,13 +165,67 @@ def test_ksong_finds_the_score_behind_the_first_k(sums: ListSums) -> None:
 
 
 @EITHER
-def test_ksong_of_all_places_is_song(sums: ListSums) -> None:
+@pytest.mark.parametrize("decay", [1.0, 0.25])
+def test_ksong_of_all_places_is_song(decay: float, sums: ListSums) -> None:
+    """Batch after batch, as both average the same ranks."""
     lists, positives, negatives = whole_lists(sums=sums)
-    everything = KSONG(k=1000, decay=1.0, smoothing_2=1e-2)
-    a = gradients(everything, lists, positives, negatives)
-    b = gradients(SONG(decay=1.0), lists, positives, negatives)
-    for x, y in zip(a, b, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-9)
+    everything, song = KSONG(k=1000, decay=decay, smoothing_2=1e-2), SONG(decay=decay)
+    memories = everything.memory(SIZES), song.memory(SIZES)
+    for scale in (1, 2, -1):
+        scores = scale * positives, scale * negatives
+        a = everything.gradients(lists, *scores, memories[0])
+        b = song.gradients(lists, *scores, memories[1])
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-9)
+
+
+@EITHER
+def test_ksong_remembers_averages_of_thresholds_and_curvatures(sums: ListSums) -> None:
+    lists, positives, negatives = whole_lists(sums=sums)
+    loss = KSONG(k=2, decay=0.25, theoretical=True, smoothing_1=0.3)
+    memory, second = loss.memory(SIZES), loss.memory(SIZES)
+    loss.gradients(lists, positives, negatives, memory)
+    first = {name: kept.copy() for name, kept in memory.items()}
+    loss.gradients(lists, 2 * positives, 2 * negatives, second)
+    loss.gradients(lists, 2 * positives, 2 * negatives, memory)
+    thresholds = 0.75 * first["thresholds"] + 0.25 * second["thresholds"]
+    np.testing.assert_allclose(memory["thresholds"], thresholds)
+
+    def pushed(curvatures: Scores) -> Scores:
+        """How far the threshold is followed, by the slopes of others."""
+        kept = {"thresholds": first["thresholds"].copy(), "means": first["means"].copy()}
+        theory = loss.gradients(lists, positives, negatives, kept | {"curvatures": curvatures})
+        practice = replace(loss, theoretical=False).gradients(lists, positives, negatives, kept)
+        return theory.negatives - practice.negatives
+
+    now = first["curvatures"]
+    np.testing.assert_allclose(pushed(5 * now), pushed(now.copy()) / 4, rtol=1e-9, atol=1e-15)
+    assert pushed(now.copy()).any()
+
+
+@EITHER
+def test_ksongs_threshold_of_a_sample_is_that_of_the_whole_list(sums: ListSums) -> None:
+    """One of every two likes is drawn, and one of every four others."""
+    drawn, positives, negatives = whole_lists(sums=sums)
+    likes, rest = 2 * drawn.n_positives, 4 * (drawn.n_items - drawn.n_positives)
+    sample = replace(drawn, n_positives=likes, n_items=likes + rest)
+    whole = replace(sample, gains=np.tile(drawn.gains, 2), negatives=np.tile(drawn.negatives, 4))
+    found = []
+    for lists, h in (
+        (sample, (positives, negatives)),
+        (whole, (np.tile(positives, 2), np.tile(negatives, 4))),
+    ):
+        loss = KSONG(k=5, decay=1.0)
+        memory = loss.memory(SIZES)
+        loss.gradients(lists, *h, memory)
+        found.append(memory["thresholds"])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
+
+
+def test_on_whole_lists_nothing_is_remembered_but_where_a_threshold_was() -> None:
+    assert SONG(decay=1.0).memory(SIZES) == {}
+    assert SOLC(decay=1.0).memory(SIZES) == {}
+    assert list(KSONG(decay=1.0, theoretical=True).memory(SIZES)) == ["thresholds"]
 
 
 @EITHER
@@ -225,15 +279,22 @@ def test_ksong_is_the_weighed_sum_of_the_paper(choice: str, sums: ListSums) -> N
     seed=st.integers(0, 999),
     k=st.sampled_from([1, 3, 8, 11, 40]),
     scale=st.sampled_from([1e-3, 1.0, 100.0]),
-    smoothing=st.sampled_from([(0.01, 1e-4), (0.5, 0.1), (1e-3, 1e-6)]),
+    shift=st.sampled_from([0.0, -1e3, 1e3]),
+    smoothing=st.sampled_from([(0.01, 1e-4), (0.5, 0.1), (1e-3, 1e-6), (20.0, 0.5)]),
     start=st.sampled_from([np.nan, 0.0, -1e9, 1e9]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_threshold_is_the_minimum_from_wherever_it_is_sought(
-    seed: int, k: int, scale: float, smoothing: tuple[float, float], start: float, sums: ListSums
+    seed: int,
+    k: int,
+    scale: float,
+    shift: float,
+    smoothing: tuple[float, float],
+    start: float,
+    sums: ListSums,
 ) -> None:
     lists, positives, negatives = whole_lists(seed, sums)
-    positives, negatives = scale * positives, scale * negatives
+    positives, negatives = scale * positives + shift, scale * negatives + shift
     loss = KSONG(k=k, decay=1.0, smoothing_1=smoothing[0], smoothing_2=smoothing[1])
     memory = {"thresholds": np.full(3, start)}
     loss.gradients(lists, positives, negatives, memory)

@@ -185,3 +185,4 @@ def test_quantiles_of_as_many_values_are_the_values() -> None:
     assert (np.diff(found, axis=1) >= 0).all()
     np.testing.assert_allclose(quantiles(2 * values + 3, filled, 9), 2 * found + 3)
     np.testing.assert_allclose(quantiles(np.full((4, 6), 3.0), filled, 9), 3)
+    np.testing.assert_allclose(quantiles(-values, filled, 9)[:, ::-1], -found)

@@ -117,12 +117,16 @@ def touched(everything: Any, new_users: Any, new_items: Any) -> list[tuple[Any, 
     return [((new_users > 0) | fresh_users, fresh_users), (new_items > 0, fresh_items)]
 
 
+@pytest.mark.parametrize("biases", [False, True])
 @pytest.mark.parametrize("alternations", [0, 1, 2, 5])
-def test_rows_with_a_long_history_take_part_in_one_alternation(alternations: int) -> None:
+def test_rows_with_a_long_history_take_part_in_one_alternation(
+    alternations: int, biases: bool
+) -> None:
     """In all: those of whose interactions 15% are new, and users 30% of whose items are such."""
     data = mfrank.synthetic(120, 40, 2000, random_state=0)
     today = data.take(np.random.default_rng(0).random(data.nnz) < 0.08)
-    model = als(iterations=2, random_state=0).fit(data.take(np.arange(data.nnz) % 3 > 0))
+    model = als(iterations=2, random_state=0, biases=biases)
+    model.fit(data.take(np.arange(data.nnz) % 3 > 0))
     model.partial_fit(today, alternations=alternations)
     new = today.counts.users, today.counts.items
     assert model.seen is not None
@@ -148,13 +152,14 @@ def test_who_has_fresh_items_follows_them() -> None:
     assert (np.abs(model.user_factors[[0, 2]] - before[[0, 2]]).max(1) > 1e-3).all()
 
 
-def test_the_only_alternation_ends_with_users_that_fit_the_items() -> None:
-    """Also those with a long history; all users that are not touched stay."""
-    data = mfrank.synthetic(120, 40, 2000, random_state=0)
-    today = data.take(np.random.default_rng(0).random(data.nnz) < 0.05)
-    model = als(iterations=2, dtype="float64", random_state=0).fit(data)
+@pytest.mark.parametrize("alternations", [0, 1])
+def test_a_day_ends_with_users_that_fit_the_items(alternations: int) -> None:
+    """Also those with a history so long that a fit iterates; users that are not touched stay."""
+    data = mfrank.synthetic(120, 80, 5000, random_state=0)
+    today = data.take(np.random.default_rng(0).random(data.nnz) < 0.02)
+    model = als(factors=48, iterations=2, dtype="float64", random_state=0).fit(data)
     before = model.user_factors
-    model.partial_fit(today, alternations=1)
+    model.partial_fit(today, alternations=alternations)
     there = today.counts.users > 0
     np.testing.assert_array_equal(model.user_factors[~there], before[~there])
     users = np.flatnonzero(there)
@@ -163,7 +168,7 @@ def test_the_only_alternation_ends_with_users_that_fit_the_items() -> None:
 
 
 @pytest.mark.parametrize("name", ["ials", "wrmf", "rg2", "rgx"])
-@pytest.mark.parametrize("alternations", [1, 3])
+@pytest.mark.parametrize("alternations", [1, 2, 5])
 def test_a_day_is_its_half_steps_written_out(name: str, alternations: int) -> None:
     """New users and items among few that are touched, each solved among all rows of the other."""
     data = mfrank.synthetic(300, 90, 4000, random_state=0)

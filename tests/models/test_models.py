@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from itertools import pairwise
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -221,6 +222,19 @@ def test_the_callback_is_told_of_every_epoch_and_may_stop() -> None:
     assert all(seconds >= 0 for _, seconds, _ in calls)
     assert [value for *_, value in calls] == [r["objective"] for r in model.store.history]
     assert same_factors(model, als(iterations=3).fit(toy()))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [als(), als(biases=True), mfrank.Descent(mfrank.BPR(), factors=4, iterations=3)],
+    ids=["ALS", "with biases", "Descent"],
+)
+def test_the_seconds_of_epochs_are_those_that_passed(model: Any) -> None:
+    began = perf_counter()
+    seconds = [record["seconds"] for record in model.fit(toy()).store.history]
+    assert len(seconds) == 3
+    assert min(seconds) > 0
+    assert sum(seconds) <= perf_counter() - began
 
 
 def test_without_tracking_the_callback_gets_no_objective() -> None:

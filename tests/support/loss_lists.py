@@ -29,19 +29,24 @@ LIST_FIELDS = (
 )
 
 
-def whole_lists(seed: int = 0, sums: ListSums = WRITTEN_OUT) -> tuple[Lists, Scores, Scores]:
+def whole_lists(
+    seed: int = 0,
+    sums: ListSums = WRITTEN_OUT,
+    n_positives: tuple[int, ...] = N_POSITIVES,
+    n_negatives: tuple[int, ...] = N_NEGATIVES,
+) -> tuple[Lists, Scores, Scores]:
     """Three users' whole lists of up to four likes and eight others, padded, with scores."""
     rng = np.random.default_rng(seed)
     gains, negatives = np.zeros((3, 4)), np.zeros((3, 8), dtype=bool)
-    for user, (positives, rest) in enumerate(zip(N_POSITIVES, N_NEGATIVES, strict=True)):
+    for user, (positives, rest) in enumerate(zip(n_positives, n_negatives, strict=True)):
         gains[user, :positives] = 2.0 ** rng.integers(1, 4, positives) - 1
         negatives[user, :rest] = True
     best_first = -np.sort(-gains, axis=1)
     lists = Lists(
         gains=gains,
         negatives=negatives,
-        n_positives=np.array(N_POSITIVES, dtype=float),
-        n_items=np.array(N_POSITIVES, dtype=float) + N_NEGATIVES,
+        n_positives=np.array(n_positives, dtype=float),
+        n_items=np.array(n_positives, dtype=float) + n_negatives,
         ideal=(best_first / np.log2(np.arange(2, 6))).sum(1),
         cells=np.where(gains > 0, np.cumsum(gains > 0).reshape(gains.shape) - 1, -1),
         users=np.arange(3),

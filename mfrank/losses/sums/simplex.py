@@ -23,9 +23,11 @@ def project(scores: Array, filled: Array) -> Projection:
 def _threshold(scores: Array) -> Array:
     """The t with sum_j max(score_j - t, 0) = 1 in each row, shape (B, 1)."""
     falling = -np.sort(-scores, axis=1)
-    sums = np.cumsum(np.where(np.isfinite(falling), falling, 0), axis=1)
+    there = np.isfinite(falling)
+    falling = np.where(there, falling, 0)
+    sums = np.cumsum(falling, axis=1)
     places = np.arange(1, scores.shape[1] + 1, like=scores)
-    inside = np.isfinite(falling) & (1 + places * np.where(np.isfinite(falling), falling, 0) > sums)
+    inside = there & (1 + places * falling > sums)
     n_inside = inside.sum(axis=1, keepdims=True).clip(1)  # none only if scores are NaN
     threshold: Array = (np.take_along_axis(sums, n_inside - 1, axis=1) - 1) / n_inside
     return threshold
