@@ -81,7 +81,7 @@ def holds(lists: Listed, columns: NDArray[np.int64]) -> NDArray[np.bool_]:
     ends, last = high, len(whole.indices) - 1
     for _ in range(int((high - low).max()).bit_length()):
         middle = (low + high) // 2
-        before = (low < high) & (whole.indices[np.minimum(middle, last)] < wanted)
+        before = whole.indices[np.minimum(middle, last)] < wanted
         low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
     found = (low < ends) & (whole.indices[np.minimum(low, last)] == wanted)
     return beside(found, columns)

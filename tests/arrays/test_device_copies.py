@@ -7,6 +7,7 @@ import gc
 import numpy as np
 import scipy.sparse as sp
 
+from mfrank.arrays import device_copies
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.device_copies import converted, device_copy_of, note
 
@@ -44,6 +45,7 @@ def test_a_copy_in_another_dtype_has_the_same_twin() -> None:
 
 
 def test_neither_is_kept_alive() -> None:
+    n_known = len(device_copies._known)
     here, there = np.arange(6), There()
     note(here, there)
     del there
@@ -53,6 +55,8 @@ def test_neither_is_kept_alive() -> None:
     for _ in range(100):  # arrays that get the places of others have not got their twins
         note(np.arange(1000), there)
         assert device_copy_of(np.arange(1000)) is None
+    del here
+    assert len(device_copies._known) == n_known  # nor is anything kept of them
 
 
 def test_rows_made_of_a_matrix_keep_it() -> None:

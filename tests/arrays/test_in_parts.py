@@ -74,6 +74,21 @@ def test_where_no_thread_can_be_started_this_one_does_the_work(
     assert len(tried) == 1
 
 
+@pytest.mark.parametrize(
+    ("n_threads", "n_bytes", "helping"),
+    [(None, 9 << 20, 6), (0, 9 << 20, 6), (2, 9 << 20, 2), (0, 3 << 20, 3), (0, 1000, 0)],
+)
+def test_as_many_threads_copy_as_there_are_cores_and_megabytes(
+    monkeypatch: pytest.MonkeyPatch, n_threads: int | None, n_bytes: int, helping: int
+) -> None:
+    asked = []
+    monkeypatch.setattr(in_parts, "usable_cores", lambda: 6)
+    monkeypatch.setattr(in_parts, "run_parts", lambda work, parts, n: asked.append(n))
+    options = {} if n_threads is None else {"n_threads": n_threads}
+    copy_rows(np.empty(n_bytes, np.uint8), np.empty(n_bytes, np.uint8), **options)
+    assert asked == [helping]
+
+
 @pytest.mark.parametrize("n_threads", [0, 1, 3])
 @pytest.mark.parametrize("shape", [(0, 3), (1, 1), (900, 7), (900,)])
 def test_rows_are_copied(

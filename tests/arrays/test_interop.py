@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 import emulated_gpu
 import numpy as np
@@ -17,7 +17,7 @@ from served import CALLS, N_ITEMS, N_USERS, WIDTH, Producer, serving, store
 
 import mfrank
 from mfrank.arrays import device as gpu
-from mfrank.arrays.interop import take, to_host
+from mfrank.arrays.interop import as_array, take, to_host
 
 # --- on the host
 
@@ -58,6 +58,50 @@ def test_devices_that_are_no_gpu_of_cuda_are_refused(monkeypatch: pytest.MonkeyP
         serving(store(), "reference").recommend(Producer(np.arange(3), memory=2))
 
 
+def test_numpys_own_protocol_comes_first() -> None:
+    """For DLPack has no texts."""
+
+    class Texts(Producer):
+        def __array__(self, *_: object, **__: object) -> object:
+            return np.array(["a", "b"])
+
+    assert take(Texts(np.arange(2)), "x").tolist() == ["a", "b"]
+
+
+def test_what_cannot_be_read_is_refused_by_name() -> None:
+    class Locked(Producer):
+        def __dlpack__(self, **how: object) -> object:
+            raise BufferError("it is locked")
+
+    with pytest.raises(TypeError, match="x cannot be read as an array: it is locked"):
+        take(Locked(np.arange(2)), "x")
+    assert as_array([[1, 2], [3, 4]], "x").tolist() == [[1, 2], [3, 4]]
+    array = np.arange(2)
+    assert as_array(array, "x") is array
+    with pytest.raises(ValueError, match="x must be an array: "):
+        as_array([[1, 2], [3]], "x")
+
+
+def test_why_there_is_no_gpu_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "find_spec", lambda name: None)
+    assert "pip install mfrank[cuda12]" in (gpu.why_unavailable() or "")
+    monkeypatch.setattr(gpu, "find_spec", lambda name: name == "cupy" or None)
+    known = SimpleNamespace(why_no_gpu=lambda: "no driver", all_devices=lambda: ("one", "two"))
+    monkeypatch.setattr(gpu, "import_module", lambda name: known)
+    assert gpu.why_unavailable() == "no driver"
+    assert gpu.devices() == ("one", "two")
+    assert gpu.device() == "one"
+
+    def missing(name: str) -> None:
+        raise ImportError(f"libcuda, which {name} needs")
+
+    monkeypatch.setattr(gpu, "import_module", missing)
+    reason = gpu.why_unavailable()
+    assert reason == (
+        "CuPy cannot be imported: libcuda, which mfrank.backends.cuda.cupy_device needs"
+    )
+
+
 # --- on a GPU
 
 
@@ -78,7 +122,10 @@ def test_arrays_of_cudas_own_interface_are_taken_too(
         __cuda_array_interface__ = MappingProxyType({})
 
     monkeypatch.setattr(device, "asarray", lambda array: DeviceArray(np.arange(6)))
-    assert take(Numba(), "x").shape == (2, 3)
+    taken = take(Numba(), "x")
+    assert isinstance(taken, DeviceArray)
+    assert taken.shape == (2, 3)
+    assert take(Numba, "x") is Numba  # the class is no array
 
 
 def test_columns_on_the_gpu_are_interactions(device: EmulatedGPU) -> None:

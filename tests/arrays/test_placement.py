@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
+import os
+import sys
 from typing import Any
 
 import numpy as np
@@ -43,6 +46,18 @@ def test_sums_of_positive_numbers_cancel_nothing() -> None:
     values = np.array([1e16, 1e-3, 2e-3, 1e16, 4e-3])
     sums = sums_at(on_device([0, 1, 1, 0, 3]), [on_device(values)], 4)
     np.testing.assert_array_equal(sums.get(), [[2e16, 1e-3 + 2e-3, 0, 4e-3]])
+
+
+def test_numbers_of_one_place_are_added_in_their_order() -> None:
+    """Else the last bits of a sum would depend on how a library sorts."""
+    rng = np.random.default_rng(0)
+    places, values = rng.integers(0, 9, 500), rng.normal(size=500)
+    order = np.argsort(places, kind="stable")
+    found, expected = (
+        sums_at(on_device(places[at]), [on_device(values[at])], 9).get()
+        for at in (np.arange(500), order)
+    )
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_places_given_twice_are_subtracted_twice() -> None:
@@ -87,13 +102,31 @@ def test_only_what_is_no_array_of_numpys_is_placed() -> None:
     assert reachable(there, on_host).tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("n_rows", [1, 3, 1 << 18, (1 << 18) + 1])
+@pytest.mark.parametrize("n_rows", [1, 3, (1 << 18) - 1, 1 << 18])
 def test_new_memory_is_aligned_and_can_be_written(n_rows: int) -> None:
     """Small tables are on the heap, and large ones on pages of their own."""
+    tables = [empty_aligned((n_rows, 2), np.float64) for _ in range(9)]
+    for table in tables:
+        assert (table.shape, table.dtype, table.ctypes.data % 64) == ((n_rows, 2), np.float64, 0)
+        table[:] = 3
+        assert table.flags.c_contiguous
+        assert (table == 3).all()
+    if sys.platform == "linux":
+        on_pages = [table.ctypes.data % mmap.PAGESIZE == 0 for table in tables]
+        assert all(on_pages) == (n_rows == 1 << 18)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork beside threads
+@pytest.mark.parametrize("n_rows", [3, 1 << 18])
+def test_a_forked_child_writes_to_its_own_memory(n_rows: int) -> None:
     table = empty_aligned((n_rows, 2), np.float64)
-    assert (table.shape, table.dtype, table.ctypes.data % 64) == ((n_rows, 2), np.float64, 0)
     table[:] = 3
-    assert table.flags.c_contiguous
+    child = os.fork()
+    if not child:
+        table[:] = 4
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
     assert (table == 3).all()
 
 

@@ -81,14 +81,22 @@ def test_it_is_seen_at_once_and_only_if_it_is_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("total", "told"), [(None, "150krow"), (200_000, "150k/200k"), (99_999, "99999/99999")]
+    ("total", "told"),
+    [(None, "150krow"), (200_000, "150k/200k"), (100_000, "100k/100k"), (99_999, "99999/99999")],
 )
 def test_tqdm_shortens_large_numbers(
     total: int | None, told: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("tqdm", reason="needs tqdm")
     with progress_bar(total, "reading", "row") as advance:
-        advance(150_000 if total != 99_999 else total, "of two files")
+        advance(min(total or 150_000, 150_000), "of two files")
     err = capfd.readouterr().err
     assert told in err.replace(" ", "")
     assert "of two files" in err
+
+
+def test_tqdm_shows_no_note_where_none_is_given(capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tqdm", reason="needs tqdm")
+    with progress_bar(3, "fit", "epoch") as advance:
+        advance(3)
+    assert capfd.readouterr().err.rstrip().endswith("epoch/s]")

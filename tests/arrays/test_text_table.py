@@ -49,6 +49,12 @@ def test_a_block_has_all_columns_that_fit(width: int, blocks: list[list[int]]) -
     assert aligned(TABLE, width) == "\n\n".join(expected)
 
 
+def test_later_blocks_are_as_wide_as_the_first_column_makes_them() -> None:
+    table = [["ninewide9", "x", "five5", "fives"], ["a", "1", "2", "3"]]
+    assert max(map(len, aligned(table, 18).splitlines())) == 16
+    assert aligned(table, 18).count("ninewide9") == 3
+
+
 def test_an_empty_cell_is_no_column_without_a_name() -> None:
     shown = aligned([["model", "first", "second"], ["a", "1", ""]], 14)
     assert [block.split()[1] for block in shown.split("\n\n")] == ["first", "second"]

@@ -6,13 +6,22 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from mfrank.arrays.threads import check_threads, single_threaded, usable_cores
+from mfrank.arrays import threads
+from mfrank.arrays.threads import _openblas, check_threads, single_threaded, usable_cores
 
 threadpoolctl = pytest.importorskip("threadpoolctl", reason="reads how many threads BLAS takes")
+
+
+@pytest.fixture(autouse=True)
+def looked_up_anew() -> None:
+    """Each test finds the library itself, not what an earlier one found."""
+    _openblas.cache_clear()
 
 
 def numpy_blas_threads() -> int:
@@ -23,16 +32,16 @@ def numpy_blas_threads() -> int:
     return int(found[0]["num_threads"])
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_one_thread_inside_and_as_many_as_before_after_it(threads: int) -> None:
+@pytest.mark.parametrize("before", [1, 2])
+def test_one_thread_inside_and_as_many_as_before_after_it(before: int) -> None:
     numpy_blas_threads()
-    with threadpoolctl.threadpool_limits(threads, "blas"):
+    with threadpoolctl.threadpool_limits(before, "blas"):
         with single_threaded():
             assert numpy_blas_threads() == 1
             with single_threaded():
                 assert numpy_blas_threads() == 1
             assert numpy_blas_threads() == 1
-        assert numpy_blas_threads() == threads
+        assert numpy_blas_threads() == before
 
 
 def test_an_exception_restores_them() -> None:
@@ -96,6 +105,25 @@ def test_a_forked_child_is_limited_only_by_its_own_block(is_inside: bool) -> Non
             os._exit(0 if good else 1)
         assert good
         assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("folder", ["numpy.libs", "numpy/.dylibs"])
+@pytest.mark.parametrize(
+    "name", ["scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}"]
+)
+def test_the_wheels_library_is_found_under_any_of_its_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, name: str
+) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "libopenblas-r0.so").touch()
+    monkeypatch.setattr(np, "__file__", str(tmp_path / "numpy" / "__init__.py"))
+    both = {name.format(f"{verb}_num_threads"): verb for verb in ("get", "set")}
+    for found, expected in ((both, ("get", "set")), (dict([*both.items()][:1]), None)):
+        _openblas.cache_clear()
+        library = SimpleNamespace(**found)
+        monkeypatch.setattr(threads.ctypes, "CDLL", lambda path, library=library: library)
+        assert _openblas() == expected
+    _openblas.cache_clear()
 
 
 def test_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,7 @@ def test_a_limit_ends_with_its_last_moment() -> None:
         work = Work(4.0)
         clock.time += 7.5
         check_time()
+        work.advance(0.0)
         work.advance(3.75)  # half a second for the rest, at the pace so far
         clock.time += 0.5
         with pytest.raises(OutOfTimeError, match="stopped after 8 s"):
@@ -80,8 +81,8 @@ def test_the_pace_of_a_first_moment_is_not_known() -> None:
         clock.time += 4.5
         work.advance()
         work.advance(0.0)
-        clock.time += 1
-        with pytest.raises(OutOfTimeError, match=r"given up after 5\.5 s"):
+        clock.time += 0.5
+        with pytest.raises(OutOfTimeError, match="given up after 5 s"):
             work.advance()
 
 

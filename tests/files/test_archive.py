@@ -79,6 +79,45 @@ def test_arrays_of_all_shapes_come_back() -> None:
     assert value_of(read_from(io.BytesIO(stored(5)), FORMAT)) == 5
 
 
+class Written:
+    """A file object that can only be written to, such as a pipe."""
+
+    def __init__(self) -> None:
+        self.bytes = bytearray()
+
+    def write(self, part: bytes) -> int:
+        self.bytes += part
+        return len(part)
+
+    def flush(self) -> None:
+        pass
+
+
+class Read:
+    """A file object that can only be read."""
+
+    def __init__(self, content: bytes) -> None:
+        file = io.BytesIO(content)
+        self.read, self.seek, self.tell = file.read, file.seek, file.tell
+        self.seekable = file.seekable
+
+
+def test_a_file_object_need_only_be_written_to_or_read() -> None:
+    file = Written()
+    MODEL.save(file)  # type: ignore[arg-type]
+    assert same_factors(mfrank.load(Read(bytes(file.bytes))), MODEL)  # type: ignore[arg-type]
+
+
+def test_arrays_may_be_longer_than_a_zip_of_old_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)
+    assert value_of(read_from(io.BytesIO(stored(5)), FORMAT)) == 5
+
+
+def test_a_file_without_its_beginning_is_damaged() -> None:
+    with pytest.raises(ValueError, match=r"damaged: its members must be .* and lie in it"):
+        read_from(io.BytesIO(stored()[10:]), FORMAT)
+
+
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_damage_is_a_value_error_or_does_no_harm(data: st.DataObject) -> None:

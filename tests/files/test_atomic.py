@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from children import PATHS
 
 from mfrank.files import atomic
-from mfrank.files.atomic import replacing
+from mfrank.files.atomic import replacing, resuming_beside
 
 OLD = ".0123456789abcdef."
 
@@ -70,9 +71,13 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path, what: str) -> None:
 
 def test_nothing_is_written_among_devices() -> None:
     """Where ``/dev/stdout`` is a link, which may lead to a file."""
-    with pytest.raises(ValueError, match="device, pipe or socket"):
-        write(Path("/dev/mfrank-is-no-device"), "new")
-    assert not os.path.lexists("/dev/mfrank-is-no-device")
+    path = Path("/dev/mfrank-is-no-device")
+    try:
+        with pytest.raises(ValueError, match="device, pipe or socket"):
+            write(path, "new")
+        assert not os.path.lexists(path)
+    finally:
+        path.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("stage", ["at once", "in the middle", "before the renaming"])
@@ -186,6 +191,78 @@ def test_without_locks_drafts_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     left(tmp_path, f"{OLD}x", "perhaps being written")
     write(tmp_path / "x", "new")
     assert names(tmp_path) == {f"{OLD}x", "x"}
+
+
+def resumed(path: Path, error: BaseException | None, serves: bool = True) -> tuple[Path, list[str]]:
+    """Work beside a path that ends with an error, or well; its folder, and what was in it."""
+    seen: list[tuple[Path, list[str]]] = []
+    with suppress(type(error) if error else ()), resuming_beside(path, lambda _: serves) as place:
+        seen.append((place, sorted(names(place))))
+        (place / f"{len(seen[0][1])}").write_text("done")
+        if error:
+            raise error
+    return seen[0]
+
+
+def test_work_is_resumed_where_it_was_left(tmp_path: Path) -> None:
+    first, found = resumed(tmp_path / "x", KeyboardInterrupt())
+    assert (found, names(first)) == ([], {"0"})
+    again, found = resumed(tmp_path / "x", OSError())
+    assert (again, found, names(first)) == (first, ["0"], {"0", "1"})
+    assert resumed(tmp_path / "y", None) != (first, ["0", "1"])
+    assert resumed(tmp_path / "x", None) == (first, ["0", "1"])
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("error", [TypeError(), ValueError()])
+def test_work_on_what_is_wrong_is_not_left(tmp_path: Path, error: Exception) -> None:
+    """It would fail again."""
+    resumed(tmp_path / "x", error)
+    assert names(tmp_path) == set()
+
+
+def test_work_that_serves_nobody_is_not_left(tmp_path: Path) -> None:
+    resumed(tmp_path / "x", KeyboardInterrupt(), serves=False)
+    assert names(tmp_path) == set()
+    first, _ = resumed(tmp_path / "x", KeyboardInterrupt())
+    other, found = resumed(tmp_path / "x", None, serves=False)
+    assert (other != first, found) == (True, [])
+    assert names(tmp_path) == set()
+
+
+def test_work_of_others_that_goes_on_is_neither_resumed_nor_removed(tmp_path: Path) -> None:
+    with resuming_beside(tmp_path / "x", lambda _: True) as mine:
+        other, found = resumed(tmp_path / "x", KeyboardInterrupt())
+        assert (other != mine, found) == (True, [])
+        third, found = resumed(tmp_path / "x", None)
+        assert (third, found) == (other, ["0"])
+        assert names(tmp_path) == {mine.name}
+
+
+def test_without_locks_no_work_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing would tell that nobody works there."""
+    monkeypatch.setattr(atomic, "_LOCKS", False)
+    resumed(tmp_path / "x", KeyboardInterrupt())
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are read from /proc")
+def test_no_file_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def n_open() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before = n_open()
+    left(tmp_path, f"{OLD}x", "x")
+    write(tmp_path / "x", "new")
+    for error in (KeyboardInterrupt(), OSError(), None):
+        resumed(tmp_path / "x", error)
+    resumed(tmp_path / "x", KeyboardInterrupt())
+    resumed(tmp_path / "x", None, serves=False)
+    exists = Path.exists
+    gone = iter([False])
+    monkeypatch.setattr(Path, "exists", lambda path: next(gone, True) and exists(path))
+    write(tmp_path / "x", "newer")  # its first folder seems to be gone when it is locked
+    assert n_open() == before
 
 
 def packed(draft: Path) -> None:

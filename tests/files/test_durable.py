@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from mfrank.files import folder as folders
 from mfrank.files.atomic import replacing
 from mfrank.files.manifest import Contents, Format
+from mfrank.files.room import wanting_room
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="names of open files are read from /proc"
@@ -78,6 +80,24 @@ def test_a_save_is_on_the_disk_before_it_is_visible(
     removed = disk.events.index("unlink .npy")
     assert "flush saved" in disk.events[renamed:removed]
     assert folders.read(target, FORMAT).metadata == {"who": "second"}
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])
+def test_a_full_disk_is_told_by_the_path_and_the_remedy(tmp_path: Path, code: int) -> None:
+    remedy = "make room and do the same again"
+    with pytest.raises(OSError, match=remedy) as told, wanting_room(tmp_path):
+        raise OSError(code, os.strerror(code))
+    assert (told.value.errno, told.value.filename) == (code, str(tmp_path))
+    assert os.strerror(code) in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EACCES, "no"), OSError("no number"), OSError(errno.ENOSPC, "a", "b")]
+)
+def test_other_errors_and_those_with_a_path_are_as_they_are(tmp_path: Path, error: OSError) -> None:
+    with pytest.raises(OSError) as told, wanting_room(tmp_path):  # noqa: PT011
+        raise error
+    assert told.value is error
 
 
 def test_a_replaced_file_is_on_the_disk_before_it_is_visible(

@@ -169,7 +169,7 @@ def test_what_is_damaged_is_named(kind: str) -> None:
             door(damaged(kind), "the matrix")
 
 
-@pytest.mark.parametrize("door", [checked, checked_rows])
+@pytest.mark.parametrize("door", [checked, lambda m, name: checked_rows(m, name, np.arange(1))])
 def test_what_is_no_matrix_is_refused_by_name(door: Callable[[Any, str], Any]) -> None:
     with pytest.raises(TypeError, match=r"^m must be a scipy sparse matrix, got list$"):
         door([[1.0]], "m")

@@ -172,6 +172,7 @@ def test_memory_that_is_not_free_now_is_warned_of(
         ("0::/", {"memory.max": "max"}, None),
         ("0::/", {"memory.max": "4096"}, 4096),
         ("0::/a/b", {"a/b/memory.max": "max", "a/memory.max": "8192"}, 8192),
+        ("0::/a:b", {"a:b/memory.max": "4096"}, 4096),
         ("0::/not/here", {"memory.max": "4096"}, 4096),
         ("3:cpu,memory:/a", {"memory/a/memory.limit_in_bytes": "4096"}, 4096),
         ("3:cpu:/a", {"memory/a/memory.limit_in_bytes": "4096"}, None),
