@@ -92,10 +92,18 @@ class FeatureTable:
         """How its columns are converted."""
         return FeatureColumns.of(self.argument, self.columns)
 
-    def features(self, columns: FeatureColumns, ids: Ids, *, of_fit: bool = False) -> sp.csr_array:
+    def features(
+        self,
+        columns: FeatureColumns,
+        ids: Ids,
+        *,
+        of_fit: bool = False,
+        familiar: NDArray[np.bool_] | None = None,
+    ) -> sp.csr_array:
         """Features of the rows of ``ids``, and a last one that is 1 for all, their common mean.
 
-        The last feature is all that is known of a row that the table does not have.
+        The last feature is all that is known of a row that the table does not have. Values without
+        a feature bring a warning, unless they are ``of_fit`` or of rows that are ``familiar``.
 
         Raises
         ------
@@ -106,7 +114,12 @@ class FeatureTable:
         here = places >= 0
         # Only these rows: what others hold is not worth a warning.
         used = {name: column[here] for name, column in self.columns.items()}
-        rows = columns.features(self.argument, used, of_fit=of_fit)
+        silent = of_fit or familiar is not None
+        rows = columns.features(self.argument, used, of_fit=silent)
+        if familiar is not None:  # again, for the warnings: these rows are few
+            news = ~familiar[places[here]]
+            few = {name: column[news] for name, column in used.items()}
+            columns.features(self.argument, few, of_fit=False)
         chosen = (np.ones(rows.shape[0]), (places[here], np.arange(rows.shape[0])))
         placed = sp.csr_array(chosen, (len(ids), rows.shape[0])) @ rows
         ones = sp.csr_array(np.ones((len(ids), 1)))
@@ -157,11 +170,6 @@ class FeatureTable:
                 "%s: %s of %s that the interactions do not have, not used in this fit; "
                 "partial_fit(%s=...) adds them afterwards",
                 *(self.argument, counted(unused, "row"), f"{side}s", self.argument),
-            )
-        elif unused:
-            _log.info(
-                "%s: %s of %s that the model has and the new interactions do not, not used",
-                *(self.argument, counted(unused, "row"), f"{side}s"),
             )
         return places
 

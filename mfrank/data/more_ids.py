@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 
-__all__ = ["with_labels"]
+__all__ = ["with_labels", "with_more"]
 
 
 def with_labels(
@@ -23,15 +23,17 @@ def with_labels(
     """
     if users is None and items is None:
         return data
-    user_ids, item_ids = _joined(data.user_ids, users), _joined(data.item_ids, items)
+    user_ids, item_ids = (
+        ids if labels is None else with_more(ids, labels)
+        for ids, labels in ((data.user_ids, users), (data.item_ids, items))
+    )
     matrix = sp.coo_array(data.user_items)
     grown = sp.csr_array((matrix.data, matrix.coords), (len(user_ids), len(item_ids)))
     return Interactions.from_sparse(grown, user_ids=user_ids, item_ids=item_ids)
 
 
-def _joined(ids: Ids, more: NDArray[Any] | None) -> Ids:
-    if more is None:
-        return ids
+def with_more(ids: Ids, more: NDArray[Any]) -> Ids:
+    """The ids, and after them those of ``more`` that are not among them."""
     new = more[ids.rows(more, missing=-1) < 0]
     if not len(ids):
         return Ids.of(new)

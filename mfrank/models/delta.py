@@ -98,6 +98,7 @@ class Delta:
         self,
         extras: Mapping[str, NDArray[Any]],
         dtype: DTypeLike,
+        changed: Mapping[str, NDArray[np.int64]] | None = None,
         *,
         following: bool = True,
         decayed: bool = False,
@@ -106,9 +107,13 @@ class Delta:
 
         Among the users are those who follow fresh items (:mod:`mfrank.als.touched`), unless
         ``following`` is False. If old values have ``decayed``, all rows with interactions are
-        touched. ``extras`` have the means of all rows, if they have features.
+        touched. ``extras`` have the means of all rows, if they have features; ``changed`` are the
+        rows of the sides "user" and "item" whose means are now others.
         """
+        changed = changed or {}
         items = np.flatnonzero(self.counts.items if decayed else self.new.items)
+        if len(also := changed.get("item", ())):
+            items = np.union1d(items, also)
         item_users = sp.csr_array(self.user_items[:, items].T)
         item_users.sort_indices()
         counts = np.diff(item_users.indptr)
@@ -121,6 +126,8 @@ class Delta:
             followed = np.bincount(their, minlength=len(own))
             fresh_users |= (followed > 0) & (followed >= FOLLOWING * own)
         users = np.flatnonzero(own if decayed else fresh_users | (self.new.users > 0))
+        if len(also := changed.get("user", ())):
+            users = np.union1d(users, also)
         return (
             _rows("user", users, self.user_items[users], fresh_users[users], extras, dtype),
             _rows("item", items, item_users, fresh_items, extras, dtype),

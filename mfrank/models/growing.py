@@ -24,19 +24,18 @@ from mfrank.backends import Factors, choose
 from mfrank.backends.solve_options import SolveOptions
 from mfrank.data import cells
 from mfrank.data.alignment import check_numbering
-from mfrank.data.feature_tables import FeatureTable, is_table
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.more_ids import with_labels
-from mfrank.data.side_features import feature_rows
 from mfrank.models.closed_form import ClosedForm, feature_means, had_biases
 from mfrank.models.delta import Delta, with_rows
+from mfrank.models.features_of_update import FeaturesOfUpdate
 from mfrank.models.partial_fit import grown, refit
 from mfrank.models.updates import check_batch, content_of, updated, was_applied
 from mfrank.models.value_checks import source_of, tell_unread_values
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_rows, given_seen, sides
 from mfrank.store.factors import FactorStore
-from mfrank.store.feature_weights import columns_of, featured, names_of, weights_of, with_means
+from mfrank.store.feature_weights import featured, names_of
 
 __all__ = ["Growing"]
 
@@ -96,11 +95,13 @@ class Growing(ClosedForm):
             saved, knows the last 1,000 updates since the fit. Without a name, interactions that
             equal those of an earlier update are applied again, with a warning.
         user_features, item_features : DataFrame, path, sparse matrix or 2-D array, optional
-            Features of the users and items of ``new``, with the columns of the fit, as a table if
-            the fit had a table; only if the fit had features. A matrix has a row for each id of
-            ``new``, in the same order. Ids of a table that neither ``new`` nor the model has become
-            new rows. Rows that are in ``new`` by its shape or ids but have no interactions get
-            factors from their features alone. Without this argument, features of new rows are 0.
+            Features of users and items, with the columns of the fit, as a table if the fit had a
+            table; only if the fit had features. A matrix has a row for each id of ``new``, in the
+            same order. Rows of a table are matched by id: ids that neither ``new`` nor the model
+            has become new rows, known ones whose features are now others are solved again, and
+            those that the table does not have keep the features that they had. Rows without
+            interactions get factors from their features alone. Without this argument, features of
+            new rows are 0.
 
         Returns
         -------
@@ -126,23 +127,14 @@ class Growing(ClosedForm):
                 f"decay needs an objective that uses values, such as WRMF; "
                 f"{type(objective).__name__} reads only which cells are observed"
             )
-        features = {
-            "user": _given("user_features", user_features, store),
-            "item": _given("item_features", item_features, store),
-        }
+        told = FeaturesOfUpdate.of(user_features, item_features, store)
         given = _new_of(new, store)
         content = content_of(given)
         if was_applied(store.history, batch, content):
             return self
-        data = with_labels(
-            given,
-            *(_new_labels(features[side], store, side) for side in ("user", "item")),
-        )
+        data = with_labels(given, *told.new_labels())
         refuse_dislikes(objective, data.user_items.data)
-        means = {
-            "user": _means_of("user_features", features["user"], data.user_ids, store),
-            "item": _means_of("item_features", features["item"], data.item_ids, store),
-        }
+        told.read(data)
         self._tell_set_since(store.fitter)
         old = self._old(user_items, store)
         _tell_unread(objective, given.user_items.data, given, old.data)
@@ -158,16 +150,21 @@ class Growing(ClosedForm):
         items = with_rows(store.item_factors, len(delta.item_ids), self.n_threads)
         biases = self._grown_biases(store, delta)
         extras = dict(store.extras)
-        for side, factors, ids, own in (
-            ("user", users, delta.user_ids, data.user_ids),
-            ("item", items, delta.item_ids, data.item_ids),
+        changed = {}
+        for side, factors, ids, counts in (
+            ("user", users, delta.user_ids, half_steps.counts.users),
+            ("item", items, delta.item_ids, half_steps.counts.items),
         ):
-            extras = with_means(extras, side, len(factors), ids.rows(own.labels), means[side])
-            new_rows = slice(getattr(store, f"n_{side}s"), None)
-            factors[new_rows] = (
-                extras[names_of(side)[1]][new_rows] if side in featured(store) else 0
-            )
-        touched = delta.touched(extras, store.dtype, following=alternations > 0, decayed=decay < 1)
+            extras, others = told.written(extras, side, ids)
+            changed[side] = others[counts[others] > 0]
+            new_rows = np.arange(getattr(store, f"n_{side}s"), len(ids))
+            factors[new_rows] = 0
+            if side in featured(store):
+                by_features = np.concatenate([new_rows, others[counts[others] == 0]])
+                factors[by_features] = extras[names_of(side)[1]][by_features]
+        touched = delta.touched(
+            extras, store.dtype, changed, following=alternations > 0, decayed=decay < 1
+        )
         solved = alternate(half_steps, *touched, Tables(users, items, **biases), int(alternations))
         record = {
             "epoch": len(store.history) + 1,
@@ -300,40 +297,3 @@ def _only_seen(matrix: Matrix, raw: Raw, side: Side, other: Side) -> sp.csr_arra
     rows = given_seen(matrix, raw, side, other, f"{side.name}_{other.name}s")
     rows.sort_indices()
     return cells.select(rows, np.flatnonzero(rows.data == 0))
-
-
-def _given(name: str, given: Any, store: FactorStore) -> Any:
-    """Features as they are given, tables read; raise if the fit had none, or of another form."""
-    side = name.partition("_")[0]
-    if given is None:
-        return None
-    if weights_of(store, side) is None:
-        raise ValueError(f"the model was fitted without {name}; leave it out, or fit anew with it")
-    had_table = columns_of(store, side) is not None
-    if is_table(given) != had_table:
-        form = "a table" if had_table else "a matrix"
-        raise ValueError(f"the model was fitted with {form} as {name}; pass {form} here, too")
-    ids: Ids = getattr(store, f"{side}_ids")
-    return FeatureTable.of(name, given, ids) if had_table else given
-
-
-def _new_labels(given: Any, store: FactorStore, side: str) -> NDArray[Any] | None:
-    """Ids of a table that the model does not have."""
-    if not isinstance(given, FeatureTable):
-        return None
-    ids: Ids = getattr(store, f"{side}_ids")
-    return given.labels[ids.rows(given.labels, missing=-1) < 0]
-
-
-def _means_of(name: str, given: Any, ids: Ids, store: FactorStore) -> Factors | None:
-    """What given features tell of new rows, (n_rows, factors); None if there are none."""
-    side = name.partition("_")[0]
-    weights, columns = weights_of(store, side), columns_of(store, side)
-    if given is None or weights is None:
-        return None
-    if isinstance(given, FeatureTable) and columns is not None:
-        rows = given.features(columns, ids)
-    else:
-        rows = feature_rows(name, given, len(ids), len(weights))
-    means: Factors = rows @ weights
-    return means.astype(store.dtype)

@@ -1,0 +1,123 @@
+"""A table of features given to an update says what it says, and nothing of rows that it lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mfrank
+
+pandas = pytest.importorskip("pandas", reason="makes the tables with pandas")
+
+DATA = mfrank.synthetic(30, 24, 300, names=True, random_state=0)
+IDS = {"user": DATA.user_ids.labels, "item": DATA.item_ids.labels}
+
+
+def table(side: str, ids: Any = None, shift: int = 0) -> Any:
+    """Features that depend on the id alone, unless they have changed by a shift."""
+    ids = IDS[side] if ids is None else ids
+    numbers = np.array([sum(map(ord, one)) for one in ids], dtype=np.int64) + shift
+    kinds = np.array(["a", "b", "c"])[numbers % 3]
+    return pandas.DataFrame({side: ids, "kind": kinds, "size": (numbers % 7).astype(float)})
+
+
+def fitted(side: str) -> mfrank.ALS:
+    model = mfrank.ALS(mfrank.IALS(), factors=4, iterations=3, random_state=0)
+    return model.fit(DATA, **{f"{side}_features": table(side)})
+
+
+def today(side: str) -> mfrank.Interactions:
+    """What known and new ids of a side have got today."""
+    own, others = IDS[side], IDS["item" if side == "user" else "user"]
+    ids = [own[0], own[1], "fresh", "fresh"]
+    pairs = (ids, list(others[:4])) if side == "user" else (list(others[:4]), ids)
+    return mfrank.Interactions.from_arrays(*pairs)
+
+
+def updated(model: mfrank.ALS, side: str, features: Any, new: Any = None) -> mfrank.ALS:
+    return model.partial_fit(new, **{f"{side}_features": features})
+
+
+def means(model: mfrank.ALS, side: str, ids: Any) -> Any:
+    return model.store.extras[f"{side}_feature_means"][getattr(model, f"{side}_ids").rows(ids)]
+
+
+def factors(model: mfrank.ALS, side: str, ids: Any) -> Any:
+    return getattr(model, f"{side}_factors")[getattr(model, f"{side}_ids").rows(ids)]
+
+
+SIDES = pytest.mark.parametrize("side", ["user", "item"])
+
+
+@SIDES
+def test_known_rows_keep_their_features_where_a_days_table_has_only_new_ones(side: str) -> None:
+    model = fitted(side)
+    before = means(model, side, IDS[side])
+    updated(model, side, table(side, ["fresh", "cold"]), today(side))
+    np.testing.assert_array_equal(means(model, side, IDS[side]), before)
+
+
+@SIDES
+def test_a_days_table_of_new_rows_is_as_good_as_one_of_all(side: str) -> None:
+    ids = ["fresh", "cold"]
+    whole = pandas.concat([table(side), table(side, ids)])
+    one = updated(fitted(side), side, table(side, ids), today(side))
+    other = updated(fitted(side), side, whole, today(side))
+    np.testing.assert_allclose(one.user_factors, other.user_factors, atol=1e-5)
+    np.testing.assert_allclose(one.item_factors, other.item_factors, atol=1e-5)
+
+
+@SIDES
+@pytest.mark.parametrize("order", [1, -1])
+def test_features_that_changed_count_whether_or_not_there_are_interactions(
+    side: str, order: int
+) -> None:
+    moved = IDS[side][3:6]
+    changed = table(side, moved, shift=1).iloc[::order]
+    model = updated(fitted(side), side, changed)
+    expected = fitted(side)
+    told, before = means(model, side, moved), means(expected, side, moved)
+    assert (np.abs(told - before).max(axis=1) > 0.01).all()
+    same = table(side, moved, shift=1)  # the mean of a new row with these features
+    new = updated(fitted(side), side, same.assign(**{side: ["x", "y", "z"]}))
+    np.testing.assert_allclose(told, means(new, side, ["x", "y", "z"]), atol=1e-5)
+    assert (
+        (np.abs(factors(model, side, moved) - factors(expected, side, moved)) > 1e-3).any(1).all()
+    )
+    rest = np.setdiff1d(IDS[side], moved)
+    np.testing.assert_array_equal(factors(model, side, rest), factors(expected, side, rest))
+
+
+@SIDES
+def test_a_row_without_interactions_is_where_its_latest_features_are(side: str) -> None:
+    model = updated(fitted(side), side, table(side, ["cold"]))
+    updated(model, side, table(side, ["cold"], shift=1))
+    fresh = updated(fitted(side), side, table(side, ["cold"], shift=1))
+    np.testing.assert_allclose(
+        factors(model, side, ["cold"]), factors(fresh, side, ["cold"]), atol=1e-5
+    )
+
+
+@SIDES
+def test_a_table_that_says_nothing_new_changes_no_factor(side: str, tmp_path: Any) -> None:
+    fitted(side).save(tmp_path / "model")
+    model = mfrank.load(tmp_path / "model")
+    assert isinstance(model, mfrank.ALS)
+    before = model.user_factors.copy(), model.item_factors.copy()
+    updated(model, side, table(side).iloc[::-1])
+    np.testing.assert_array_equal(model.user_factors, before[0])
+    np.testing.assert_array_equal(model.item_factors, before[1])
+
+
+@SIDES
+def test_a_table_may_come_before_or_after_the_interactions(side: str) -> None:
+    """Split in two, an update ends with the same features."""
+    features = table(side, ["fresh", IDS[side][0]], shift=1)
+    one = updated(fitted(side), side, features, today(side))
+    first = updated(fitted(side), side, features).partial_fit(today(side))
+    last = updated(fitted(side).partial_fit(today(side)), side, features)
+    ids = [*IDS[side], "fresh"]
+    for other in (first, last):
+        np.testing.assert_allclose(means(one, side, ids), means(other, side, ids), atol=1e-5)
