@@ -10,12 +10,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_at_least_zero, check_instance
+from mfrank.data.counts import Counts
 from mfrank.store import extra_rows
 from mfrank.store.factors import FactorStore
 from mfrank.store.knowledge import has_features
 
 __all__ = ["blend", "check_ranks_by_factors", "has_item_weights", "ranks_by_factors"]
 
+_SIDES = ("users", "items")
 _WITH_ITEMS = "ItemBlend"
 """The class that ranks by a blend with weights between items."""
 
@@ -41,10 +43,11 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     Returns
     -------
     FactorStore
-        In numpy, as wide as both together; its dtype, counts, prior and versions are those of
-        ``store``, or of ``other`` if only ``other`` has factors, and it has no history. It has no
-        extras, unless there are weights between items: then :class:`mfrank.ItemBlend` ranks by it,
-        and ``mfrank.load`` returns an ItemBlend after it was saved.
+        In numpy, as wide as both together; its dtype, prior and versions are those of ``store``, or
+        of ``other`` if only ``other`` has factors, and it has no history. An item that only one of
+        the two had in its fit is ranked by that one; counts are the larger ones. It has no extras,
+        unless there are weights between items: then :class:`mfrank.ItemBlend` ranks by it, and
+        ``mfrank.load`` returns an ItemBlend after it was saved.
 
     Raises
     ------
@@ -76,7 +79,10 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
             raise ValueError(
                 f"{name} of the two stores differ; fit both to data of the same users and items"
             )
-    parts = (store.on_host(), 1.0), (other.on_host(), float(weight))
+    both = [store.on_host(), other.on_host()]
+    if weight:
+        both = _without_unmet(*both)
+    parts = list(zip(both, (1.0, float(weight)), strict=True))
     rows = [each for part, times in parts for each in _item_rows(part, times)]
     first, *more = [(part, times) for part, times in parts if ranks_by_factors(part)]
     made, scale = first
@@ -94,6 +100,7 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
     weights, values = zip(*rows, strict=True) if rows else ((), ())
     return replace(
         made,
+        counts=(_counts(*both) if weight else None) or made.counts,
         fitter={"name": _WITH_ITEMS if rows else "blend", "options": options},
         history=(),
         extras=extra_rows.pack_neighbors(
@@ -126,6 +133,35 @@ def has_item_weights(store: FactorStore) -> bool:
 def ranks_by_factors(store: FactorStore) -> bool:
     """Whether the model's scores are made of the factors, which are not just a stand-in."""
     return store.fitter["name"] == _WITH_ITEMS or not extra_rows.has_rows(store.extras)
+
+
+def _without_unmet(*both: FactorStore) -> list[FactorStore]:
+    """The stores, without the factors of items that one has not met and the other has.
+
+    Such factors are of a background, or drawn at random: beside those of the other, they are noise.
+    """
+    unmet = [
+        np.zeros(part.n_items, dtype=bool) if part.unmet_items is None else part.unmet_items
+        for part in both
+    ]
+    known = []
+    for part, own, other in zip(both, unmet, unmet[::-1], strict=True):
+        noise = own & ~other
+        changed: dict[str, Any] = {
+            name: np.where(noise.reshape(-1, *[1] * (table.ndim - 1)), 0, table).astype(table.dtype)
+            for name in ("item_factors", "item_biases")
+            if (table := getattr(part, name)) is not None
+        }
+        known.append(replace(part, **changed) if noise.any() else part)
+    return known
+
+
+def _counts(store: FactorStore, other: FactorStore) -> Counts | None:
+    """The larger counts of the two fits, of which one may be of a later day; None if one lacks."""
+    if store.counts is None or other.counts is None:
+        return None
+    pairs = ((getattr(each, side) for each in (store.counts, other.counts)) for side in _SIDES)
+    return Counts(*(np.maximum(*pair) for pair in pairs))
 
 
 def _item_rows(store: FactorStore, weight: float) -> list[tuple[sp.csr_array, sp.csr_array]]:

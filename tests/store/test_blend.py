@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,3 +91,49 @@ def test_what_does_not_go_together_is_refused() -> None:
         mfrank.blend(ALS.store, ALS, 1.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="weight must be a finite number >= 0"):
         mfrank.blend(ALS.store, ALS.store, -1.0)
+
+
+LATE = DATA.item_ids.raw([0, 1])[0]
+EARLY = DATA.take(DATA.user_items.indices != 0)
+PARTS: dict[str, Callable[[], Any]] = {
+    "ALS": lambda: mfrank.ALS(mfrank.IALS(), factors=4, iterations=2, random_state=0),
+    "BPR": lambda: mfrank.Descent(mfrank.BPR(), factors=4, iterations=2, random_state=0),
+    "SML": lambda: mfrank.Descent(mfrank.SML(), factors=3, iterations=1, random_state=0),
+    "EASE": mfrank.EASE,
+    "ItemKNN": mfrank.ItemKNN,
+    "ItemFilter": mfrank.ItemFilter,
+}
+
+
+PAIRS = [pair for pair in product(PARTS, repeat=2) if {"ALS", "BPR", "SML"} & {*pair}]
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("known", "unknown"), PAIRS)
+def test_an_item_that_one_part_has_met_is_listed_by_its_scores(
+    known: str, unknown: str, first: bool
+) -> None:
+    """The models may be of two days: what only one of them knows counts by that one."""
+    whole, part = PARTS[known]().fit(DATA), PARTS[unknown]().fit(EARLY)
+    pair = (whole, part) if first else (part, whole)
+    store = mfrank.blend(pair[0].store, pair[1].store, 0.5)
+    kind = mfrank.ItemBlend if store.fitter["name"] == "ItemBlend" else mfrank.Recommender
+    model = kind.of(store)
+    weight = 1.0 if first else 0.5
+
+    def of_late(model: Any) -> Any:
+        return model.recommend(range(40), N=1, items=[LATE], filter_already_liked_items=False)
+
+    expected, listed = of_late(whole), of_late(model)
+    assert (listed.ids == LATE).sum() == (expected.ids == LATE).sum() > 0
+    if store.user_biases is None:  # else those of the other part add to all items of a user
+        np.testing.assert_allclose(listed.scores, weight * expected.scores, atol=1e-4)
+    assert store.known_counts.items.tolist() == DATA.counts.items.tolist()
+    assert store.known_counts.users.tolist() == DATA.counts.users.tolist()
+
+
+def test_at_weight_0_the_other_part_knows_nothing() -> None:
+    whole, part = PARTS["ALS"]().fit(DATA), PARTS["BPR"]().fit(EARLY)
+    store = mfrank.blend(part.store, whole.store, 0)
+    lists = mfrank.Recommender.of(store).recommend(0, DATA, N=30)
+    np.testing.assert_array_equal(lists.ids, part.recommend(0, DATA, N=30).ids)
