@@ -49,7 +49,7 @@ class CheckedFiles:
 
     def size(self, name: str) -> int:
         """Length of a file in bytes; 0 if there is none."""
-        return self.known.get(name, (0, 0))[0]
+        return self.known.get(name, (0,))[0]
 
     def append(self, name: str, part: bytes) -> None:
         """Append to a file, which is made if it is not there."""

@@ -89,4 +89,4 @@ def _is_accounted(entry: Path, files: Container[str]) -> bool:
 
 def _may_be_own(name: str) -> bool:
     """Whether a mark may name the file: only kinds of files that saves write, in this folder."""
-    return name in (MANIFEST, LOCK) or (name.endswith(".npy") and is_name(name[: -len(".npy")]))
+    return name in (MANIFEST, LOCK) or (name.endswith(".npy") and is_name(name))

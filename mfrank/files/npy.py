@@ -86,8 +86,7 @@ def read_array_from(file: IO[bytes], size: int, entry: ArrayEntry, where: str) -
     """
     _verify(file, entry, where)
     _check(file, size, entry, where)
-    values = file.read(size - file.tell())
-    return np.frombuffer(values, dtype=entry.dtype).reshape(entry.shape)
+    return np.frombuffer(file.read(), dtype=entry.dtype).reshape(entry.shape)
 
 
 def _verify(file: IO[bytes], entry: ArrayEntry, where: object) -> None:

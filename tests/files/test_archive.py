@@ -200,7 +200,7 @@ def test_what_cannot_serve_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"seekable: read it into an io\.BytesIO first"):
         mfrank.load(pipe)
     with pytest.raises(
-        ValueError, match=r"the file object.* is 'test\.things' of format version 1"
+        ValueError, match=r"the file object.* is 'test\.things' of format version 1.*save it again"
     ):
         read_from(io.BytesIO(stored()), Format(FORMAT.name, 2))
     with (tmp_path / "model.zip").open("wb+") as file:

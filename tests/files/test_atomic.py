@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +196,8 @@ def test_without_locks_drafts_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def resumed(path: Path, error: BaseException | None, serves: bool = True) -> tuple[Path, list[str]]:
     """Work beside a path that ends with an error, or well; its folder, and what was in it."""
     seen: list[tuple[Path, list[str]]] = []
-    with suppress(type(error) if error else ()), resuming_beside(path, lambda _: serves) as place:
+    ending = pytest.raises(type(error)) if error else nullcontext()
+    with ending, resuming_beside(path, lambda _: serves) as place:
         seen.append((place, sorted(names(place))))
         (place / f"{len(seen[0][1])}").write_text("done")
         if error:

@@ -81,6 +81,8 @@ def test_what_was_written_beyond_is_cut_off(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"noted"
     again.append("a", b"!")
     again.check("a")
+    (tmp_path / "a").write_bytes(b"noted! and more")
+    assert again.mapped("a", np.dtype("S1")).tobytes() == b"noted!"
     assert (known["a"][0], again.size("a")) == (5, 6)  # the mapping that was passed stays
     with pytest.raises(ValueError, match="a is damaged"):
         files.check("a")

@@ -82,6 +82,20 @@ def test_a_save_is_on_the_disk_before_it_is_visible(
     assert folders.read(target, FORMAT).metadata == {"who": "second"}
 
 
+def test_a_new_folder_is_on_the_disk_in_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        disk = Disk(patch)
+        folders.write(tmp_path / "saved", Contents({"a": np.arange(3.0)}, {}), FORMAT)
+    assert disk.flushed[tmp_path] == ["saved"]
+    assert disk.events.index(f"flush {tmp_path.name}") < disk.events.index("replace")
+    # A mark that is not on the disk would leave files of nobody behind.
+    (generation,) = (tmp_path / "saved").glob("data-*")
+    marked = [disk.events.index(f"flush {name}") for name in (".files", generation.name, "a.npy")]
+    assert marked == sorted(marked)
+
+
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])
 def test_a_full_disk_is_told_by_the_path_and_the_remedy(tmp_path: Path, code: int) -> None:
     remedy = "make room and do the same again"

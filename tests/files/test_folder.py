@@ -21,8 +21,8 @@ from folders import FORMAT, contents, is_clean, value_of
 
 from mfrank.files import folder as module
 from mfrank.files import marks, npy
-from mfrank.files.folder import read, write
-from mfrank.files.manifest import Contents
+from mfrank.files.folder import ChangedFolderError, generation_of, read, write
+from mfrank.files.manifest import Contents, Format
 
 
 @pytest.mark.parametrize("forever", [False, True], ids=["one call fails", "dead from there on"])
@@ -157,6 +157,7 @@ def test_a_reader_overtaken_by_a_save_reads_the_new(
 
 def test_a_map_outlives_the_save_that_replaces_it(tmp_path: Path) -> None:
     write(tmp_path, contents(1), FORMAT)
+    assert not isinstance(read(tmp_path, FORMAT).arrays["a"], np.memmap)
     mapped = read(tmp_path, FORMAT, mmap=True)
     assert isinstance(mapped.arrays["a"], np.memmap)
     assert all(a.ctypes.data % 64 == 0 for a in mapped.arrays.values() if a.size)
@@ -165,6 +166,29 @@ def test_a_map_outlives_the_save_that_replaces_it(tmp_path: Path) -> None:
     assert value_of(mapped) == 1
     with pytest.raises(ValueError, match="read-only"):
         mapped.arrays["a"][0] = 3
+
+
+def test_what_others_saved_is_replaced_only_if_asked(tmp_path: Path) -> None:
+    origin: dict[str, tuple[str, ...]] = {}
+    write(tmp_path, contents(1), FORMAT, origin)
+    write(tmp_path, contents(2), FORMAT)
+    with pytest.raises(ChangedFolderError, match=r"load it again .* or pass overwrite=True"):
+        write(tmp_path, contents(3), FORMAT, origin)
+    assert value_of(read(tmp_path, FORMAT)) == 2
+    write(tmp_path, contents(3), FORMAT, origin, overwrite=True)
+    write(tmp_path, contents(4), FORMAT, origin)
+    assert value_of(read(tmp_path, FORMAT)) == 4
+
+
+def test_each_save_has_a_name_of_its_own(tmp_path: Path) -> None:
+    names = []
+    for _ in range(2):
+        write(tmp_path, contents(1), FORMAT)
+        names.append(generation_of(tmp_path, FORMAT))
+        assert (tmp_path / names[-1] / "a.npy").exists()
+    assert names[0] != names[1]
+    with pytest.raises(ValueError, match=r"does not hold 'other' but 'test\.things'"):
+        generation_of(tmp_path, Format("other", 1))
 
 
 def test_foreign_folders_and_files_are_left_alone(tmp_path: Path) -> None:
@@ -235,13 +259,29 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path, damage: str) -> None:
         read(tmp_path, FORMAT)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"a": NaN}', "[" * 100_000, "\xff", '{"format": 1'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"a": NaN}', '{"a": -Infinity}', "[" * 100_000, "\xff", '{"format": 1']
+)
 def test_a_manifest_that_is_no_json_object_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(ValueError, match=r"manifest\.json"):
-        read(tmp_path, FORMAT)
-    with pytest.raises(ValueError, match=r"manifest\.json"):
-        write(tmp_path, contents(1), FORMAT)
+    told = "should contain a JSON object, got list" if text == "[]" else "is not readable as JSON: "
+    for call in (lambda: read(tmp_path, FORMAT), lambda: write(tmp_path, contents(1), FORMAT)):
+        with pytest.raises(ValueError, match=rf"manifest\.json {told}"):
+            call()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_metadata_that_json_lacks_are_not_written(tmp_path: Path, value: float) -> None:
+    write(tmp_path, contents(1), FORMAT)
+    with pytest.raises(ValueError, match="JSON"):
+        write(tmp_path, Contents({}, {"value": value}), FORMAT)
+    assert value_of(read(tmp_path, FORMAT)) == 1
+    assert is_clean(tmp_path)
+
+
+def test_arrays_may_have_as_many_dimensions_as_numpy_has(tmp_path: Path) -> None:
+    write(tmp_path, Contents({"a": np.ones((1,) * 64)}, {}), FORMAT)
+    assert read(tmp_path, FORMAT).arrays["a"].shape == (1,) * 64
 
 
 def pickled(path: Path) -> None:
@@ -276,6 +316,7 @@ FILE_DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "big-endian": (with_header("<f4", ">f4"), r"holds >f4 of shape"),
     "other shape": (with_header("(5, 3)", "(3, 5)"), r"holds <f4 of shape \(3, 5\)"),
     "huge shape": (with_header("(5, 3)", f"({10**18}, 3)"), r"holds <f4 of shape"),
+    "no ASCII": (with_header("<f4", "é4"), r"manifest says <f4"),
     "records": (with_header("'<f4'", "[('a', '<f4')]"), "is damaged: its header"),
     "a program": (with_header("(5, 3)", "5 * (3,)"), "is damaged: its header"),
     "deep": (with_header("(5, 3)", "(" * 60), "is damaged: its header"),

@@ -113,6 +113,21 @@ def test_a_lock_is_a_file_and_no_link(tmp_path: Path, kind: str, before: str) ->
         assert (target.read_text(), target.stat().st_mtime) == ("mine", 1)
 
 
+def test_a_pipe_that_comes_after_the_look_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, contents(1), FORMAT)
+    manifest, stat = tmp_path / "manifest.json", os.stat
+    before = stat(manifest)
+    manifest.unlink()
+    os.mkfifo(manifest)
+    monkeypatch.setattr(
+        os, "stat", lambda path, **how: before if path == manifest else stat(path, **how)
+    )
+    with pytest.raises(ValueError, match=r"manifest\.json is not readable as JSON"):
+        read(tmp_path, FORMAT)
+
+
 def guests(folder: Path) -> dict[str, bytes | str | None]:
     """All that is there by name: what files hold, where links lead, None of other things."""
     return {
@@ -180,6 +195,7 @@ GUESTS: dict[str, Callable[[Path], None]] = {
     "a folder of a file's name": with_folder,
     "a link of a file's name": with_link,
     "another's mark": marked("a.npy", mark=f"data-{8:016}\na.npy"),
+    "a mark that is none": marked(mark="mine"),
     "a mark of other files": marked("notes.txt", mark=f"{OTHER}\nnotes.txt"),
     "a mark of files elsewhere": marked("a", mark=f"{OTHER}\n../../precious.npy"),
     "a mark in no letters": marked("a.npy", mark=f"{OTHER}\na.npy\n\xff"),
@@ -215,6 +231,38 @@ def test_what_a_person_put_where_a_save_puts_its_own_stays(tmp_path: Path, guest
     left = guests(tmp_path)
     assert gone.isdisjoint(left)
     assert left.items() >= {name: before[name] for name in before.keys() - gone}.items()
+
+
+def test_generations_within_a_marked_folder_go_with_it(tmp_path: Path) -> None:
+    """As those of a model of two stages."""
+    outer = tmp_path / OTHER
+    marks.make(outer, [LOCK, "manifest.json"])
+    marks.make(inner := outer / f"data-{8:016}", ["a.npy"])
+    for path in (outer / LOCK, outer / "manifest.json", inner / "a.npy"):
+        path.write_text("half")
+    assert marks.is_own(outer)
+    (inner / "notes.txt").write_text("mine")
+    assert not marks.is_own(outer)
+    (inner / "notes.txt").unlink()
+    marks.remove(outer)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_goes_while_it_is_looked_at_is_no_guest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The save that made it removes it."""
+    marks.make(tmp_path / OTHER, ["a.npy"])
+    iterdir = Path.iterdir
+
+    def going(path: Path) -> Iterator[Path]:
+        if path.name == OTHER:
+            shutil.rmtree(path)
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", going)
+    assert marks.is_own(tmp_path / OTHER) is True
+    assert not (tmp_path / OTHER).exists()
 
 
 def test_a_superseded_generation_stays_with_what_a_person_put_there(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ which lines it covers. Then every change is made in a forked copy of that proces
 code of a function that is already imported, and there the tests that cover the line run until one
 fails. What runs while a module is imported is changed in a fork that has not imported the package
 yet. A process that a test starts does not see the change, and neither does what a test file made
-while it was collected.
+while it was collected. Of a function that keeps its result, only the first test runs the lines.
 """
 
 from __future__ import annotations
@@ -51,6 +51,15 @@ TESTS = {
         *("als", "descent/test_descent.py", "models/test_closed_form.py", "models/test_explain.py"),
         *("models/test_models.py", "models/test_n_threads.py"),
     ),
+    "arrays": (
+        *("arrays", "backends/test_given_on_gpu.py", "models/test_progress.py"),
+        *("models/test_writers.py", "robustness/test_damaged_matrices.py"),
+        *(
+            "robustness/test_large_amounts.py::test_control_groups",
+            "robustness/test_pandas_labels.py",
+        ),
+    ),
+    "files": ("files", "cluster/test_blocks.py", "models/test_changed_folders.py"),
     "retrieval": (
         *("retrieval", "backends/test_given_on_gpu.py", "cli/test_cli_recommend_all.py"),
         *("models/test_implicit_defects.py", "models/test_item_weights.py"),
