@@ -44,7 +44,7 @@ from mfrank.steering.steering import Steering
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import check_features, means_of
 
-__all__ = ["ClosedForm", "feature_means", "had_biases"]
+__all__ = ["ClosedForm", "check_solvable", "feature_means", "had_biases"]
 
 
 class ClosedForm(Recommender):
@@ -225,7 +225,6 @@ class ClosedForm(Recommender):
                 f"user_weights must be an explanation's user_weights, got {shown(user_weights)}"
             )
         factors = store.item_factors[item].astype(np.float64)
-        bias = store.item_biases if folding.biases else None
         if folding.biases:
             factors = np.append(factors, 1)  # which meets the user's bias
         if user_weights.background.shape != factors.shape:
@@ -239,8 +238,8 @@ class ClosedForm(Recommender):
                 "explain without them once after each"
             )
         parts, baseline = user_weights.parts @ factors, float(user_weights.background @ factors)
-        if bias is not None:
-            baseline += float(bias[item])
+        if store.item_biases is not None:  # of the fit, or a prior
+            baseline += float(store.item_biases[item])
         greatest = np.argsort(-parts, kind="stable")[:N]
         labels = items.answer(user_weights.items[greatest])
         listed = list(zip(labels.tolist(), parts[greatest].tolist(), strict=True))
@@ -315,6 +314,7 @@ class ClosedForm(Recommender):
         folding = FoldIn(objective, store, self.backend, self.n_threads, had_biases(store))
         last = self._last_folding
         if last is None or last != folding:
+            check_solvable(store)
             self._tell_set_since(store.fitter)
             self._last_folding = last = folding
         return last
@@ -323,6 +323,18 @@ class ClosedForm(Recommender):
 def had_biases(store: FactorStore) -> bool:
     """Whether the rows of the fit had a bias beside their factors."""
     return bool(store.fitter["options"].get("biases", False))
+
+
+def check_solvable(store: FactorStore, new_items: bool = False) -> None:
+    """Raise ValueError if a prior among the item biases keeps rows from being solved."""
+    remedy = "load the model without the prior, and add it by mfrank.with_prior afterwards"
+    if store.item_prior is not None and had_biases(store):
+        raise ValueError(
+            "users and items cannot be solved, because the item biases of the fit have a prior in "
+            f"them: {remedy}"
+        )
+    if new_items and not had_biases(store) and store.item_biases is not None:
+        raise ValueError(f"new items have no prior, which all items of this model have: {remedy}")
 
 
 def feature_means(store: FactorStore, side: Side, raw: Raw) -> Factors | None:

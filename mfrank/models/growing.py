@@ -27,7 +27,7 @@ from mfrank.data.alignment import check_numbering
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.more_ids import with_labels
-from mfrank.models.closed_form import ClosedForm, feature_means, had_biases
+from mfrank.models.closed_form import ClosedForm, check_solvable, feature_means, had_biases
 from mfrank.models.delta import Delta, with_rows
 from mfrank.models.features_of_update import FeaturesOfUpdate
 from mfrank.models.partial_fit import grown, refit
@@ -139,6 +139,7 @@ class Growing(ClosedForm):
         old = self._old(user_items, store)
         _tell_unread(objective, given.user_items.data, given, old.data)
         delta = Delta.of(store, old, data, float(decay))
+        check_solvable(store, new_items=len(delta.item_ids) > store.n_items)
         half_steps = HalfSteps(
             objective,
             delta.counts,
@@ -249,6 +250,7 @@ class Growing(ClosedForm):
         raw = given_ids(raw, f"{side.name}ids")
         seen = None if self.seen is None else self.seen.checked
         ids, rows = grown(side, raw)
+        check_solvable(self.store, new_items=side.name == "item" and len(ids) > len(side.ids))
         argument = f"{side.name}_{other.name}s"
         given = self._clean(given_rows(matrix, raw, side, other, argument), argument, self.store)
         _tell_unread(self._objective_of(self.store), given.data, matrix)

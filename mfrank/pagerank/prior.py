@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from mfrank.arrays.checks import check_at_least_zero, check_instance, shown
+from mfrank.store.blend import ranks_by_factors
 from mfrank.store.factors import FactorStore
 
 __all__ = ["with_prior"]
@@ -23,7 +24,7 @@ def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = No
     Parameters
     ----------
     store : FactorStore
-        Of any model.
+        Of a model that ranks by its factors, or of a blend.
     weight : float
         >= 0.
     prior : FactorStore, optional
@@ -32,7 +33,8 @@ def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = No
     Raises
     ------
     TypeError, ValueError
-        There is no prior, its items differ from the store's, or the weight is invalid.
+        There is no prior, its items differ from the store's, or the weight is invalid; or the store
+        is of a model that would not read the prior, such as :class:`mfrank.EASE`.
 
     Examples
     --------
@@ -54,6 +56,11 @@ def with_prior(store: FactorStore, weight: float, prior: FactorStore | None = No
     source = store if prior is None else prior
     for name, one in (("store", store), ("prior", source)):
         check_instance(name, one, FactorStore, "a FactorStore, such as model.store")
+    if not ranks_by_factors(store):
+        raise ValueError(
+            f"store is of {store.fitter['name']}, which ranks by other things than its factors, so "
+            "that a prior would change nothing; give a model with factors, such as ALS, or a blend"
+        )
     source, store = source.on_host(), store.on_host()
     if source.item_prior is None:
         raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -291,9 +291,9 @@ class SupervisedPageRank(Parameters, WalkRecommender):
             item_prior=prior,
             fitter=describe(self),
             history=learned.history,
-            extras={"weights": weights, **walk_arrays(walk, starts)},
         )
-        return pack(with_prior(store, 1.0), task.seen)
+        extras = {"weights": weights, **walk_arrays(walk, starts)}
+        return pack(replace(with_prior(store, 1.0), extras=extras), task.seen)
 
     @classmethod
     def _from_store(cls, store: FactorStore, own: OwnClasses = IMPORTED) -> Self:
