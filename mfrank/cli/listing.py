@@ -55,8 +55,8 @@ def add_fallback_flag(parser: argparse.ArgumentParser) -> None:
         "--fallback",
         choices=get_args(Fallback),
         default="none",
-        help="what users with nothing to go by get: popularity is the items that most users have "
-        "(default: none, an empty list)",
+        help="what users with nothing to go by get, and what follows in lists that the model does "
+        "not fill: popularity is the items that most users have (default: none, an empty place)",
     )
 
 

@@ -64,10 +64,10 @@ def evaluate(
     items with equal scores as tied.
 
     There is no credit for ties at nothing. A user of whom the model knows nothing has an empty
-    list, with value 0 (AUC and AUPRC: all items tied), and an item that nobody had in the fit is in
-    no list. The result counts the users, items and interactions of the test part that are cold,
-    that is without interactions in the fit and without features, and has the metrics of the other
-    users in ``known_users``.
+    list, with value 0 (AUC and AUPRC: all items tied), and an item that nobody had in the fit, or
+    to which no link leads from the user's items, is in no list. The result counts the users, items
+    and interactions of the test part that are cold, that is without interactions in the fit and
+    without features, and has the metrics of the other users in ``known_users``.
 
     If the lists are on a GPU (factors with ``backend="cuda"``, or a recommender that returns CuPy
     arrays), the metrics are computed there and only the per-user values are copied back. Relevance

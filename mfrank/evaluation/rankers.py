@@ -21,8 +21,7 @@ from mfrank.backends import Backend, Factors
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.fallback import unannounced
 from mfrank.retrieval.recommender import Recommender
-from mfrank.retrieval.row_scorer import RowScorer
-from mfrank.retrieval.top_k import emptied, recommend
+from mfrank.retrieval.top_k import emptied, recommend, without_repeats
 from mfrank.steering.steering import Steering
 from mfrank.store.blend import check_ranks_by_factors
 from mfrank.store.factors import FactorStore
@@ -124,26 +123,13 @@ class _FactorRanker:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RecommendRanker:
-    """Lists from a function ``recommend(users, user_items, N=) -> (ids, scores)``.
-
-    Attributes
-    ----------
-    recommend : function
-    seen : csr_array
-    nothing : float or None
-        A score that only says that nothing is known, so that a place in a list with this score has
-        no item.
-    """
+    """Lists from a function ``recommend(users, user_items, N=) -> (ids, scores)``."""
 
     recommend: Recommend
     seen: sp.csr_array
-    nothing: float | None = None
 
     def lists(self, users: Users, k: int) -> NDArray[np.int32]:
-        ids, scores = self._call(users, k)
-        if self.nothing is not None:
-            ids[scores == self.nothing] = -1
-        return ids
+        return self._call(users, k)[0]
 
     def scores(self, users: Users) -> NDArray[Any]:
         n_items = self.seen.shape[1]
@@ -161,8 +147,6 @@ class _RecommendRanker:
         for begin in range(0, len(users), step):
             part = slice(begin, begin + step)
             scores = on_host(self.scores(users[part]))
-            if self.nothing is not None:
-                scores[scores == self.nothing] = -np.inf
             found[part] = np.take_along_axis(scores, items[part].astype(np.int64), axis=1)
         return found
 
@@ -181,7 +165,8 @@ class _RecommendRanker:
             raise ValueError(
                 f"recommend must return integer item rows below {n_items}, or -1 after a list's end"
             )
-        return _without_repeats(ids.astype(np.int32)), beside(scores, ids)
+        # Some recommenders pad short lists with a repeated item.
+        return without_repeats(ids.astype(np.int32)), beside(scores, ids)
 
 
 def ranker_of(
@@ -227,7 +212,7 @@ def ranker_of(
         return _FactorRanker(users, items, biases, unmet, anybody, rows_seen, backend, n_threads)
     function = getattr(model, "recommend", model)
     if callable(function):
-        return _RecommendRanker(_by_row(function), seen, _nothing(function))
+        return _RecommendRanker(_by_row(function), seen)
     raise TypeError(
         "model must have user_factors and item_factors, or a method recommend(users, user_items, "
         f"N=), or be such a function; got {type(model).__name__}"
@@ -257,18 +242,12 @@ def steered_ranker(
         rows = user_items if filters else None
         return model.recommend(users, rows, N, filter_already_liked_items=filters, **options)
 
-    return _RecommendRanker(recommend, seen, _nothing(model.recommend))
+    return _RecommendRanker(recommend, seen)
 
 
 def _ranks_otherwise(model: Any) -> bool:
     """Whether this is an mfrank recommender that does not rank by its factors, such as a walk."""
     return isinstance(model, Recommender) and type(model).recommend is not Recommender.recommend
-
-
-def _nothing(function: Any) -> float | None:
-    """The score of an item that nothing leads to from a user's items; None if there is none."""
-    method = getattr(function, "func", function)  # of a partial
-    return 0.0 if isinstance(getattr(method, "__self__", None), RowScorer) else None
 
 
 def _by_row(function: Recommend) -> Recommend:
@@ -309,13 +288,3 @@ def _cells(rows: CSR, scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]
     """Rows and columns of the stored entries, on the device of ``scores``."""
     users = np.repeat(np.arange(rows.n_rows), rows.counts)
     return beside(users, scores), beside(rows.indices, scores)
-
-
-def _without_repeats(ids: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Keep only an item's first rank: some recommenders pad short lists with a repeated item."""
-    order = np.argsort(ids, axis=1, kind="stable")
-    ascending = np.take_along_axis(ids, order, axis=1)
-    ascending[:, 1:][ascending[:, 1:] == ascending[:, :-1]] = -1
-    kept = np.empty_like(ids)
-    np.put_along_axis(kept, order, ascending, axis=1)
-    return kept

@@ -23,8 +23,8 @@ class ItemKNN(NeighborRecommender, Baseline):
 
     The score of item j for a user is the sum over the user's items i of their value times the
     cosine of the columns i and j of the interactions, if j is among the nearest ``neighbors`` of i
-    (Sarwar et al. 2001). Every item that is not filtered can be listed; an item that is a neighbor
-    of none of the user's items has score 0. Weights go into the data:
+    (Sarwar et al. 2001). An item that is a neighbor of none of the user's items has score 0 and is
+    in no list of theirs. Weights go into the data:
     ``ItemKNN().fit(mfrank.bm25_weight(data))``, ``ItemKNN().fit(mfrank.tfidf_weight(data))``.
 
     Parameters

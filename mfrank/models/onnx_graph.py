@@ -18,6 +18,7 @@ from mfrank.models.bias_columns import check_exportable, with_bias_columns
 from mfrank.store.blend import has_item_weights, ranks_by_factors
 from mfrank.store.extra_rows import unpack_neighbors
 from mfrank.store.factors import FactorStore
+from mfrank.store.knowledge import empty_rows
 
 __all__ = ["to_onnx"]
 
@@ -40,8 +41,9 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
     The outputs are ``ids`` (int64 or strings) and ``scores``, each of shape (users, n), best first
     and ties by lower row, and ``all_scores``, of shape (users, n_items). If fewer than n items are
     left by the filter, the rest of the list has score -infinity. So has the whole list of a user
-    with nothing to go by, and no list has items that nobody met. Lists are those of the model's
-    ``recommend``; scores are the same up to rounding.
+    with nothing to go by, and the end of a list without enough items to which weights lead from the
+    user's items; no list has items that nobody met. Lists are those of the model's ``recommend``;
+    scores are the same up to rounding.
 
     Models of weights between items (:class:`mfrank.EASE`, :class:`mfrank.ItemFilter`,
     :class:`mfrank.ItemKNN`) and blends with them become a sparse product: the file has the users'
@@ -81,7 +83,7 @@ def to_onnx(store: FactorStore, path: str | os.PathLike[str]) -> Path:
             "to_parquet or to_safetensors"
         )
     model = onnx.helper.make_model(
-        _graph(onnx, scoring, _labels(store), _unlisted(store.on_host())),
+        _graph(onnx, scoring, _labels(store), _unlisted(onnx, store.on_host())),
         opset_imports=[onnx.helper.make_opsetid("", _OPSET)],
         ir_version=_IR_VERSION,
         producer_name="mfrank",
@@ -123,18 +125,39 @@ def _scoring(onnx: Any, store: FactorStore) -> _Scoring:
     )
 
 
-def _unlisted(store: FactorStore) -> dict[str, NDArray[np.bool_]]:
-    """Users with nothing to go by, (n_users, 1), and items that are in no list, (n_items,)."""
-    nobody = np.logical_not(store.user_factors.any(axis=1))
-    if has_item_weights(store):
-        weights, values = unpack_neighbors(store.extras, store.n_users, store.n_items)
-        leads = np.asarray(abs(weights).sum(axis=1)).ravel() > 0
-        nobody = (nobody | (not ranks_by_factors(store))) & (abs(values) @ leads == 0)
-    if store.ranks_anybody:
-        nobody[:] = False
-    unmet = store.unmet_items
+def _unlisted(onnx: Any, store: FactorStore) -> tuple[list[Any], dict[str, NDArray[Any]]]:
+    """What makes ``unlisted``: items that nobody met, and those to which nothing leads from users.
+
+    Factors lead nowhere from users without any, or to items without any, unless item biases rank
+    items for anybody; weights between items lead nowhere if their sum is exactly 0.
+    """
+    node = onnx.helper.make_node
     none = np.zeros(store.n_items, dtype=bool)
-    return {"nobody": nobody[:, None], "unmet": none if unmet is None else unmet}
+    arrays: dict[str, NDArray[Any]] = {
+        "unmet": none if store.unmet_items is None else store.unmet_items
+    }
+    nodes, unlinked = [], []
+    if has_item_weights(store):
+        scores = "of_items" if ranks_by_factors(store) else "all_scores"
+        arrays["no_weight"] = np.zeros((), dtype=np.float64)
+        nodes.append(node("Equal", [scores, "no_weight"], ["without_weights"]))
+        unlinked.append("without_weights")
+    if ranks_by_factors(store):
+        nobody = np.logical_not(store.user_factors.any(axis=1))
+        lone = empty_rows(store.item_factors, store.item_biases)
+        if store.ranks_anybody:
+            nobody[:], lone = False, None
+        arrays |= {"nobody": nobody[:, None], "lone": none if lone is None else lone}
+        nodes += [
+            node("Gather", ["nobody", "users"], ["of_nobody"], axis=0),
+            node("Or", ["of_nobody", "lone"], ["without_factors"]),
+        ]
+        unlinked.append("without_factors")
+    nodes += [
+        node("And", [unlinked[0], unlinked[-1]], ["unlinked"]),
+        node("Or", ["unlinked", "unmet"], ["unlisted"]),
+    ]
+    return nodes, arrays
 
 
 def _by_factors(onnx: Any, store: FactorStore, output: str) -> _Scoring:
@@ -226,7 +249,10 @@ def _padded(rows: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
 def _graph(
-    onnx: Any, scoring: _Scoring, labels: NDArray[Any], unlisted: dict[str, NDArray[np.bool_]]
+    onnx: Any,
+    scoring: _Scoring,
+    labels: NDArray[Any],
+    unlisted: tuple[list[Any], dict[str, NDArray[Any]]],
 ) -> Any:
     make, whole, truth = onnx.helper, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
     real = make.np_dtype_to_tensor_dtype(scoring.dtype)
@@ -234,15 +260,14 @@ def _graph(
     node, tensor, n_items = make.make_node, onnx.numpy_helper.from_array, len(labels)
     arrays = {
         **scoring.arrays,
-        **unlisted,
+        **unlisted[1],
         "item_ids": labels,
         "lowest": np.array(-np.inf, scoring.dtype),
     }
     return make.make_graph(
         [
             *scoring.nodes,
-            node("Gather", ["nobody", "users"], ["of_nobody"], axis=0),
-            node("Or", ["of_nobody", "unmet"], ["unlisted"]),
+            *unlisted[0],
             node("Or", ["filtered", "unlisted"], ["excluded"]),
             node("Where", ["excluded", "lowest", "all_scores"], ["allowed"]),
             node("TopK", ["allowed", "n"], ["scores", "rows"], axis=-1, largest=1, sorted=1),

@@ -1,5 +1,7 @@
 """Lists of users with nothing to go by: empty, or on request the most popular items.
 
+So are the last places of lists that a model does not fill.
+
 A user has nothing to go by if the model knows nothing that tells one item from another for them:
 no interactions (or none that count), all of their items unknown, an id that the fit only named.
 Without this, ties at score 0 would list the first items in sort order.
@@ -19,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays.counted import counted
-from mfrank.arrays.placement import beside
+from mfrank.arrays.placement import beside, on_host
 from mfrank.arrays.row_lists import Listed
 from mfrank.backends import Factors
 from mfrank.data.interactions import Interactions
@@ -30,7 +32,7 @@ from mfrank.retrieval.known import Known
 from mfrank.retrieval.queries import Queries
 from mfrank.retrieval.sides import Matrix, Side
 from mfrank.retrieval.steered import best_steered
-from mfrank.retrieval.top_k import Lists, emptied
+from mfrank.retrieval.top_k import Lists, emptied, without_repeats
 from mfrank.steering.levers import Levers
 from mfrank.store.factors import FactorStore
 from mfrank.store.knowledge import empty_rows
@@ -105,7 +107,7 @@ def popularity_of(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nobody:
-    """What a call needs to empty or fill the lists of users with nothing to go by.
+    """What a call needs to empty or fill the lists of users with nothing to go by, and short lists.
 
     Attributes
     ----------
@@ -135,6 +137,9 @@ class Nobody:
     ) -> Lists:
         """The lists, in which those of nobody and of unknown users are empty or popular.
 
+        With the fallback, popular items also follow the others in lists that are shorter than
+        asked, unless levers choose the items of lists place by place: caps hold for whole lists.
+
         Parameters
         ----------
         lists : Lists
@@ -149,8 +154,8 @@ class Nobody:
             What the queries have, for calibration.
         user_items : as in the call
         """
-        if known.unknown is None and not nobody.any():  # as nearly always
-            return lists
+        if self.popularity is None and known.unknown is None and not nobody.any():
+            return lists  # as nearly always
         queries, candidates = filters
         nobody = beside(nobody, lists[0])
         if known.unknown is not None:
@@ -160,8 +165,13 @@ class Nobody:
         lists = known.blank(emptied(lists, nobody))
         if self.popularity is None:
             return lists
-        if n_nobody:
-            self._fill(lists, np.flatnonzero(nobody), candidates, history)
+        short = nobody
+        if self.levers is None or not self.levers.chooses:
+            short = lists[0][:, -1] < 0
+            if known.unknown is not None:
+                short &= ~beside(known.unknown, short)
+        if bool(short.any()):
+            self._fill(lists, np.flatnonzero(short), candidates, history)
         if known.unknown is not None and bool(known.unknown.any()):
             if not _has_row_each(user_items, len(nobody)):
                 candidates = self.options.candidates(queries, self.items)
@@ -186,7 +196,7 @@ class Nobody:
         candidates: Candidates,
         history: sp.csr_array | Listed | None,
     ) -> None:
-        """Write the most popular items into the lists of some queries."""
+        """Write the most popular items into the lists of some queries, after what they have."""
         counts = self.popularity
         assert counts is not None
         if history is not None:
@@ -203,8 +213,18 @@ class Nobody:
             history=history,
             directions=self.store,
         )
-        for whole, part in zip(lists, found, strict=True):
+        for whole, part in zip(lists, _followed(lists, rows, found), strict=True):
             whole[rows] = beside(part, whole, whole.dtype)
+
+
+def _followed(lists: Lists, rows: NDArray[np.int64], more: Lists) -> Lists:
+    """The lists of these rows, each with the items of ``more`` that it does not have after it."""
+    own = (on_host(each[beside(rows, each)]) for each in lists)
+    ids, scores = (np.hstack([first, on_host(then)]) for first, then in zip(own, more, strict=True))
+    ids = without_repeats(ids)
+    best = np.argsort(ids < 0, axis=1, kind="stable")[:, : lists[0].shape[1]]
+    ids, scores = (np.take_along_axis(each, best, axis=1) for each in (ids, scores))
+    return ids, np.where(ids < 0, np.nan, scores)
 
 
 def _has_row_each(user_items: Matrix | None, n_users: int) -> bool:

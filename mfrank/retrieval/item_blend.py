@@ -16,6 +16,7 @@ from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.row_scorer import RowScorer
 from mfrank.store import extra_rows
 from mfrank.store.factors import FactorStore
+from mfrank.store.knowledge import empty_rows
 
 __all__ = ["ItemBlend"]
 
@@ -25,8 +26,9 @@ class ItemBlend(RowScorer):
 
     Its store is a blend (:func:`mfrank.blend`) with an :class:`mfrank.ItemFilter`,
     :class:`mfrank.EASE` or :class:`mfrank.ItemKNN` among its parts: ``ItemBlend.of(store)``. Lists
-    are exact; scores are the sums of the scores of all parts. Similar items are those by the
-    factors. There is no fold-in.
+    are exact; scores are the sums of the scores of all parts. An item is in no list if all parts
+    give nothing: no weight leads to it from the user's items, and the user or the item has no
+    factors. Similar items are those by the factors. There is no fold-in.
 
     Notes
     -----
@@ -98,6 +100,23 @@ class ItemBlend(RowScorer):
         linked = np.diff(rows.values.indptr) > 0
         return ~rows.factors.any(axis=1) & ~(linked & scores.any(axis=1))
 
+    def _unlinked(
+        self, rows: _Rows, scores: NDArray[Any], n: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        # Only where all parts give nothing: factors may also have a product of exactly 0.
+        parts, lone_users = self._fitted(), np.asarray(~rows.factors.any(axis=1))
+        lone_items = parts.lone_items
+        if self.store.ranks_anybody:
+            at = np.empty(0, dtype=np.int64)
+        elif lone_items.any():
+            at = np.arange(len(scores))
+        else:
+            at = np.flatnonzero(lone_users)
+        unlinked = lone_users[at, None] | lone_items
+        if len(at):
+            unlinked &= (rows.values[at] @ parts.weights).toarray() == 0
+        return at, unlinked
+
 
 @dataclass(frozen=True, eq=False)
 class _Parts(MadeOfFields):
@@ -111,6 +130,15 @@ class _Parts(MadeOfFields):
     def item_columns(self) -> NDArray[np.float64]:
         """The item factors in float64, shape (K, n_items)."""
         return self.store.item_factors.T.astype(np.float64)
+
+    @lazy
+    def lone_items(self) -> NDArray[np.bool_]:
+        """Items of somebody, to which no factors and no bias lead, shape (n_items,)."""
+        lone = empty_rows(self.store.item_factors, self.store.item_biases)
+        if lone is None:
+            return np.zeros(self.store.n_items, dtype=bool)
+        unmet = self.store.unmet_items
+        return lone if unmet is None else lone & ~unmet
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -57,9 +57,11 @@ class Recommender(Similar):
     one byte per factor; the order and the sketch are cached with the factors.
 
     Nobody's list is made up from ties. An item that nobody had in the fit, and that has no
-    features, is in no list. A user has nothing to go by if no interaction of theirs is known and
-    neither features nor item biases (as of a :class:`mfrank.Descent` with cosines) tell items
-    apart: their list is all padding, or of popular items by ``fallback="popularity"``.
+    features, is in no list. Where scores are sums over links from the user's items (weights between
+    items, walks), an item to which none leads has a score of exactly 0 and is in no list. A user
+    has nothing to go by if no interaction of theirs is known and neither features nor item biases
+    (as of a :class:`mfrank.Descent` with cosines) tell items apart: their list is all padding, or
+    of popular items by ``fallback="popularity"``.
 
     Ids may be arrays of any library. Row numbers on a GPU get results on the GPU, as CuPy arrays.
     With ``backend="cuda"``, factors, scores and filters that are on the GPU (arrays or CuPy sparse
@@ -132,7 +134,9 @@ class Recommender(Similar):
             The list of a user with nothing to go by (see the class) is all padding. With
             "popularity", such users, and unknown ones with ``on_unknown="skip"``, get the items
             that most users have in the fit, under the filters of the call; scores are then these
-            numbers of users. A log message says how many users of the call have nothing to go by.
+            numbers of users. Popular items also fill the end of a list that is shorter than N,
+            unless ``steer`` has caps or a calibration. A log message says how many users of the
+            call have nothing to go by.
         n_threads : int, default 0
             0 uses every core this process may use.
         steer : Steering, optional

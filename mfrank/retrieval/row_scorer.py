@@ -73,8 +73,9 @@ class RowScorer(Recommender):
         """Best items of one or many users; parameters as in :meth:`mfrank.Recommender.recommend`.
 
         Scores follow from the users' rows of the fit or, with ``recalculate_user``, from those of
-        ``user_items``. A user's list does not depend on the other users of the call. There are no
-        item factors for the diversity of ``steer``: it raises TypeError.
+        ``user_items``. A user's list does not depend on the other users of the call. An item to
+        which nothing leads from the user's items, at score 0, is in no list, unless ``steer``
+        boosts it. There are no item factors for the diversity of ``steer``: it raises TypeError.
         """
         userid = given_ids(userid, "userid")
         options = self._options(N, filter_items, items, n_threads, on_unknown, fallback)
@@ -109,6 +110,7 @@ class RowScorer(Recommender):
 
         lists = scored_steered(
             scores_of,
+            lambda some, scores, n: self._unlinked(rows[some], scores, n),
             (rows.shape[0], len(item_side.ids)),
             candidates.without_any(item_side.unmet()),
             N,
@@ -229,6 +231,29 @@ class RowScorer(Recommender):
         """Which of these rows tell no item from another, bool (len(rows),), given their scores."""
         nothing: NDArray[np.bool_] = np.logical_not(scores.any(axis=1))
         return nothing
+
+    def _unlinked(
+        self, rows: Any, scores: NDArray[Any], n: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Items to which nothing leads from these rows: their lists would be in the order of ids.
+
+        Parameters
+        ----------
+        rows : as of :meth:`_rows_of`
+        scores : float64, shape (len(rows), n_items)
+            Of these rows; -inf where an item is filtered.
+        n : int
+            Length of the lists.
+
+        Returns
+        -------
+        at : int64, shape (R,)
+            Which of the rows to look at; nothing of the kind is among the best n of the others.
+        unlinked : bool, shape (R, n_items)
+        """
+        # A sum over links is exactly 0 without links; to look for that in all rows takes long.
+        at = np.flatnonzero((scores > 0).sum(axis=1, dtype=np.int32) < n)
+        return at, scores[at] == 0
 
     def _scores_near(self, items: Rows, n_threads: int) -> NDArray[Any]:
         """Nearness of all items to some, in the same form; -inf for what is not to be listed."""

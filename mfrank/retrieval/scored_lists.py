@@ -26,6 +26,8 @@ def best_lists(
     candidates: Candidates,
     n: int,
     first: NDArray[np.int64] | None = None,
+    unlinked: Callable[[slice, NDArray[Any]], tuple[NDArray[np.int64], NDArray[np.bool_]]]
+    | None = None,
 ) -> Lists:
     """The ``n`` items with the highest scores for each query, ties by lower row.
 
@@ -41,6 +43,9 @@ def best_lists(
         Length of a list.
     first : int64, shape (n_queries,), optional
         An item per query that comes first in its list unless it is filtered.
+    unlinked : function, optional
+        Called with a block and its scores after the filters. Returns some of these rows, and which
+        of their items, bool, are not to be listed either.
 
     Returns
     -------
@@ -50,7 +55,11 @@ def best_lists(
     parts, filters = [_no_lists(n)], _Filters.of(candidates)
     for block in blocks(n_queries, n_items):
         scores = scores_of(block)
-        scores[~_allowed(filters, block, n_items)] = -np.inf
+        filters.apply(scores, block)
+        if unlinked is not None:
+            at, nothing = unlinked(block, scores)
+            if len(at):
+                scores[at] = np.where(nothing, -np.inf, scores[at])
         parts.append(_best(scores, n, None if first is None else first[block]))
     ids, listed = zip(*parts, strict=True)
     return np.concatenate(ids), np.concatenate(listed)
@@ -76,6 +85,8 @@ def _best(scores: NDArray[Any], n: int, first: NDArray[np.int64] | None) -> List
     listed = np.take_along_axis(scores, best, axis=1)
     missing = np.isneginf(listed)
     best[missing], listed[missing] = -1, np.nan
+    if best.shape[1] == n:
+        return best, listed
     more = ((0, 0), (0, n - best.shape[1]))
     return (
         np.pad(best, more, constant_values=np.int32(-1)),
@@ -84,12 +95,13 @@ def _best(scores: NDArray[Any], n: int, first: NDArray[np.int64] | None) -> List
 
 
 def _first(order: NDArray[Any], n: int) -> NDArray[np.int32]:
-    """Columns of the least ``n`` of each row, ascending, ties by lower column."""
+    """Columns of the least ``n`` of each row, ascending, ties by lower column, except at inf."""
     if n >= order.shape[1]:
         return np.argsort(order, axis=1, kind="stable").astype(np.int32)
     columns = np.sort(np.argpartition(order, n - 1, axis=1)[:, :n], axis=1)
     last = np.take_along_axis(order, columns, axis=1).max(axis=1, keepdims=True)
-    tied = np.flatnonzero(np.count_nonzero(order <= last, axis=1) > n)
+    at_most = (order <= last).sum(axis=1, dtype=np.int32)  # faster than count_nonzero
+    tied = np.flatnonzero((at_most > n) & (last[:, 0] < np.inf))
     columns[tied] = np.argsort(order[tied], axis=1, kind="stable")[:, :n]
     by_value = np.argsort(np.take_along_axis(order, columns, axis=1), axis=1, kind="stable")
     return np.take_along_axis(columns, by_value, axis=1).astype(np.int32)
@@ -108,17 +120,16 @@ class _Filters(NamedTuple):
         every = None if given.exclude_all is None else on_host(given.exclude_all)
         return cls(only, every, union(given.exclude))
 
-
-def _allowed(filters: _Filters, block: slice, n_items: int) -> NDArray[np.bool_]:
-    shape = block.stop - block.start, n_items
-    allowed = np.full(shape, filters.only is None)
-    if filters.only is not None:
-        allowed[_cells(filters.only, block)] = True
-    if filters.exclude_all is not None:
-        allowed[:, filters.exclude_all] = False
-    if filters.exclude is not None:
-        allowed[_cells(filters.exclude, block)] = False
-    return allowed
+    def apply(self, scores: NDArray[Any], block: slice) -> None:
+        """Set the scores of a block to -inf where an item is filtered."""
+        if self.only is not None:
+            others = np.full(scores.shape, True)
+            others[_cells(self.only, block)] = False
+            scores[others] = -np.inf
+        if self.exclude_all is not None:
+            scores[:, self.exclude_all] = -np.inf
+        if self.exclude is not None:
+            scores[_cells(self.exclude, block)] = -np.inf
 
 
 def _cells(rows: CSR, block: slice) -> tuple[Any, NDArray[np.int32]]:

@@ -137,6 +137,7 @@ def best_steered(
 
 def scored_steered(
     scores_of: Callable[[Rows], NDArray[Any]],
+    unlinked: Callable[[Rows, NDArray[Any], int], tuple[Rows, NDArray[np.bool_]]],
     shape: tuple[int, int],
     candidates: Candidates,
     n: int,
@@ -148,6 +149,9 @@ def scored_steered(
     Parameters
     ----------
     scores_of : function of queries
+    unlinked : function of queries, their scores and the length of lists
+        Returns some of these queries, and to which items, bool, nothing leads from them: they are
+        listed only if they are boosted.
     shape : (n_queries, n_items)
     candidates, n, levers, history
         As above.
@@ -156,16 +160,26 @@ def scored_steered(
 
     def fetch(rows: Rows, size: int) -> Lists:
         some = candidates if len(rows) == n_queries else candidates.of_queries(rows)
-        return best_lists(lambda block: scores(rows[block]), len(rows), n_items, some, size)
+        if levers is not None and levers.bonus is not None:
+            return best_lists(lambda block: raised(rows[block]), len(rows), n_items, some, size)
+        return best_lists(
+            lambda block: scores_of(rows[block]),
+            len(rows),
+            n_items,
+            some,
+            size,
+            unlinked=lambda block, scores: unlinked(rows[block], scores, size),
+        )
 
-    def scores(rows: Rows) -> NDArray[Any]:
+    def raised(rows: Rows) -> NDArray[Any]:
+        assert levers is not None
         found = scores_of(rows)
-        if levers is None or levers.bonus is None:
-            return found
         there = np.isfinite(found)
         spread = found.std(axis=1, keepdims=True, where=there) if n_items else 0.0
-        raised: NDArray[Any] = found + np.where(spread > 0, spread, 1.0) * levers.bonus
-        return raised
+        sums: NDArray[Any] = found + np.where(spread > 0, spread, 1.0) * levers.bonus
+        at, nothing = unlinked(rows, found, n_items + 1)
+        sums[at] = np.where(nothing & ~levers.boosted, -np.inf, sums[at])
+        return sums
 
     if levers is None or not levers.chooses:
         return fetch(np.arange(n_queries), n)

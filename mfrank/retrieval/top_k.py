@@ -22,7 +22,16 @@ from mfrank.backends import Backend, Factors, choose
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.queries import Rows, check_rows_there
 
-__all__ = ["Lists", "emptied", "look_up", "nearest", "recommend", "score", "similar"]
+__all__ = [
+    "Lists",
+    "emptied",
+    "look_up",
+    "nearest",
+    "recommend",
+    "score",
+    "similar",
+    "without_repeats",
+]
 
 Lists: TypeAlias = tuple[NDArray[np.int32], NDArray[Any]]
 """Item rows and scores, both (n_queries, n), padded with row -1 and score NaN at the end."""
@@ -266,6 +275,16 @@ def emptied(lists: Lists, which: NDArray[np.bool_]) -> Lists:
         empty = beside(which, ids)
         ids[empty], scores[empty] = -1, np.nan
     return ids, scores
+
+
+def without_repeats(ids: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The ids of lists with -1 in the place of an item that is also at a better rank."""
+    order = np.argsort(ids, axis=1, kind="stable")
+    ascending = np.take_along_axis(ids, order, axis=1)
+    ascending[:, 1:][ascending[:, 1:] == ascending[:, :-1]] = -1
+    kept = np.empty_like(ids)
+    np.put_along_axis(kept, order, ascending, axis=1)
+    return kept
 
 
 def look_up(rows: Rows, table: Factors, backend: Backend) -> Factors:

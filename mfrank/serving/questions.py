@@ -59,7 +59,10 @@ Unknown = Annotated[
 ]
 
 _DIVERSITY = "how much items that are alike are kept apart, from 0 to 1"
-_FALLBACK = "what a user with nothing to go by gets: an empty list, or the most popular items"
+_FALLBACK = (
+    "what a user with nothing to go by gets, and what follows in a list that the model does not "
+    "fill: nothing, or the most popular items"
+)
 _PENALTY = "what to take from items that are popular by one deviation, in deviations of scores"
 
 Diversity = Annotated[float, Query(ge=0, le=1, description=_DIVERSITY)]

@@ -33,6 +33,8 @@ class Levers:
     ----------
     bonus : shape (n_items,), in the dtype of the factors, or None
         Boosts and popularity penalty, in standard deviations of a user's scores.
+    boosted : bool, shape (n_items,)
+        Items with a boost above 0, which are listed even where nothing else leads to them.
     categories : ItemCategories, or None
     caps : int64, shape (categories.width,), or None
     room : int, or None
@@ -43,6 +45,7 @@ class Levers:
     """
 
     bonus: NDArray[Any] | None
+    boosted: NDArray[np.bool_]
     categories: ItemCategories | None
     caps: NDArray[np.int64] | None
     room: int | None
@@ -64,10 +67,12 @@ class Levers:
             The store has no counts for the popularity penalty.
         """
         bonus, categories = None, None
+        boosted = np.zeros(store.n_items, dtype=bool)
         if steer.adds:
             bonus = boosts_of(
                 steer.boosts, store.n_items, lambda ids: rows_of(ids, "boosts", missing)
             )
+            boosted = bonus > 0
             if steer.popularity_penalty:
                 bonus -= steer.popularity_penalty * popularity_of(store.known_counts.items)
             bonus = bonus.astype(store.dtype)
@@ -79,7 +84,8 @@ class Levers:
         if steer.at_most is not None and categories is not None:
             caps = caps_of(steer.at_most, categories)
             room = room_of(caps, categories)
-        return cls(bonus, categories, caps, room, steer.diversity, steer.calibration, steer.pool)
+        weights = steer.diversity, steer.calibration
+        return cls(bonus, boosted, categories, caps, room, *weights, steer.pool)
 
     @property
     def weighs(self) -> bool:

@@ -50,7 +50,9 @@ class Steering(MadeOfFields):
     ----------
     boosts : mapping of item id to number, or Series with ids as its index, default none
         What to add to an item's score, from -1000 to 1000: .5 is a nudge, 3 is strong; negative
-        numbers demote.
+        numbers demote. A boost above 0 also lists an item to which no link leads from the user's
+        items (:class:`mfrank.EASE`, :class:`mfrank.ItemKNN`, walks); a penalty or a boost below 0
+        does not.
     popularity_penalty : float, default 0
         From 0 to 1000: what to subtract from the score of an item whose popularity, the logarithm
         of 1 + its number of users in the fit, is one standard deviation above the mean of all

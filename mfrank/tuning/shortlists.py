@@ -93,16 +93,24 @@ class Shortlists:
         return cls(items, scores, CSR.from_scipy(relevant, np.float64), metric)
 
     def value(self, weights: Sequence[float]) -> float:
-        """The metric of the lists by the weighted sum of scores."""
+        """The metric of the lists by the weighted sum of scores.
+
+        An item to which all models give exactly 0 is in no list, as in those of the blend.
+        """
         check_time()
         total = np.where(self.items >= 0, np.float32(0), np.float32(-np.inf))
+        linked = np.zeros(total.shape, dtype=bool)
         for weight, scores in zip(weights, self.scores, strict=True):
             if weight:
                 total += np.float32(weight) * scores
+                linked |= scores != 0
+        total[~linked] = -np.inf
         depth = min(self.metric.depth(self.relevant.n_columns), total.shape[1])
         best = np.argpartition(-total, depth - 1, axis=1)[:, :depth]
         order = np.argsort(-np.take_along_axis(total, best, axis=1), axis=1, kind="stable")
-        ids = np.take_along_axis(self.items, np.take_along_axis(best, order, axis=1), axis=1)
+        places = np.take_along_axis(best, order, axis=1)
+        listed = np.take_along_axis(total, places, axis=1) > -np.inf
+        ids = np.where(listed, np.take_along_axis(self.items, places, axis=1), -1)
         lists = judged(ids, self.relevant, self.metric.depth(self.relevant.n_columns))
         shares = self.metric.weights(lists)
         return float(np.average(self.metric.per_user(lists), weights=shares))

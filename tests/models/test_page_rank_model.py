@@ -351,8 +351,9 @@ def test_the_smallest_there_is() -> None:
     """Items that nobody goes on from, a list of no one, a model that travels."""
     model = fitted(log("a", "b", "b"))
     ids, scores = model.recommend([0, 1], N=2)
-    assert ids.tolist() == [["b", None], ["a", None]]
-    np.testing.assert_array_equal(scores, [[0, np.nan]] * 2)
+    assert ids.tolist() == [[None, None], [None, None]]
+    np.testing.assert_array_equal(scores, np.full((2, 2), np.nan))
+    assert model.score([0, 1], ["b", "a"]).tolist() == [0.0, 0.0]
     assert model.explain(0, "a").score == pytest.approx(1)
     assert model.explain(0, "b").paths == []
     assert model.recommend([], N=3)[0].shape == (0, 3)

@@ -67,7 +67,7 @@ def test_lists_of_a_second_stage_are_plain() -> None:
 
 
 def test_lists_of_walks_are_plain() -> None:
-    data = mfrank.Interactions.from_arrays([0, 0, 1], [0, 1, 2], timestamps=[1, 2, 3])
+    data = mfrank.Interactions.from_arrays([0, 0, 1, 1], [0, 1, 1, 2], timestamps=[1, 2, 3, 4])
     model = mfrank.SupervisedPageRank(method=None).fit(data)
     assert [entry["id"] for entry in model.recommend(0).to_dicts()] == [2]
 

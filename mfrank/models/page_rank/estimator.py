@@ -47,8 +47,8 @@ class SupervisedPageRank(Parameters, WalkRecommender):
 
     The walk's transition and restart probabilities are proportional to weighted sums of features
     of edges and items. The weights are learned from labeled queries (Bogolubsky et al. 2016); see
-    :meth:`fit`. Scores are the walk's stationary probabilities; every item that is not filtered can
-    be listed.
+    :meth:`fit`. Scores are the walk's stationary probabilities; an item that the walk does not
+    reach has score 0 and is in no list.
 
     Parameters
     ----------

@@ -222,7 +222,8 @@ class Reranker(Parameters):
 
         Parameters, filters and padding are those of :meth:`mfrank.Recommender.recommend`. Lists
         are sorted by the trees' scores, ties in the order of the first stage. The popular items of
-        ``fallback`` are in the order of the first stage, with its scores. Memory grows with users
+        ``fallback`` are in the order of the first stage, with its scores, and follow the items that
+        the trees ordered. Memory grows with users
         times candidates.
 
         Returns
@@ -283,8 +284,8 @@ class Reranker(Parameters):
         order = np.argsort(-new, axis=1, kind="stable")[:, :N]  # NaN sorts last
         best, scores = (np.take_along_axis(part, order, axis=1) for part in (first.ids, new))
         if filled is not None:
-            empty = np.isnan(first.scores).all(axis=1)
-            best[empty], scores[empty] = (np.atleast_2d(part)[empty] for part in filled)
+            left = np.isnan(scores)  # both have the same items in the places before these
+            best[left], scores[left] = (np.atleast_2d(part)[left] for part in filled)
         return Answer(best[0], scores[0]) if is_single(userid) else Answer(best, scores)
 
     def save(
