@@ -70,7 +70,8 @@ def run(application: FastAPI, *, host: str = "127.0.0.1", port: int = 8000) -> N
     They have 10 seconds for that, and 5 more until the process of ``mfrank serve`` is ended
     whatever it does. If the service listens on this computer only, requests for a host name that is
     neither this computer's nor in ``allow_hosts`` of the application are refused, so that no web
-    page can read from it. SIGHUP makes it load the model of its folder at once.
+    page can read from it. SIGHUP makes it load the model of its folder at once. A program that has
+    handlers of its own for SIGTERM or SIGHUP keeps them; in a thread none are set.
 
     Parameters
     ----------

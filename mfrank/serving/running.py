@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-import os
-import signal
 import socket
-import sys
-import threading
-import time
 from functools import partial
-from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -21,13 +15,12 @@ from mfrank.arrays.threads import single_threaded
 from mfrank.serving.connections import LimitedConnection
 from mfrank.serving.guards import AllowedHosts, Hosts
 from mfrank.serving.limits import Limits
+from mfrank.serving.signals import handled
 
 __all__ = ["configured", "serve"]
 
 _GRACE = 10
 """Seconds in which requests that have begun may end."""
-_LAST = 5.0
-"""Seconds after that in which threads may end; then the process does."""
 _BACKLOG = 2048
 
 
@@ -35,12 +28,9 @@ def serve(application: FastAPI, host: str, port: int) -> None:
     """What :func:`mfrank.serving.run` does."""
     if not 0 <= port < 2**16:
         raise ValueError(f"port must be a whole number from 0 to 65535, got {port}")
-    signal.signal(signal.SIGTERM, _end)
-    live = getattr(application.state, "live", None)
-    if live is not None and hasattr(signal, "SIGHUP"):  # Windows has none
-        signal.signal(signal.SIGHUP, lambda *_: live.look_now())
     config = configured(application, host)
-    with _listening(host, port) as place:
+    live = getattr(application.state, "live", None)
+    with handled(live), _listening(host, port) as place:
         bound_host, bound_port = place.getsockname()[:2]
         shown = f"[{bound_host}]" if ":" in bound_host else bound_host
         print(f"http://{shown}:{bound_port}/ (Ctrl-C stops it)", flush=True)
@@ -94,21 +84,6 @@ def _listening(host: str, port: int) -> socket.socket:
         reason = error.strerror or error
         raise OSError(f"cannot listen on {host}, port {port}: {reason}; pass another") from error
     return place
-
-
-def _end(_signal: int, _frame: FrameType | None) -> None:
-    """Exit with 0: uvicorn raises the signal again when it has answered what had begun.
-
-    Python waits for its threads before it exits. One that is deep in a kernel is not waited for.
-    """
-    threading.Thread(target=_end_anyway, daemon=True).start()
-    sys.exit(0)
-
-
-def _end_anyway() -> None:
-    time.sleep(_LAST)
-    os.write(2, b"mfrank: the service ends before a thread that still works does\n")  # no lock
-    os._exit(0)
 
 
 def _is_loopback(host: str) -> bool:

@@ -383,7 +383,7 @@ sys.path.insert(0, {support!r})
 from clients import model
 import mfrank
 from mfrank import serving
-from mfrank.serving import running
+from mfrank.serving import running, signals
 
 class Deep(mfrank.Recommender):
     is_armed = False
@@ -397,7 +397,7 @@ deep = Deep()
 deep._hold(model().store, model().seen.checked)
 application = serving.app(deep)
 deep.is_armed = True
-running._GRACE, running._LAST = 1, 0.2
+running._GRACE, signals._LAST = 1, 0.2
 serving.run(application, port=0)
 """
 

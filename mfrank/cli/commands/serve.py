@@ -15,6 +15,7 @@ from mfrank import serving
 from mfrank.cli.flags import add_flags, given
 from mfrank.cli.folders import check_holds_model
 from mfrank.cli.usual_flags import add_address_flags
+from mfrank.serving.signals import end_soon, handled
 
 EXAMPLES = """\
   mfrank serve model --port 8000
@@ -32,7 +33,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Serve until stopped."""
-    check_holds_model(args.model)
-    limits = serving.Limits(**given(args, serving.Limits))
-    application = serving.app(args.model, limits=limits, allow_hosts=args.allow_hosts)
-    serving.run(application, host=args.host, port=args.port)
+    with handled(starting=True):
+        check_holds_model(args.model)
+        limits = serving.Limits(**given(args, serving.Limits))
+        application = serving.app(args.model, limits=limits, allow_hosts=args.allow_hosts)
+        try:
+            serving.run(application, host=args.host, port=args.port)
+        except KeyboardInterrupt:
+            end_soon(130)
+            raise
