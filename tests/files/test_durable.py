@@ -96,6 +96,14 @@ def test_a_new_folder_is_on_the_disk_in_its_parent(
     assert marked == sorted(marked)
 
 
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    for _ in range(2):
+        folders.write(tmp_path / "saved", Contents({"a": np.arange(3.0)}, {}), FORMAT)
+    folders.read(tmp_path / "saved", FORMAT, verify=True)
+    assert os.listdir("/proc/self/fd") == before
+
+
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])
 def test_a_full_disk_is_told_by_the_path_and_the_remedy(tmp_path: Path, code: int) -> None:
     remedy = "make room and do the same again"

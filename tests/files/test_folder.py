@@ -21,7 +21,14 @@ from folders import FORMAT, contents, is_clean, value_of
 
 from mfrank.files import folder as module
 from mfrank.files import marks, npy
-from mfrank.files.folder import ChangedFolderError, generation_of, read, write
+from mfrank.files.folder import (
+    ChangedFolderError,
+    generation_of,
+    joined_origins,
+    paths_of,
+    read,
+    write,
+)
 from mfrank.files.manifest import Contents, Format
 
 
@@ -178,6 +185,10 @@ def test_what_others_saved_is_replaced_only_if_asked(tmp_path: Path) -> None:
     write(tmp_path, contents(3), FORMAT, origin, overwrite=True)
     write(tmp_path, contents(4), FORMAT, origin)
     assert value_of(read(tmp_path, FORMAT)) == 4
+    assert origin == dict.fromkeys(paths_of(tmp_path), (generation_of(tmp_path, FORMAT),))
+    joined = joined_origins({"/a": ("x",), "/b": ("y",)}, {"/a": ("x", "z"), "/c": ("w",)})
+    assert joined == {"/a": ("x", "z"), "/b": ("y",), "/c": ("w",)}
+    assert joined_origins({"/a": ("x",)}, {"/a": ("z",)}) == {"/a": ("x", "z")}
 
 
 def test_each_save_has_a_name_of_its_own(tmp_path: Path) -> None:

@@ -71,6 +71,24 @@ def test_who_waited_has_the_lock_of_the_folder_that_is_there_now(
     assert entered.is_set()
 
 
+def test_blocks_of_one_thread_nest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flock, locks_held = fcntl.flock, []
+
+    def counted(descriptor: int, how: int) -> None:
+        locks_held.append(how)
+        flock(descriptor, how | fcntl.LOCK_NB)  # who would wait for itself has an error
+
+    monkeypatch.setattr(fcntl, "flock", counted)
+    for _ in range(2):
+        with locked(tmp_path):
+            with locked(tmp_path), locked(tmp_path / ".."):
+                pass
+            with (tmp_path / LOCK).open("a") as other, pytest.raises(BlockingIOError):
+                flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    taken = [how for how in locks_held if how & fcntl.LOCK_EX]
+    assert len(taken) == 4  # two folders, each once a turn
+
+
 def test_a_child_that_was_forked_during_a_save_does_not_keep_the_lock(tmp_path: Path) -> None:
     code = f"""
 import fcntl, os, pathlib

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -233,6 +235,10 @@ def test_a_promise_is_pickled_as_what_it_promises() -> None:
     again = pickle.loads(pickle.dumps(model))
     assert bits(again) == bits(model) == bits(fitted)
     assert len(made) == 1
+    source = weakref.ref(make)
+    del make
+    gc.collect()
+    assert source() is None  # what it was made from may go
 
 
 def test_a_fit_that_diverges_has_the_epoch_before(monkeypatch: pytest.MonkeyPatch) -> None:

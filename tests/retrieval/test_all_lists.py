@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from children import kill_when_there
+from engines import Shuffled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -400,6 +401,42 @@ def test_a_plan_is_what_the_run_then_takes(
     assert lists.plan(folder).files == 0
     next(folder.glob("part-00003.*")).unlink()
     assert lists.plan(folder).files == 1
+
+
+def test_a_plan_for_one_user_is_his_list(tmp_path: Path) -> None:
+    one = mfrank.Interactions.from_sparse(DATA.user_items[:1])
+    lists = all_lists.AllLists(mfrank.Popularity().fit(one), 5, "csv", OPTIONS)
+    lists.write(tmp_path / "a")
+    found = read(tmp_path / "a", "csv")
+    assert lists.plan(tmp_path / "b").rows == len(found)
+
+
+def test_lists_have_ten_places_by_default(tmp_path: Path, model: mfrank.ALS) -> None:
+    found = read(model.recommend_all(tmp_path / "lists", format="csv"), "csv")
+    assert found["rank"].max() == 10
+
+
+def test_what_is_no_cluster_is_refused_before_anything_is_made(
+    tmp_path: Path, model: mfrank.ALS
+) -> None:
+    for wrong in (0, -1, True, "", object()):
+        with pytest.raises((TypeError, ValueError), match="cluster"):
+            model.recommend_all(tmp_path / "lists", cluster=wrong)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_lists_are_made_on_the_cluster_that_is_given(tmp_path: Path, model: mfrank.ALS) -> None:
+    engine, submitted = Shuffled(2), []
+    submit = engine.submit
+
+    def noted(function: Any, *args: Any) -> Any:
+        submitted.append(function.__name__)
+        return submit(function, *args)
+
+    engine.submit = noted  # type: ignore[method-assign]
+    model.recommend_all(tmp_path / "lists", N=5, cluster=engine)
+    assert submitted.count("_written") == len(list((tmp_path / "lists").glob("part-*")))
+    assert_same(read(tmp_path / "lists"), expected(model))
 
 
 def test_a_plan_tries_users_of_the_whole_model(

@@ -320,6 +320,33 @@ def test_popularity_is_counted_from_the_interactions_of_the_call() -> None:
     assert got.scores[:2].tolist() == [2.0, 1.0]
 
 
+def test_zeros_among_the_interactions_of_the_call_make_no_item_popular() -> None:
+    """What faded to nothing is nobody's liking."""
+    store = mfrank.FactorStore(np.zeros((1, 2)), np.ones((3, 2)), item_ids=["a", "b", "c"])
+    cells = sp.csr_array((np.array([1.0, 0.0, 2.0]), np.array([1, 0, 2]), np.array([0, 2, 3])))
+    data = mfrank.Interactions.from_sparse(cells, item_ids=["a", "b", "c"])
+    got = mfrank.Recommender.of(store).recommend(
+        0, data, N=3, filter_already_liked_items=False, fallback="popularity"
+    )
+    assert got.ids.tolist() == ["b", "c", None]
+
+
+def test_strangers_get_items_that_they_had_unless_these_are_filtered() -> None:
+    of = model("IALS")
+    best = of.recommend(["zoe"], N=2, on_unknown="skip", fallback="popularity").ids[0]
+    had_best = sp.csr_array(np.isin(of.item_ids.labels, best)[None, :].astype(float))
+    for filters in (True, False):
+        lists = of.recommend(
+            ["zoe"],
+            had_best,
+            N=2,
+            on_unknown="skip",
+            fallback="popularity",
+            filter_already_liked_items=filters,
+        )
+        assert np.isin(lists.ids[0], best).all() == (not filters)
+
+
 # --- it is told, once a call
 
 
@@ -333,6 +360,7 @@ def test_how_many_they_are_is_told_once(caplog: pytest.LogCaptureFixture, tmp_pa
     assert caplog.messages[0].startswith("3 of 4 users")
     assert 'fallback="popularity"' in caplog.messages[0]
     assert caplog.messages[1].startswith("3 of 4 users")
+    assert caplog.messages[1].endswith("so their lists are of the most popular items")
     caplog.clear()
     of.recommend_all(tmp_path / "lists", format="csv")
     assert len(caplog.messages) == 1

@@ -118,11 +118,16 @@ def test_one_id_stands_for_a_list_of_it_and_rows_of_an_array_for_users() -> None
 def test_biases_are_part_of_the_score() -> None:
     rng = np.random.default_rng(0)
     p, q = whole_numbers(rng, (4, 2)), whole_numbers(rng, (6, 2))
-    model = served(p, q, user_biases=np.arange(4.0), item_biases=np.arange(6.0))
-    scores = p @ q.T + np.arange(4)[:, None] + np.arange(6)
+    of_users, of_items = np.array([7.0, -2.0, 0.0, 4.0]), np.array([3.0, 9.0, -1.0, 0.0, 5.0, 2.0])
+    model = served(p, q, user_biases=of_users, item_biases=of_items)
+    scores = p @ q.T + of_users[:, None] + of_items
     everything = np.ones((4, 6), dtype=bool)
     got = model.recommend(range(4), N=6, filter_already_liked_items=False)
     equal(got, brute_force(scores, everything, 6))
+    equal(
+        model.recommend([3, 1], N=6, filter_already_liked_items=False),
+        [part[[3, 1]] for part in got],
+    )
     got = model.recommend_users(range(6), N=4, filter_already_liked_users=False)
     equal(got, brute_force(scores.T, everything.T, 4))
     np.testing.assert_array_equal(model.score([3, 0], [1, 5]), scores[[3, 0], [1, 5]])
@@ -212,6 +217,7 @@ def test_items_that_nobody_met_have_no_users_and_are_counted_and_told(
     assert lists.ids.tolist() == [[0, 1], [-1, -1], [-1, -1]]
     (line,) = caplog.messages
     assert line.startswith("2 of 3 items")
+    assert line.endswith("so their lists are empty")
     assert "fallback" not in line
 
 

@@ -270,6 +270,8 @@ def test_scores_of_pairs(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         ("recommend_users", {"itemid": 0, "users": [9]}, "users: unknown ids: 9"),
         ("score", {"userid": [9], "itemid": [0]}, "userid: unknown ids: 9"),
+        ("explain", {"userid": {1}, "user_items": None, "itemid": 0}, "userid must be one id"),
+        ("explain", {"userid": 0, "user_items": None, "itemid": [0, 1]}, "itemid must be one id"),
         ("score", {"userid": [0], "itemid": [7]}, "itemid: unknown ids: 7"),
     ],
 )
@@ -315,6 +317,20 @@ def test_a_range_of_ids_is_not_looked_through() -> None:
     equal(few, listed)
     with pytest.raises((MemoryError, ValueError)):
         model.recommend(0, filter_items=range(10**18))
+
+
+@pytest.mark.parametrize("asked", [[9, 2], [100, 2], [2, 4]])
+def test_rows_beyond_the_model_are_somebody_new(asked: list[int]) -> None:
+    """Of users who are solved from rows of their own, however many are known already."""
+    model, rows = als().fit(toy()), toy()[[2, 4]]
+    blocked = sp.csr_array(np.eye(2, 9))
+    found = model.similar_users(
+        asked, N=3, recalculate_user=True, user_items=rows, by_row=True, filter_users=blocked
+    )
+    expected = model.similar_users(
+        [2, 4], N=3, recalculate_user=True, user_items=rows, filter_users=blocked
+    )
+    equal(found, expected)
 
 
 def test_a_bare_store_is_served_but_cannot_fold_in() -> None:

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.arrays.csr import CSR
 from mfrank.backends import choose
 from mfrank.retrieval.candidates import Candidates
 from mfrank.retrieval.queries import Queries
@@ -269,5 +270,9 @@ def test_what_is_not_finite_or_has_another_size_is_refused(
     users[0, 0] = np.inf
     with pytest.raises(ValueError, match="vectors"):
         nearest(users, items)
+    itself = CSR(np.arange(4), np.zeros(3, np.int32), None, N_ITEMS)
+    for rows in ([1], [1, 3]):
+        with pytest.raises(ValueError, match=r"3|queries"):
+            similar(rows, items[3:], candidates=Candidates((itself,)))
     with pytest.raises(ValueError, match="item_bias must have 30 values"):
         recommend(users[1:], items, item_bias=np.zeros(N_ITEMS + 1, np.float32))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import mfrank
 
@@ -75,6 +77,26 @@ def test_similar_items_are_those_of_the_factors() -> None:
     alone = ALS.similar_items([2, 9], N=5)
     np.testing.assert_array_equal(ids, alone.ids)
     np.testing.assert_allclose(cosines, alone.scores, rtol=1e-5)
+
+
+def test_damaged_weights_are_refused() -> None:
+    store = mfrank.blend(ALS.store, FILTER.store, 0.5)
+    for extras in ({}, {**store.extras, "neighbors": store.extras["neighbors"][:-1]}):
+        with pytest.raises(ValueError, match="the weights saved with the store are damaged"):
+            mfrank.ItemBlend.of(replace(store, extras=extras))
+
+
+def test_a_single_item_is_something_to_go_by() -> None:
+    """Where a user has no factors; a bias of the user alone ranks nothing."""
+    cells = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
+    data = mfrank.Interactions.from_sparse(sp.csr_array(cells.astype(float)))
+    knn = mfrank.ItemKNN().fit(data)
+    for biases in (None, np.array([0.0, 0.0, 0.0, 5.0, 5.0])):
+        factors = mfrank.FactorStore(np.zeros((5, 2)), np.ones((4, 2)), user_biases=biases)
+        both = mfrank.ItemBlend.of(mfrank.blend(factors, knn.store, 1.0))
+        lists = both.recommend([3, 4], N=2, filter_already_liked_items=False)
+        assert lists.ids[0, 0] >= 0
+        assert lists.ids[1].tolist() == [-1, -1]
 
 
 def test_what_has_no_meaning_is_refused() -> None:
