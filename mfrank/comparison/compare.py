@@ -17,12 +17,7 @@ from typing import Any
 from mfrank.arrays.checks import check_count
 from mfrank.arrays.counted import counted
 from mfrank.arrays.random import Seed
-from mfrank.arrays.threads import check_threads
-from mfrank.comparison.contenders import (
-    Fit,
-    has_implicit,
-    is_implicit_als,
-)
+from mfrank.comparison.contenders import Fit, has_implicit, is_implicit_als
 from mfrank.comparison.protocol import Course
 from mfrank.comparison.scoreboard import Comparison, Row
 from mfrank.comparison.tuned import Tuning, tuned
@@ -110,7 +105,6 @@ def compare(
         metric has no values for each user.
     """
     check_count("repeats", repeats, 1)
-    check_threads(n_threads)
     course = Course(*_parts(train, test), tuple(_listed(metrics)), n_threads)
     course.check()
     contenders = models

@@ -70,12 +70,12 @@ def has_implicit() -> bool:
 
 
 def default_models(
-    objectives: Sequence[QuadraticObjective] = DEFAULT_OBJECTIVES,
+    objectives: Sequence[QuadraticObjective],
     *,
-    factors: int = 64,
-    iterations: int = 15,
-    n_threads: int = 0,
-    random_state: Seed = 0,
+    factors: int,
+    iterations: int,
+    n_threads: int,
+    random_state: Seed,
 ) -> dict[str, Any]:
     """ALS with each objective, the baseline Popularity and, if installed, implicit's ALS and BPR.
 

@@ -48,7 +48,7 @@ def peak_memory(
         # Not multiprocessing: its "spawn" would run the caller's script again.
         child = subprocess.run(
             [sys.executable, "-c", _CHILD],
-            input=pickle.dumps((warm_up, work), protocol=5),
+            input=pickle.dumps((warm_up, work)),
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capture_output=True,
             check=True,

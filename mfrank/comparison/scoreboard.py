@@ -177,8 +177,8 @@ class Comparison:
         for row in self.rows:
             cells = [row.model]
             for metric, score in row.evaluation.scores.items():
-                error = f"{score.standard_error:.4f}".removeprefix("0")
-                cells.append(f"{score.value:.4f} ±{error}")
+                error = f" ±{score.standard_error:.4f}".replace("±0", "±")
+                cells.append(f"{score.value:.4f}" + ("" if score.per_user is None else error))
                 cells.append(_times(row.ratios.get(str(metric))))
             table.append(cells)
         return table

@@ -332,7 +332,7 @@ def _mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
     The second is the linearized error of a ratio of sums, s / sqrt(n) if all weights are 1.
     """
     n = len(values)
-    if n == 0 or not weights.any():
+    if not weights.any():
         return math.nan, math.nan
     total = weights.sum()
     mean = float(weights @ values / total)

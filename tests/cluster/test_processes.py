@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from children import run
 import mfrank
 from mfrank.backends.sharded import blocks
 from mfrank.cluster.processes import Processes
-from mfrank.cluster.worker import Call, Kept, Order, Results
 
 
 @pytest.fixture(scope="module")
@@ -103,23 +101,6 @@ def test_a_task_that_ends_every_worker_is_given_up(two: Processes) -> None:
     with pytest.raises(RuntimeError, match=r"ended 3 worker processes.* status 3; .*fewer workers"):
         two.gather([two.submit(end_always)])
     assert two.gather([two.submit(square, 2)]) == [4]
-
-
-def test_a_worker_frees_what_no_task_will_take() -> None:
-    class Large:
-        pass
-
-    results, made = Results(), list[weakref.ref[Large]]()
-
-    def make() -> Large:
-        large = Large()
-        made.append(weakref.ref(large))
-        return large
-
-    results.obey(Order(Call(here, (Kept(0),)), {0: Call(make, ())}, ()))
-    assert made[0]() is not None
-    results.obey(Order(Call(here, ()), {}, (0,)))
-    assert made[0]() is None
 
 
 def test_an_engine_frees_what_nothing_refers_to(two: Processes) -> None:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
 import sys
+import weakref
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
+from time import perf_counter
 
 import numpy as np
 import pytest
 
 import mfrank
 from mfrank import ALS, RG2, WRMF, compare
+from mfrank.arrays.threads import usable_cores
 from mfrank.comparison.contenders import default_models, fit_once, objective_value
 from mfrank.comparison.scoreboard import Comparison
+from mfrank.comparison.usual import usual_models
 from mfrank.data.splits import by_ratio
 from mfrank.data.table_files import read_columns
 from mfrank.evaluation.evaluate import evaluate
@@ -53,6 +60,7 @@ class Recorder:
         return Recorder(self.name, self.order, self.seconds)
 
     def fit(self, user_items, show_progress, callback):
+        assert not show_progress  # lines of a fit would be mixed with those of the comparison
         self.order.append(self.name)
         for epoch, seconds in enumerate(self.seconds):
             callback(epoch, seconds, None)
@@ -76,6 +84,20 @@ def test_runs_alternate_and_times_are_medians(split):
         comparison["d"]
 
 
+def test_one_fit_of_each_model_is_held_at_a_time(split):
+    held, most = weakref.WeakSet(), []
+
+    class Held(Recorder):
+        def __deepcopy__(self, memo):
+            made = Recorder(self.name, self.order)
+            held.add(made)
+            most.append(len(held))
+            return made
+
+    quick(split, models={"a": Held("a", [])}, repeats=5)
+    assert max(most) == 3  # the first, the last that ended, and the next
+
+
 def test_a_row_is_what_fitting_and_evaluating_gives(split):
     model = ALS(RG2(), factors=4, iterations=2, random_state=0)
     row = quick(split, models={"mine": model}, metrics=["ndcg@5", "mrr"])["mine"]
@@ -86,6 +108,29 @@ def test_a_row_is_what_fitting_and_evaluating_gives(split):
         assert row.evaluation[metric].value == pytest.approx(score.value, rel=1e-6)
     assert row.objective == pytest.approx(fitted.store.history[-1]["objective"], rel=1e-5)
     assert row.library == f"mfrank {mfrank.__version__}"
+
+
+def test_what_is_measured_unless_something_else_is_asked_for(split, monkeypatch, capsys):
+    order, made = [], []
+    monkeypatch.setattr("mfrank.comparison.protocol.peak_memory", lambda work: 7 * 2**20)
+    comparison = compare(split, models={"a": Recorder("a", order)})
+    assert order == ["a"] * 3
+    assert comparison["a"].peak_memory == 7 * 2**20
+    assert [str(m) for m in comparison["a"].evaluation.scores] == [
+        *("Recall@20", "NDCG@20", "MRR@20", "MAP@20")
+    ]
+    assert (comparison.settings["repeats"], comparison.settings["tune"]) == (3, None)
+    assert "peak: memory that a fit adds to a fresh process" in comparison.notes
+    assert "peak" not in " ".join(quick(split, models={"a": Recorder("a", [])}).notes)
+    assert not capsys.readouterr().err
+    monkeypatch.setattr(
+        "mfrank.comparison.compare.usual_models", lambda **options: made.append(options)
+    )
+    with pytest.raises(ValueError, match="at least one model"):
+        compare(split)
+    assert made == [
+        {"tuned": False, "factors": None, "iterations": 15, "n_threads": 0, "random_state": 0}
+    ]
 
 
 def test_train_and_test_may_be_given_as_matrices(split):
@@ -123,6 +168,44 @@ def test_implicit_minimises_the_same_sum_with_the_same_options(split):
     assert rows["implicit BPR"].objective is None
 
 
+def test_the_options_of_the_default_models_are_those_given():
+    options = {"factors": 3, "iterations": 2, "n_threads": 1, "random_state": 7}
+    models = default_models([RG2(), RG2(regularization=2.0), WRMF(alpha=3)], **options)
+    as_typed = "mfrank rg2:alpha=0.05,regularization=2,nu=1,ridge=own"
+    assert list(models)[:3] == ["mfrank RG2", as_typed, "mfrank WRMF"]
+    for name in list(models)[:3]:
+        told = models[name].get_params(deep=False)
+        assert {option: told[option] for option in options} == options
+    unsized = {"iterations": 2, "n_threads": 1, "random_state": 7}
+    for factors, width in ((None, 64), (5, 5)):
+        usual = usual_models(tuned=False, factors=factors, **unsized)
+        assert usual["mfrank RG2"].factors == width
+    if "implicit ALS" in models:
+        assert usual_models(tuned=True, factors=None, **unsized)["implicit ALS"].factors == 512
+        theirs = models["implicit ALS"]
+        assert (theirs.factors, theirs.iterations, theirs.num_threads) == (3, 2, 1)
+        assert (models["implicit ALS"].alpha, models["implicit ALS"].use_cg) == (3, True)
+        assert not models["implicit ALS exact"].use_cg
+        every = default_models([RG2()], **(options | {"n_threads": 0}))["implicit BPR"]
+        assert every.num_threads == usable_cores()
+
+
+@pytest.mark.parametrize("theirs", [False, True])
+def test_only_fits_of_implicit_have_a_single_thread_of_blas(theirs, split, monkeypatch):
+    threads = pytest.importorskip("threadpoolctl", reason="a dependency of implicit")
+    limits = []
+
+    @contextmanager
+    def limited(*given):
+        limits.append(given)
+        yield
+
+    monkeypatch.setattr(threads, "threadpool_limits", limited)
+    monkeypatch.setattr(Recorder, "__module__", "implicit.made" if theirs else "explicit.made")
+    fit_once(Recorder("a", []), split.train)
+    assert limits == [(1, "blas")] * theirs
+
+
 def test_ratios_are_to_implicits_als(against_implicit):
     rows = against_implicit
     assert rows.baseline == "implicit ALS"
@@ -131,6 +214,8 @@ def test_ratios_are_to_implicits_als(against_implicit):
     ratio = mine.evaluation["ndcg@20"].value / theirs.evaluation["ndcg@20"].value
     assert mine.ratios["NDCG@20"] == pytest.approx(ratio)
     assert "x: ratio to implicit ALS" in str(rows)
+    same = "mfrank WRMF, implicit ALS, implicit ALS exact"
+    assert f"objective: the same sum for {same}; the others have their own" in rows.notes
 
 
 def test_time_ratios_are_medians_within_a_repeat(split, monkeypatch):
@@ -148,12 +233,33 @@ def test_time_ratios_are_medians_within_a_repeat(split, monkeypatch):
     assert rows["a"].ratios["epoch_seconds"] == statistics.median([2.0, 3.0, 1.0])
 
 
+def test_ratios_of_memory_and_of_quality_are_to_the_baseline_unless_it_has_none(split, monkeypatch):
+    monkeypatch.setattr(
+        "mfrank.comparison.compare.is_implicit_als", lambda model: isinstance(model, Recorder)
+    )
+    peaks = iter([30.0, 10.0])
+    monkeypatch.setattr("mfrank.comparison.protocol.peak_memory", lambda work: next(peaks))
+    models = {"a": mfrank.Popularity(), "b": Recorder("b", [])}
+    rows = quick(split, models=models, peak_memory=True, metrics=["recall@40", "gini@1"])
+    assert rows["a"].ratios["peak_memory"] == 3.0
+    recalls = [row.evaluation["recall@40"].value for row in rows.rows]
+    assert rows["a"].ratios["Recall@40"] == pytest.approx(recalls[0] / recalls[1])
+    nobodys = [
+        mfrank.Interactions.from_arrays(range(3), at, shape=(3, 5)) for at in ([0] * 3, [4] * 3)
+    ]
+    peaks = iter([30.0, None])
+    rows = quick(*nobodys, models=models, peak_memory=True, metrics=["recall@1"])
+    assert rows["a"].ratios["Recall@1"] is None  # the baseline has 0
+    assert rows["a"].ratios["peak_memory"] is None
+
+
 def test_every_default_model_takes_part(against_implicit):
     names = [row.model for row in against_implicit.rows]
     assert names[:4] == ["mfrank WRMF", "mfrank IALS", "mfrank RG2", "mfrank RGX"]
     assert names[4:] == ["mfrank Popularity", "implicit ALS", "implicit ALS exact", "implicit BPR"]
     for row in against_implicit.rows:
-        assert row.library.startswith(row.model.split()[0])
+        package = row.model.split()[0]
+        assert row.library == f"{package} {version(package)}"
         assert row.model in str(against_implicit)
 
 
@@ -171,7 +277,16 @@ def test_saved_tables_hold_what_was_measured(against_implicit, tmp_path):
     saved = json.loads((tmp_path / "table.json").read_text())
     assert saved == json.loads(json.dumps(against_implicit.to_dict()))
     row = against_implicit["implicit BPR"]
+    assert (saved["baseline"], saved["notes"]) == ("implicit ALS", [*against_implicit.notes])
+    of_all = {"users", "items", "train_entries", "test_entries", "repeats", "tune"}
+    assert saved["settings"].keys() == of_all | {"threads", "machine", "python"}
+    assert (saved["settings"]["threads"], saved["settings"]["repeats"]) == (1, 2)
     record = next(r for r in saved["rows"] if r["model"] == row.model)
+    assert (record["peak_memory"], record["objective"], record["objective_name"]) == (
+        None,
+        None,
+        "",
+    )
     assert record["epoch_seconds"] == row.epoch_seconds
     assert record["Recall@20 standard error"] == row.evaluation["recall@20"].standard_error
 
@@ -190,6 +305,29 @@ def test_a_table_without_models_is_its_header(tmp_path):
     )
     assert str(nothing).startswith("model")
     assert "model" in nothing._repr_html_()
+
+
+def test_tables_tell_what_was_measured_in_readable_units(split):
+    metrics = ["recall@20", "gini@20"]
+    row = quick(split, models={"a": Recorder("a", [])}, metrics=metrics).rows[0]
+    assert row.library == __name__.partition(".")[0]  # a model of a script
+    times = {"epoch_seconds": 0.5, "total_seconds": 2.0, "peak_memory": None}
+    measured = {"epoch_seconds": 0.01234, "total_seconds": 12.3456, "peak_memory": 3 * 2**19}
+    other = replace(row, model="b", objective=1234567.0, ratios=times, **measured)
+    row = replace(row, epoch_seconds=1.0, total_seconds=0.5)
+    costs, quality = str(Comparison((row, other), None, {})).split("\n\n")
+    assert [re.split(r"  +", line.strip()) for line in costs.splitlines()] == [
+        ["model", "ms/epoch", "total s", "peak MiB", "objective"],
+        ["a", "1000.00", "0.500", "-", "-"],
+        ["b", "12.34", "0.50x", "12.346", "2.00x", "1.5", "1.23457e+06"],
+    ]
+    recall, gini = (row.evaluation[metric] for metric in metrics)
+    cells = [f"{recall.value:.4f} ±{recall.standard_error:.4f}".replace("±0", "±")]
+    cells.append(f"{gini.value:.4f}")  # the spread of users is none of the catalog's
+    assert [re.split(r"  +", line.strip()) for line in quality.splitlines()] == [
+        ["model", "Recall@20", "Gini@20"],
+        *([name, *cells] for name in "ab"),
+    ]
 
 
 def test_tables_fit_the_terminal(against_implicit, monkeypatch):
@@ -227,9 +365,8 @@ def test_peak_memory_is_measured_where_the_system_tells(split):
 def test_progress_tells_runs_and_ends_its_line(split, capsys):
     quick(split, models={"a": Recorder("a", [])}, repeats=2, show_progress=True)
     shown = capsys.readouterr().err
-    assert "run 1/2, a" in shown
-    assert "run 2/2, a, 0 s left" in shown
-    assert shown.endswith("\r\033[K")
+    runs = ["", "compare: run 1/2, a", "compare: run 2/2, a, 0 s left", ""]
+    assert shown.split("\r\033[K") == runs
 
 
 @pytest.mark.parametrize(
@@ -264,7 +401,9 @@ def test_parts_must_be_of_one_shape(split):
 
 
 def test_a_fit_is_timed_by_epoch_and_as_a_whole(split):
+    began = perf_counter()
     fit = fit_once(ALS(factors=4, iterations=5, random_state=0), split.train)
+    assert fit.total_seconds <= perf_counter() - began
     epochs = [epoch["seconds"] for epoch in fit.model.store.history]
     assert fit.epoch_seconds == statistics.median(epochs)
     assert fit.total_seconds >= sum(epochs)

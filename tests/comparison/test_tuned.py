@@ -9,12 +9,18 @@ import numpy as np
 import pytest
 
 import mfrank
+from mfrank.arrays.time_limit import OutOfTimeError, time_limit
 from mfrank.comparison import tuned as module
 from mfrank.comparison.compare import compare
+from mfrank.comparison.implicit_family import ImplicitALS
+from mfrank.comparison.tuned import _Recipe
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
 from mfrank.tuning.budget import Budget
+from mfrank.tuning.facts import Facts
+from mfrank.tuning.family import Setting
 from mfrank.tuning.found import Found, search
+from mfrank.tuning.mixture import blended, recommender
 
 TRIALS = 3
 METRICS = ["ndcg@10", "recall@20"]
@@ -196,3 +202,103 @@ def test_dislikes_are_refused_by_the_name_of_the_argument(split: Split) -> None:
     matrix.data = np.where(np.arange(matrix.nnz) == 0, -1.0, matrix.data)
     with pytest.raises(ValueError, match="train has 1 negative value"):
         quick(matrix, split.test.user_items, tune=1.0)
+
+
+class Theirs:
+    """As implicit's ALS, with the same factors after every epoch; its fits are noted."""
+
+    fits: list[tuple[int, list[int]]]
+    worst = 1.0
+
+    def __init__(self, fits: list[tuple[int, list[int]]]) -> None:
+        self.fits = fits
+        self.factors, self.iterations, self.alpha, self.regularization = 4, 99, 1.0, 0.01
+        self.user_factors: Any = None
+        self.item_factors: Any = None
+
+    def __deepcopy__(self, memo: Any) -> Theirs:
+        made = type(self)(self.fits)
+        made.__dict__ |= self.__dict__
+        return made
+
+    def fit(self, user_items: Any, show_progress: bool = True, callback: Any = None) -> None:
+        assert not show_progress
+        epochs = list[int]()
+        self.fits.append((self.iterations, epochs))
+        for epoch in range(self.iterations):
+            epochs.append(epoch)
+            self.user_factors = np.ones((user_items.shape[0], self.factors))
+            self.item_factors = np.full((user_items.shape[1], self.factors), self.worst)
+            callback(epoch, 0.125, 0.0)
+
+
+@pytest.mark.usefixtures("searched")
+def test_the_search_judges_every_epoch_of_implicit(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Theirs, "__module__", "implicit.made")
+    fits = list[tuple[int, list[int]]]()
+    comparison = quick(split, models={"theirs": Theirs(fits)}, tune=1.0)
+    board = comparison.leaderboards["theirs"]
+    assert {row["family"] for row in board} == {"implicit ALS"}
+    assert f"  theirs: {board[0]['model']}" in comparison.notes
+    *searched, last = fits
+    assert [epochs for _, epochs in searched] == [[0, 1, 2]] * TRIALS  # nothing comes of more
+    assert last == (board[0]["epochs"], [0])
+    family = ImplicitALS.of(Theirs(fits))
+    setting = Setting(Facts.of(split.train), factors=8, seed=0, n_threads=1)
+    watched = family.model(tuple(0.5 for _ in family.axes), 0, setting)
+    told = list[Any]()
+    watched.fit(split.train, callback=lambda *step: told.append(step) or step[0] == 4)
+    assert told == [(epoch, 0.125, None) for epoch in range(5)]
+    assert watched.fit(split.train, callback=lambda *_: True) is watched
+    with time_limit(0.0), pytest.raises(OutOfTimeError):
+        watched.fit(split.train)
+    monkeypatch.setattr(Theirs, "worst", np.nan)
+    diverged = quick(split, models={"theirs": Theirs(fits), "knn": mfrank.ItemKNN()}, tune=1.0)
+    assert "FloatingPointError: the fit diverged" in str(diverged)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_recipe_of_several_models_is_their_blend(split: Split, several: bool) -> None:
+    models: list[Any] = [
+        mfrank.ALS(factors=4, iterations=9, random_state=0),
+        mfrank.Descent(factors=4, iterations=9, random_state=0),
+    ][: 1 + several]
+    told = list[int]()
+    epochs, weights = [2, 1][: 1 + several], [0.75, 0.25][: 1 + several]
+    recipe = _Recipe(models, epochs, weights)
+    made = recipe.fit(split.train, callback=lambda epoch, *_: told.append(epoch))
+    alone = [
+        model.set_params(iterations=n).fit(split.train)
+        for model, n in zip(models, epochs, strict=True)
+    ]
+    whole = recommender(blended(alone, weights)) if several else alone[0]
+    np.testing.assert_array_equal(made.item_factors, whole.item_factors)
+    np.testing.assert_array_equal(made.seen.matrix.indices, split.train.user_items.indices)
+    assert told == ([] if several else [0, 1])
+
+
+@pytest.mark.usefixtures("searched")
+def test_progress_names_each_search(split: Split, capsys: pytest.CaptureFixture[str]) -> None:
+    for shown in (False, True):
+        quick(split, models={"ease": mfrank.EASE()}, tune=0.5, show_progress=shown)
+        read = capsys.readouterr()
+        assert not read.out
+        assert ("compare: tuning ease, 0.5 min\n" in read.err) == shown
+
+
+@pytest.mark.parametrize(("factors", "most"), [(None, 512), (32, 32)])
+def test_mfrank_tune_tries_at_most_the_factors_given(
+    split: Split, factors: int | None, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[Any]()
+
+    def noted(*_: Any, **options: Any) -> Any:
+        asked.append((options["factors"], options["seed"], options["n_threads"]))
+        raise InterruptedError
+
+    monkeypatch.setattr(module, "search", noted)
+    with pytest.raises(InterruptedError):
+        quick(split, models={"all": mfrank.tune}, tune=1.0, factors=factors, random_state=5)
+    assert asked == [(most, 5, 1)]

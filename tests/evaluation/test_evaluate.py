@@ -317,6 +317,7 @@ def test_compare_is_a_paired_t_test() -> None:
 def test_one_user_has_no_standard_error() -> None:
     model, train, test = problem(14)
     alone = evaluate(model, test, train=train, users=evaluate(model, test, train=train).users[:1])
+    assert alone["ndcg@10"].value == per_user(alone, NDCG @ 10)[0]
     assert math.isnan(alone["ndcg@10"].standard_error)
     assert math.isnan(alone.compare(alone, "ndcg@10").p_value)
 

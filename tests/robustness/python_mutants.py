@@ -59,6 +59,15 @@ TESTS = {
             "robustness/test_pandas_labels.py",
         ),
     ),
+    "comparison": (
+        *("comparison", "evaluation/test_cold.py", "evaluation/test_shown_results.py"),
+        "models/test_value_checks.py",
+    ),
+    "evaluation": (
+        *("evaluation", "cluster/test_evaluations.py", "cluster/test_spoiled_results.py"),
+        *("data/test_judged.py", "robustness/test_pandas_labels.py"),
+        *("robustness/test_two_sets_of_ids.py", "steering"),
+    ),
     "files": ("files", "cluster/test_blocks.py", "models/test_changed_folders.py"),
     "retrieval": (
         *("retrieval", "backends/test_given_on_gpu.py", "cli/test_cli_recommend_all.py"),
