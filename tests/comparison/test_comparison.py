@@ -156,6 +156,20 @@ def test_objective_of_any_factors_is_the_sum_it_states(split):
     assert objective_value(objective, Foreign, split.train, 1) == pytest.approx(expected)
 
 
+def test_it_says_once_which_models_read_values_that_vary(split, caplog):
+    rated = split.train.user_items.copy()
+    rated.data[::2] = 5
+    models = {
+        "reads": ALS(WRMF(), factors=2, iterations=1),
+        "knows": mfrank.Popularity(),
+        "counts": ALS(RG2(), factors=2, iterations=1),
+    }
+    with caplog.at_level("INFO", "mfrank"):
+        quick(rated, split.test.user_items, models=models)
+    (told,) = [record.getMessage() for record in caplog.records if "read by" in record.getMessage()]
+    assert told.endswith("from 1 to 5: read by reads; not read by knows, counts")
+
+
 def test_implicit_minimises_the_same_sum_with_the_same_options(split):
     pytest.importorskip("implicit", reason="implicit is the extra compare")
     objectives = [RG2(), WRMF(alpha=3, regularization=0.2), WRMF(alpha=5)]
