@@ -176,7 +176,10 @@ def _check_sparse(matrix: Any, name: str) -> None:
 
 
 def _checked_triples(matrix: Any, name: str) -> sp.coo_array:
-    """Check a matrix that is neither CSR nor CSC, and convert it to COO."""
+    """Check a matrix that is neither CSR nor CSC, and convert it to COO.
+
+    Zeros that fill up the blocks of a BSR are no entries.
+    """
     fits = True
     if matrix.format == "bsr":
         height, width = matrix.blocksize
@@ -199,6 +202,9 @@ def _checked_triples(matrix: Any, name: str) -> sp.coo_array:
         if len(places) and not (places.min() >= 0 and places.max() < size):
             side = ("row", "column")[axis]
             raise ValueError(f"{name} is damaged: a {side} lies outside 0..{size - 1}")
+    if matrix.format == "bsr" and matrix.blocksize != (1, 1):
+        triples = sp.coo_array(triples)
+        triples.eliminate_zeros()
     coords = tuple(map(readable, triples.coords))
     return sp.coo_array((readable(triples.data), coords), matrix.shape)
 

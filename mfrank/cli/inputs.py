@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -27,6 +27,8 @@ from mfrank.data.time_units import TimestampUnit
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.files.manifest import MANIFEST
 from mfrank.files.regular import path_of
+from mfrank.models.value_checks import n_below
+from mfrank.retrieval.recommender import Recommender
 
 __all__ = [
     "add_table_flags",
@@ -107,18 +109,23 @@ def add_table_flags(parser: argparse.ArgumentParser, *, at_least: bool = True) -
             type=float,
             metavar="VALUE",
             help="learn only from interactions with at least this value, such as ratings from 4 "
-            "on; what is below is seen: not recommended",
+            "on; what is below is seen: not recommended (default: that of the model's fit, if "
+            "values are below it, which is told; else all)",
         )
         group.add_argument(
             "--no-keep-seen",
             dest="keep_seen",
             action="store_false",
-            help="what is below --at-least is not seen either: it can be recommended",
+            help="what is below --at-least, or 0, is not seen either: it can be recommended",
         )
 
 
-def read_table(args: argparse.Namespace, path: str) -> Interactions:
-    """Read the interactions of a file according to the flags."""
+def read_table(args: argparse.Namespace, path: str, threshold: float | None = None) -> Interactions:
+    """Read the interactions of a file according to the flags.
+
+    Without ``--at-least``, values below the ``threshold`` of the data that these stand beside, such
+    as those of a model's fit, are only seen, which is printed on stderr.
+    """
     if (path_of(path) / MANIFEST).is_file():
         if not holds_interactions(path_of(path)):
             raise ValueError(f"{path} is a folder of no interactions; pass one of mfrank ingest")
@@ -132,11 +139,21 @@ def read_table(args: argparse.Namespace, path: str) -> Interactions:
             ids=args.ids,
             duplicates=args.duplicates,
         )
-    if args.at_least is None:
-        if not args.keep_seen:
-            raise ValueError("--no-keep-seen goes with --at-least")
+    if args.at_least is not None:
+        return data.at_least(args.at_least, keep_seen=args.keep_seen)
+    if threshold is not None and (below := n_below(data, threshold)):
+        entries = counted(data.nnz, "interaction")
+        print(
+            f"mfrank: {path}: {below:,} of {entries} below {threshold:g}, the --at-least of the "
+            "fit, are only seen; --at-least 0 takes them like the others",
+            file=sys.stderr,
+        )
+        return data.at_least(threshold, keep_seen=args.keep_seen)
+    if args.keep_seen:
         return data
-    return data.at_least(args.at_least, keep_seen=args.keep_seen)
+    if threshold is None and data.seen_only is None:
+        raise ValueError("--no-keep-seen goes with --at-least, or with values of 0")
+    return replace(data, seen_only=None)
 
 
 def columns_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -152,16 +169,22 @@ def dialect_of(args: argparse.Namespace) -> Dialect:
 
 
 def read_like(
-    args: argparse.Namespace, path: str, user_ids: Ids, item_ids: Ids
+    args: argparse.Namespace, path: str, fitted: Recommender | Interactions
 ) -> tuple[Interactions, int]:
-    """Read interactions in the rows of the given ids; also return how many had unknown ids.
+    """Read interactions in the rows of a model or of its data, and cut like these.
+
+    Also return how many had unknown ids.
 
     Raises
     ------
     ValueError
         No interaction has both a known user and a known item.
     """
-    data = read_table(args, path)
+    user_ids, item_ids = fitted.user_ids, fitted.item_ids
+    data = read_table(args, path, fitted.threshold)
+    if not data.nnz:
+        least = "" if data.threshold is None else f" of at least {data.threshold:g}"
+        raise ValueError(f"{path} has no interactions{least}")
     users, items = _rows(data.user_ids, user_ids), _rows(data.item_ids, item_ids)
     matched = placed(data, users, items, user_ids, item_ids)
     if not matched.nnz:
@@ -173,13 +196,11 @@ def read_like(
     return matched, data.nnz - matched.nnz
 
 
-def read_spelled_like(
-    args: argparse.Namespace, path: str, user_ids: Ids, item_ids: Ids
-) -> Interactions:
-    """Read interactions; their ids, new ones included, get the types of the given ids."""
-    data = read_table(args, path)
+def read_spelled_like(args: argparse.Namespace, path: str, model: Recommender) -> Interactions:
+    """Read interactions, cut like a model's; ids, also new ones, get the types of the model's."""
+    data = read_table(args, path, model.threshold)
     theirs = data.user_ids.labels, data.item_ids.labels
-    spelled = list(map(spelled_like, theirs, (user_ids, item_ids)))
+    spelled = list(map(spelled_like, theirs, (model.user_ids, model.item_ids)))
     if all(map(np.array_equal, spelled, theirs)):
         return data
     (users, user_rows), (items, item_rows) = map(Ids.factorize, spelled)

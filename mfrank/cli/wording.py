@@ -21,6 +21,7 @@ __all__ = ["Wording"]
 _PHRASES = {
     "Interactions.at_least(0)": "--at-least 0",
     "at_least(threshold)": "--at-least VALUE",
+    "dataclasses.replace(data, seen_only=None)": "--no-keep-seen",
     "mfrank.ALS(mfrank.WRMF(alpha=...))": "mfrank fit --objective wrmf --alpha FLOAT",
     "pass them to Interactions.from_arrays": "name their column with --timestamp",
     "partial_fit(user_features=...)": "mfrank update --user-features FILE",

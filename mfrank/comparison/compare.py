@@ -127,10 +127,10 @@ def compare(
             contenders, leaderboards = tuned(contenders, course.train, tuning)
             of_search = tuning.notes(contenders, leaderboards)
         runs = course.alternate(contenders, repeats, show_progress=show_progress)
-    rows = [
-        course.row(name, runs[name], course.peak(model) if peak_memory else None)
-        for name, model in contenders.items()
-    ]
+        rows = [
+            course.row(name, runs[name], course.peak(model) if peak_memory else None)
+            for name, model in contenders.items()
+        ]
     baseline = next((row for row in rows if is_implicit_als(contenders[row.model])), None)
     settings = course.settings() | {"repeats": repeats, "tune": tune}
     return Comparison(

@@ -1,9 +1,12 @@
-"""Observed cells as a canonical CSR: sorted, duplicates merged, without stored zeros."""
+"""Observed cells as a canonical CSR: sorted, duplicates merged, without stored zeros.
+
+A cell of value 0 is a contact that says nothing good: it is seen, and nothing is learned from it.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -76,8 +79,8 @@ class Cells(NamedTuple):
         Canonical, without zeros.
     timestamps : int64, shape (nnz,), or None
     seen_only : Cells or None
-        Cells that had entries other than 0, but have no value: the entries cancel, or their sum is
-        too small for the dtype. Their values here are 1.
+        Cells of value 0: stored as 0, entries that cancel, or a sum that is too small for the
+        dtype. Their values here are 1.
     summed : Summed or None
     values_from : {"given", "repeats", "threshold"}
     """
@@ -102,7 +105,7 @@ _log = logging.getLogger("mfrank")
 
 @dataclass
 class Tally:
-    """How many entries were merged, and how many cells dropped: told once, of all portions.
+    """How many entries were merged, and how many cells are 0: told once, of all portions.
 
     Attributes
     ----------
@@ -116,13 +119,23 @@ class Tally:
     n_cells: int = 0
     n_zeros: int = 0
 
-    def tell(self) -> None:
-        """Log what was done, if anything."""
+    def tell(self, values: NDArray[Any]) -> None:
+        """Log what was done, if anything; ``values`` are those of the cells that are left.
+
+        Zeros are a warning unless all other values are equal, as in a matrix of marks: in a scale,
+        a 0 may mean that a user dislikes an item, or that nobody has rated it.
+        """
         if self.n_merged:
             _log.info("%s merged (%s)", counted(self.n_merged, "repeated entry"), self.duplicates)
         if self.n_zeros:
-            entries = counted(self.n_cells, "entry")
-            _log.info("%s of %s dropped: zero", f"{self.n_zeros:,}", entries)
+            are_marks = len(values) > 0 and values.min() == values.max()
+            _log.log(
+                logging.INFO if are_marks else logging.WARNING,
+                "%s of %s with the value 0 count as only seen: nothing is learned from them, and "
+                "lists leave them out; dataclasses.replace(data, seen_only=None) forgets them",
+                f"{self.n_zeros:,}",
+                counted(self.n_cells, "entry"),
+            )
 
 
 def check_shape(shape: tuple[int, int]) -> None:
@@ -149,9 +162,8 @@ def from_triples(
     """Build cells from row numbers (in range), finite values and, if given, timestamps.
 
     Values are merged in float64, then rounded to ``dtype``; a merged cell gets its latest
-    timestamp. Cells whose entries are all 0 are left out. Where a value is itself a sum,
-    ``largest`` has the largest of its entries. How many were merged and dropped is logged, or
-    added to ``tally``.
+    timestamp. Where a value is itself a sum, ``largest`` has the largest of its entries. How many
+    were merged, and how many are 0, is logged, or added to ``tally``.
     """
     order = _order(items, shape[1])
     order = order[_order(users[order], shape[0])]
@@ -178,13 +190,9 @@ def from_triples(
     rows = _rows(_rounded(values, dtype), items, indptr, shape)
     counts = Tally(duplicates) if tally is None else tally
     counts.n_merged += len(entries) - len(starts)
-    found = _without_zeros(
-        Cells(rows, timestamps, None, summed, values_from),
-        lambda: np.maximum.reduceat(entries != 0, starts) if repeats else entries != 0,
-        counts,
-    )
+    found = _without_zeros(Cells(rows, timestamps, None, summed, values_from), counts)
     if tally is None:
-        counts.tell()
+        counts.tell(found.rows.data)
     return found
 
 
@@ -213,9 +221,8 @@ def from_sparse(matrix: Any, *, duplicates: Duplicates) -> Cells:
         )
         data = unshared(_rounded(triples.data, dtype))
         tally = Tally(duplicates)
-        found = Cells(_rows(data, indices, indptr, matrix.shape))
-        found = _without_zeros(found, lambda: triples.data != 0, tally)
-        tally.tell()
+        found = _without_zeros(Cells(_rows(data, indices, indptr, matrix.shape)), tally)
+        tally.tell(found.rows.data)
         return found
     triples = triples.tocoo()
     users, items = triples.coords
@@ -402,14 +409,13 @@ def _summed(
     return Summed(places, _rounded(greatest[places], dtype))
 
 
-def _without_zeros(found: Cells, given: Callable[[], NDArray[np.bool_]], tally: Tally) -> Cells:
-    """The cells with a value; of the others, those for which an entry was ``given`` are seen."""
+def _without_zeros(found: Cells, tally: Tally) -> Cells:
+    """The cells with a value; the others are only seen."""
     values = found.rows.data
     kept = np.flatnonzero(values)
     tally.n_cells += len(values)
     tally.n_zeros += len(values) - len(kept)
     if len(kept) == len(values):
         return found
-    gone = found.take(np.flatnonzero((values == 0) & given()))
-    seen_only = Cells(ones(gone.rows), gone.timestamps) if gone.rows.nnz else None
-    return found.take(kept)._replace(seen_only=seen_only)
+    gone = found.take(np.flatnonzero(values == 0))
+    return found.take(kept)._replace(seen_only=Cells(ones(gone.rows), gone.timestamps))

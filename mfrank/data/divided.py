@@ -87,9 +87,8 @@ def divided(
         for writer, path in zip(writers, paths, strict=True):
             for _ in writer.sort_items():
                 pass
-            interaction_folder.write_arrays(
-                writer.arrays(), data.user_ids, data.item_ids, path, data.cells.values_from
-            )
+            ids, known = (data.user_ids, data.item_ids), (data.cells.values_from, data.threshold)
+            interaction_folder.write_arrays(writer.arrays(), *ids, path, *known)
     return [Interactions.open(path) for path in paths]
 
 

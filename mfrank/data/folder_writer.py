@@ -99,6 +99,11 @@ class FolderWriter:
         if found.seen_only is not None:
             self.add_seen_only(begin, found.seen_only.rows, found.seen_only.timestamps)
 
+    @property
+    def n_seen_only(self) -> int:
+        """Cells that are only seen, those of an earlier run included."""
+        return self._seen_only.n_entries
+
     def sort_items(
         self, first: int = 0, done: Callable[[Path], None] | None = None
     ) -> Iterator[int]:
@@ -118,7 +123,7 @@ class FolderWriter:
         arrays = self._users.arrays() | self._items.arrays()
         if self._times is not None:
             arrays["timestamps"] = self._times.array()
-        if self._seen_only.n_entries:
+        if self.n_seen_only:
             arrays |= self._seen_only.arrays()
             del arrays["seen_only.values"]  # all of them 1
             if self._times is not None:

@@ -310,7 +310,13 @@ def _arrays(
     with progress_bar(None, "sorting by items", "entry", shown=show_progress) as advance:
         for n_sorted in writer.sort_items(done["items"], partial(journal.advance, "items")):
             advance(n_sorted)
-    return writer.arrays()
+    arrays = writer.arrays()
+    # Counted at the end, because an earlier run may have merged some of the blocks.
+    values = arrays["user_items.values"]
+    n_cells = len(values) + writer.n_seen_only
+    n_merged = known.n_rows - n_cells
+    cells.Tally(duplicates, n_merged, n_cells, writer.n_seen_only).tell(values)
+    return arrays
 
 
 def _merge(
@@ -323,7 +329,7 @@ def _merge(
 ) -> None:
     """Merge the entries of each block of users, and give them to the writer."""
     done = journal.done["users"]
-    tally = cells.Tally(duplicates)
+    untold = cells.Tally(duplicates)
     for begin, end, entries in by_user.blocks(done, partial(journal.advance, "users")):
         block = cells.from_triples(
             entries["user"] - begin,
@@ -332,13 +338,12 @@ def _merge(
             entries["time"] if known.timestamps else None,
             shape=(end - begin, len(known.item_ids)),
             duplicates=duplicates,
-            tally=tally,
+            tally=untold,
         )
         if not np.isfinite(block.rows.data).all():
             raise ValueError("a merged value is beyond the range of float32")
         writer.add_cells(begin, block)
         advance(len(entries))
-    tally.tell()
 
 
 def _entries(path: Path, portion: Portion, known: _Known) -> NDArray[Any]:

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.arrays.checks import is_number, shown
 from mfrank.arrays.csr_checks import all_finite, check_indptr
 from mfrank.arrays.read_only import read_only, read_only_rows
 from mfrank.data.cells import Cells, Summed, ValuesFrom
@@ -46,6 +47,8 @@ class Mapped(NamedTuple):
         What would otherwise take a pass over the entries: ``item_users`` and ``counts``.
     origin : dict
         See :mod:`mfrank.files.folder`.
+    threshold : float or None
+        What the values were cut by.
     """
 
     found: Cells
@@ -53,6 +56,7 @@ class Mapped(NamedTuple):
     item_ids: Ids
     known: dict[str, Any]
     origin: folders.Origin
+    threshold: float | None
 
 
 def write(data: Observed, path: Path, *, overwrite: bool = False) -> None:
@@ -72,7 +76,8 @@ def write(data: Observed, path: Path, *, overwrite: bool = False) -> None:
             arrays["seen_only.timestamps"] = only.timestamps
     if (summed := data.cells.summed) is not None:
         arrays |= {"summed.places": summed.places, "summed.largest": summed.largest}
-    contents = _named(arrays, data.user_ids, data.item_ids, data.cells.values_from)
+    more = _more(data.cells.values_from, data.threshold)
+    contents = _named(arrays, data.user_ids, data.item_ids, more)
     folders.write(path, contents, _format_of(contents), data.origin, overwrite)
 
 
@@ -82,20 +87,27 @@ def write_arrays(
     item_ids: Ids,
     path: Path,
     values_from: ValuesFrom = "given",
+    threshold: float | None = None,
 ) -> None:
     """Write the arrays of the matrices and the timestamps, with the ids."""
-    contents = _named(arrays, user_ids, item_ids, values_from)
+    contents = _named(arrays, user_ids, item_ids, _more(values_from, threshold))
     folders.write(path, contents, _format_of(contents))
 
 
 def _named(
-    arrays: Mapping[str, NDArray[Any]], user_ids: Ids, item_ids: Ids, values_from: ValuesFrom
+    arrays: Mapping[str, NDArray[Any]], user_ids: Ids, item_ids: Ids, metadata: dict[str, Any]
 ) -> Contents:
     named = dict(arrays)
     for name, ids in (("user_ids", user_ids), ("item_ids", item_ids)):
         if ids.table is not None:  # row numbers need no array
             named |= {f"{name}.{part}": array for part, array in ids.to_arrays().items()}
-    return Contents(named, {} if values_from == "given" else {"values_from": values_from})
+    return Contents(named, metadata)
+
+
+def _more(values_from: ValuesFrom, threshold: float | None) -> dict[str, Any]:
+    """What is known of the values, as metadata that earlier versions of mfrank do not read."""
+    more: dict[str, Any] = {} if values_from == "given" else {"values_from": values_from}
+    return more if threshold is None else {**more, "threshold": threshold}
 
 
 def check_takes(path: Path) -> None:
@@ -129,6 +141,9 @@ def read(path: Path, *, verify: bool) -> Mapped:
         groups.get(group, plain)[member if group in groups else name] = array
     try:
         check_keys(path, plain, set(), {"timestamps"})
+        threshold = contents.metadata.get("threshold")
+        if not (threshold is None or is_number(threshold)):
+            raise ValueError(f"threshold must be a number, got {shown(threshold)}")
         users, items = (_rows_of(name, groups[name]) for name in _MATRICES)
         shape = users - 1, items - 1
         user_items = _matrix("user_items", groups["user_items"], shape)
@@ -150,7 +165,7 @@ def read(path: Path, *, verify: bool) -> Mapped:
     numbers = (np.diff(matrix.indptr).astype(np.int64) for matrix in (user_items, item_users))
     known = {"item_users": item_users, "counts": Counts(*map(read_only, numbers))}
     found = Cells(user_items, times, seen_only, summed, values_from)
-    return Mapped(found, user_ids, item_ids, known, contents.origin)
+    return Mapped(found, user_ids, item_ids, known, contents.origin, threshold)
 
 
 def _seen_only(

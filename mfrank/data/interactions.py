@@ -39,11 +39,11 @@ class Interactions(Sourced):
     - Repeated cells are merged by ``duplicates``: "sum" (the default; in float64), "max", or
       "last", the value with the latest timestamp (among equal timestamps, and without timestamps,
       the last in the order given). A merged cell gets its latest timestamp.
-    - Zeros are dropped, and their number is logged ("mfrank", INFO): a zero is not an observation.
-      Cells whose entries cancel (+1 and -1), or are too small for the dtype, are only seen.
-      Negative values are kept; the objective decides what they mean.
-    - What :meth:`at_least` drops, :meth:`weighted` makes 0, or cancels, is *only seen*: nothing is
-      learned from it, and no list has it.
+    - A cell of value 0 is *only seen*: nothing is learned from it, and no list has it. So are what
+      :meth:`at_least` drops, what :meth:`weighted` makes 0, and entries that cancel (+1 and -1) or
+      are too small for the dtype. The number of zeros is logged ("mfrank"): as a warning where the
+      other values vary, because a 0 in a scale may mean that nobody has rated the item.
+    - Negative values are kept; the objective decides what they mean.
     - NaN and infinite values, also sums beyond the range of float32, are refused.
     - Values become float32; only a float64 sparse matrix stays float64. Integers above 2^24 are
       rounded.
@@ -61,9 +61,12 @@ class Interactions(Sourced):
         Aligned with ``user_items.data``. Seconds since 1970 (UTC), if they were dates or numbers of
         a unit that was given or recognized; other numbers, such as days, as they were.
     seen_only : Interactions or None
-        Cells that users know and that have no value here, such as ratings below a threshold: the
-        same shape and ids, values 1, timestamps if these interactions have some.
+        Cells that users know and that have no value here, such as ratings of 0 or below a
+        threshold: the same shape and ids, values 1, timestamps if these interactions have some.
         ``dataclasses.replace(data, seen_only=None)`` forgets them.
+    threshold : float or None
+        The highest that :meth:`at_least` was called with; None for raw data. Parts, joined parts of
+        one threshold, folders and models keep it.
     """
 
     @classmethod
@@ -219,7 +222,8 @@ class Interactions(Sourced):
             message says how.
         """
         mapped = interaction_folder.read(path_of(folder), verify=verify)
-        opened = cls._of_cells(mapped.found, mapped.user_ids, mapped.item_ids, mapped.origin)
+        ids = mapped.user_ids, mapped.item_ids
+        opened = cls._of_cells(mapped.found, *ids, mapped.origin, mapped.threshold)
         opened.__dict__.update(mapped.known)
         return opened
 
@@ -257,7 +261,9 @@ class Interactions(Sourced):
         if not each:
             raise ValueError("parts must have at least one Interactions")
         origin = dict(item for part in each for item in part.origin.items())
-        return cls._of_cells(*joined(each, duplicates), origin)
+        thresholds = {part.threshold for part in each}
+        threshold = thresholds.pop() if len(thresholds) == 1 else None
+        return cls._of_cells(*joined(each, duplicates), origin, threshold)
 
     def __add__(self, other: Interactions) -> Interactions:
         if not isinstance(other, Interactions):

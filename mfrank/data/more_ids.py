@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mfrank.data.alignment import placed
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 
@@ -19,7 +19,7 @@ def with_labels(
 ) -> Interactions:
     """The interactions with rows and columns for these ids too, after those that are there.
 
-    Timestamps are left out. ``None`` adds no ids; ids that are there stay where they are.
+    ``None`` adds no ids; ids that are there stay where they are.
     """
     if users is None and items is None:
         return data
@@ -27,9 +27,8 @@ def with_labels(
         ids if labels is None else with_more(ids, labels)
         for ids, labels in ((data.user_ids, users), (data.item_ids, items))
     )
-    matrix = sp.coo_array(data.user_items)
-    grown = sp.csr_array((matrix.data, matrix.coords), (len(user_ids), len(item_ids)))
-    return Interactions.from_sparse(grown, user_ids=user_ids, item_ids=item_ids)
+    rows = np.arange(data.n_users), np.arange(data.n_items)
+    return placed(data, *rows, user_ids, item_ids)
 
 
 def with_more(ids: Ids, more: NDArray[Any]) -> Ids:

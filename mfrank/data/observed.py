@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from mfrank.arrays.checks import check_instance
+from mfrank.arrays.checks import check_instance, is_number, shown
 from mfrank.arrays.counted import counted
 from mfrank.arrays.csr import CSR
 from mfrank.arrays.lazy import lazy
@@ -36,12 +36,17 @@ class Observed(MadeOfFields):
     item_ids: Ids
     timestamps: NDArray[np.int64] | None = None
     seen_only: Self | None = None
+    threshold: float | None = field(default=None, kw_only=True)
     origin: Origin = field(default_factory=dict, kw_only=True)
     _views: dict[tuple[str, Any], CSR] = field(default_factory=dict, init=False)
     _summed: Summed | None = field(default=None, init=False)
     _values_from: ValuesFrom = field(default="given", init=False)
 
     def __post_init__(self) -> None:
+        if self.threshold is not None and not is_number(self.threshold):
+            raise ValueError(
+                f"threshold must be a finite number or None, got {shown(self.threshold)}"
+            )
         # No arguments of the constructor, so that whoever replaces the matrix loses them.
         object.__setattr__(self, "_summed", None)
         object.__setattr__(self, "_values_from", "given")
@@ -97,11 +102,20 @@ class Observed(MadeOfFields):
 
     @classmethod
     def _of_cells(
-        cls, found: Cells, user_ids: Ids, item_ids: Ids, origin: Origin | None = None
+        cls,
+        found: Cells,
+        user_ids: Ids,
+        item_ids: Ids,
+        origin: Origin | None = None,
+        threshold: float | None = None,
     ) -> Self:
         only = found.seen_only
         seen_only = None if only is None else cls(only.rows, user_ids, item_ids, only.timestamps)
-        made = cls(found.rows, user_ids, item_ids, found.timestamps, seen_only, origin=origin or {})
+        made = cls(
+            *(found.rows, user_ids, item_ids, found.timestamps, seen_only),
+            threshold=threshold,
+            origin=origin or {},
+        )
         if found.summed is not None and len(found.summed.places):
             object.__setattr__(made, "_summed", found.summed)
         object.__setattr__(made, "_values_from", found.values_from)

@@ -48,6 +48,9 @@ class Selectable(Observed):
         ``seen_only``, and lists leave them out. Splits divide them too, by the timestamps if the
         split is by time; else they are known to the training part.
 
+        The result has the threshold as ``threshold``, and so has a model that is fitted to it:
+        other data with values below, such as a test part that was not cut, are then told.
+
         An empty result is logged as a warning; so is the number of entries that are kept only
         because several were added up, such as two ratings of an item by the same user.
 
@@ -83,7 +86,11 @@ class Selectable(Observed):
                 "the threshold",
                 *(threshold, self.nnz, values.min(), values.max()),
             )
-        return kept._with_values(np.ones_like(kept.user_items.data)) if binary else kept
+        if binary:
+            kept = kept._with_values(np.ones_like(kept.user_items.data))
+        highest = max(threshold, threshold if self.threshold is None else self.threshold)
+        object.__setattr__(kept, "threshold", float(highest))
+        return kept
 
     def weighted(self, weights: ArrayLike) -> Self:
         """Multiply the value of each entry by a weight of its own, such as one for its source.
@@ -172,14 +179,14 @@ class Selectable(Observed):
         """The cells at the places ``kept``, which are all in the given rows and columns."""
         found = self.cells.take(kept)
         found = found._replace(rows=cells.narrow(found.rows, rows, columns))
-        return self._of_cells(
-            found, self.user_ids.take(rows), self.item_ids.take(columns), self.origin
-        )
+        ids = self.user_ids.take(rows), self.item_ids.take(columns)
+        return self._of_cells(found, *ids, self.origin, self.threshold)
 
     def _with_cells(self, found: Cells) -> Self:
         """These cells in the place of its own, and the same that are only seen."""
-        made = self._of_cells(found, self.user_ids, self.item_ids, self.origin)
-        return made if self.seen_only is None else made._with_seen_only(self.seen_only.cells)
+        if self.seen_only is not None:
+            found = found._replace(seen_only=self.seen_only.cells)
+        return self._of_cells(found, self.user_ids, self.item_ids, self.origin, self.threshold)
 
     def _also_seen(self, more: Self) -> Self:
         """The same, with the cells of ``more``, none of which has a value here, as only seen."""
@@ -188,9 +195,8 @@ class Selectable(Observed):
         return self._with_seen_only(Cells(cells.ones(more.user_items), more.timestamps))
 
     def _with_seen_only(self, found: Cells) -> Self:
-        return self._of_cells(
-            self.cells._replace(seen_only=found), self.user_ids, self.item_ids, self.origin
-        )
+        every = self.cells._replace(seen_only=found)
+        return self._of_cells(every, self.user_ids, self.item_ids, self.origin, self.threshold)
 
     def _warn_of_sums(self, reached: NDArray[np.bool_], threshold: float) -> None:
         """Warn of cells that reach a threshold, though none of their entries does."""

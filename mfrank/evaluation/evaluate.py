@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from mfrank.arrays.checks import check_count, check_instance, shown
 from mfrank.arrays.distinct import distinct
+from mfrank.arrays.interop import sparse_to_host
 from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.backends.sharded import check_one_place
@@ -26,7 +27,14 @@ from mfrank.evaluation.report import Evaluation
 from mfrank.evaluation.sampled import check_sampled, protocol_of
 from mfrank.evaluation.tables import ByGroup
 from mfrank.evaluation.unseen import folded_in
-from mfrank.evaluation.user_items import UserItems, ids_of_rows, in_rows_of, matrix_of
+from mfrank.evaluation.user_items import (
+    UserItems,
+    ids_of_rows,
+    in_rows_of,
+    matrix_of,
+    threshold_of,
+)
+from mfrank.models.value_checks import tell_below
 from mfrank.retrieval.queries import check_rows
 from mfrank.retrieval.recommender import Recommender
 from mfrank.steering.steering import Steering
@@ -56,7 +64,9 @@ def evaluate(
     """Rank the whole catalog for each user and score the rankings against ``test``.
 
     An item is relevant to a user if its test value is above 0; graded metrics use that value as
-    the relevance. Items that a user had in training (all entries stored in ``train``) are excluded
+    the relevance. A warning tells of values below the threshold of the fit's data
+    (:meth:`mfrank.Interactions.at_least`), such as ratings of 1: ``test.at_least(4)`` leaves them
+    out. Items that a user had in training (all entries stored in ``train``) are excluded
     from the ranking, as in ``recommend``, so test entries that are also in ``train`` are dropped
     and counted. What users have only seen (``train.seen_only``, such as ratings below a threshold)
     is excluded too, except for their test entries, which count. Users without a relevant item are
@@ -170,6 +180,7 @@ def evaluate(
         test = test.target
     ids = ids_of_rows(model, train)
     test, train = in_rows_of(test, ids, "test"), in_rows_of(train, ids, "train")
+    tell_below("test", sparse_to_host(test), threshold_of(given, train), "count as hits")
     relevance = matrix_of(test, "test")
     n_users, n_items = relevance.shape
     if item_groups is not None:

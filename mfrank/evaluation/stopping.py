@@ -20,6 +20,7 @@ from mfrank.evaluation.kinds import CatalogMetric, KnownMetric, Metric
 from mfrank.evaluation.metrics import NDCG
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.user_items import UserItems, ids_of, in_rows_of, matrix_of
+from mfrank.models.value_checks import tell_below, values_told
 from mfrank.retrieval.candidates import HasUserItems
 from mfrank.retrieval.fingerprint import of_filter
 
@@ -84,6 +85,7 @@ class EarlyStopping:
         ValueError
             ``valid`` has users or items that the data do not have.
         """
+        tell_below("valid", sparse_to_host(self.valid), train.threshold, "count as hits")
         return replace(self, valid=in_rows_of(self.valid, ids_of(train), "valid"))
 
     def check(self, train: sp.csr_array) -> None:
@@ -118,15 +120,16 @@ class EarlyStopping:
     def value(self, factors: Any, train: UserItems, backend: str, n_threads: int) -> float:
         """Evaluate an object with ``user_factors`` and ``item_factors`` on ``valid``."""
         valid = in_rows_of(self.valid, ids_of(train), "valid")
-        result = evaluate(
-            factors,
-            valid,
-            train=train,
-            metrics=self.metric,
-            users=self._sample(valid),
-            backend=backend,
-            n_threads=n_threads,
-        )
+        with values_told():
+            result = evaluate(
+                factors,
+                valid,
+                train=train,
+                metrics=self.metric,
+                users=self._sample(valid),
+                backend=backend,
+                n_threads=n_threads,
+            )
         return float(result[self.metric].value)
 
     def _sample(self, valid: UserItems) -> NDArray[np.int64] | None:

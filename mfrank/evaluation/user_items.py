@@ -13,9 +13,11 @@ from mfrank.data.alignment import aligned
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.retrieval.candidates import HasUserItems
+from mfrank.retrieval.fitted import Fitted
 from mfrank.retrieval.seen import Seen
+from mfrank.store.factors import FactorStore
 
-__all__ = ["UserItems", "ids_of", "ids_of_rows", "in_rows_of", "matrix_of"]
+__all__ = ["UserItems", "ids_of", "ids_of_rows", "in_rows_of", "matrix_of", "threshold_of"]
 
 UserItems: TypeAlias = HasUserItems | sp.sparray | sp.spmatrix
 Data = TypeVar("Data", UserItems, UserItems | None)
@@ -49,6 +51,14 @@ def ids_of(fitted: Any) -> tuple[Ids, Ids] | None:
     """The ids that name the rows of a model or of its training data; None if it has none."""
     users, items = getattr(fitted, "user_ids", None), getattr(fitted, "item_ids", None)
     return (users, items) if isinstance(users, Ids) and isinstance(items, Ids) else None
+
+
+def threshold_of(model: Any, train: Any) -> float | None:
+    """What the data of a model's fit were cut by, as far as it is known."""
+    for each in (model, train):
+        if isinstance(each, Fitted | FactorStore | Interactions) and each.threshold is not None:
+            return each.threshold
+    return None
 
 
 def in_rows_of(data: Data, ids: tuple[Ids, Ids] | None, name: str) -> Data:

@@ -21,7 +21,7 @@ from mfrank.data.unknown_ids import OnUnknown
 from mfrank.models.liked_items import LikedItems
 from mfrank.models.option_checks import OPTION_KINDS, option_classes
 from mfrank.models.parameters import is_of, restore
-from mfrank.models.value_checks import tell_unread_values
+from mfrank.models.value_checks import tell_below, tell_unread_values
 from mfrank.retrieval.answers import Answer, Fallback, Folded, QueryFactors
 from mfrank.retrieval.fallback import Nobody, nothing_known, popularity_of
 from mfrank.retrieval.fitted import Held
@@ -154,6 +154,7 @@ class ClosedForm(Recommender):
         refuse_dislikes(folding.objective, own.values)
         if values is not None and not folding.objective.uses_values:
             tell_unread_values(type(folding.objective).__name__, own.values)
+        tell_below("values", own.values, store.threshold, "count as likes")
         query_factors = QueryFactors(Queries.new(1), *folding.users_and_biases(own.likes))
         candidates = options.candidates(query_factors.queries, side, own.items)
         lists = best_steered(

@@ -195,6 +195,7 @@ class FactorModel(Parameters, Recommender):
             fitter=fitter or describe(self),
             history=history,
             extras=step.extras,
+            threshold=data.threshold,
         )
 
     @classmethod

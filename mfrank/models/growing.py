@@ -32,7 +32,7 @@ from mfrank.models.delta import Delta, with_rows
 from mfrank.models.features_of_update import FeaturesOfUpdate
 from mfrank.models.partial_fit import grown, refit
 from mfrank.models.updates import check_batch, content_of, updated, was_applied
-from mfrank.models.value_checks import source_of, tell_unread_values
+from mfrank.models.value_checks import source_of, tell_below, tell_unread_values
 from mfrank.retrieval.sides import Matrix, Raw, Side, given_ids, given_rows, given_seen, sides
 from mfrank.store.factors import FactorStore
 from mfrank.store.feature_weights import featured, names_of
@@ -138,6 +138,7 @@ class Growing(ClosedForm):
         self._tell_set_since(store.fitter)
         old = self._old(user_items, store)
         _tell_unread(objective, given.user_items.data, given, old.data)
+        tell_below("new", given, store.threshold, _LEARNED)
         delta = Delta.of(store, old, data, float(decay))
         check_solvable(store, new_items=len(delta.item_ids) > store.n_items)
         half_steps = HalfSteps(
@@ -232,6 +233,7 @@ class Growing(ClosedForm):
         """All interactions of the model, as given or as it has them."""
         if user_items is None:
             return self._values_of(self.seen, store).checked
+        tell_below("user_items", sparse_to_host(user_items), store.threshold, _LEARNED)
         users, items = sides(store)
         given = given_rows(user_items, users.ids.labels, users, items, "user_items")
         old = self._clean(given, "user_items", store)
@@ -254,6 +256,8 @@ class Growing(ClosedForm):
         argument = f"{side.name}_{other.name}s"
         given = self._clean(given_rows(matrix, raw, side, other, argument), argument, self.store)
         _tell_unread(self._objective_of(self.store), given.data, matrix)
+        told = matrix if isinstance(matrix, Interactions) else given
+        tell_below(argument, told, self.store.threshold, _LEARNED)
         only = _only_seen(matrix, raw, side, other)
         solved = solve(
             CSR.from_scipy(given, self.store.dtype), feature_means(self.store, side, raw)
@@ -262,6 +266,7 @@ class Growing(ClosedForm):
         return self
 
 
+_LEARNED = "are learned from like the others"
 _NOTHING = sp.csr_array((0, 0), dtype=np.float32)
 
 

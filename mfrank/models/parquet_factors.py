@@ -22,6 +22,7 @@ from mfrank.files.atomic import replacing
 from mfrank.files.manifest import check_keys, dump_json, parse_json
 from mfrank.files.regular import path_of
 from mfrank.models.bias_columns import check_exportable
+from mfrank.store.contents import check_metadata
 from mfrank.store.factors import FORMAT, FactorStore
 
 __all__ = ["from_parquet", "to_parquet"]
@@ -120,7 +121,7 @@ def from_parquet(folder: StrPath) -> FactorStore:
         )
     metadata = headers["user"]["metadata"]
     try:
-        check_keys(f"metadata of {source}", metadata, {"fitter", "history", "versions"})
+        check_metadata(metadata, source)
         both = Counts(counts["user"], counts["item"]) if len(counts) == len(_SIDES) else None
         return FactorStore(**fields, **metadata, counts=both)
     except (AttributeError, TypeError, ValueError) as error:

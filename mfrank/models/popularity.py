@@ -117,4 +117,5 @@ def _store(
         counts=data.counts,
         fitter=fitter,
         extras=arrays,
+        threshold=data.threshold,
     )

@@ -1,4 +1,8 @@
-"""What a fit says about values: that it does not read them, or that they are no confidences."""
+"""What is said about values: that a fit does not read them, or takes them as confidences.
+
+And that data beside a model are not cut by a threshold, as those of its fit were: a rating of 1
+would count as a like.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,22 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.als.quadratic import QuadraticObjective
+from mfrank.arrays.counted import counted
 from mfrank.arrays.warned import warn_caller
 from mfrank.data.cells import ValuesFrom
 from mfrank.data.interactions import Interactions
 
 __all__ = [
+    "n_below",
     "source_of",
+    "tell_below",
     "tell_readers",
     "tell_unread_values",
     "values_told",
@@ -33,7 +41,7 @@ begins to search with an average near 1, and ends at 10."""
 _OVER_MEDIAN = 10.0
 """The least factor by which it exceeds the median: below, all weigh about the same."""
 _LOOKED_AT = 1_000_000
-"""Maximum number of values looked at, at equal distances: data may be mapped from a disk."""
+"""Maximum number of values looked at, in all or at a time: data may be mapped from a disk."""
 
 
 def warn_if_unscaled(objective: QuadraticObjective, data: Interactions) -> None:
@@ -67,7 +75,7 @@ _told: ContextVar[bool] = ContextVar("_told", default=False)
 
 @contextmanager
 def values_told() -> Iterator[None]:
-    """Within, fits say nothing about values: who makes several of them says it once for all."""
+    """Within, nothing is said about values: who makes several fits says it once for all."""
     before = _told.set(True)
     try:
         yield
@@ -141,7 +149,51 @@ def source_of(given: Any) -> ValuesFrom:
     """Where the values of interactions come from; of all else, they are as given."""
     if not isinstance(given, Interactions):
         return "given"
-    return given.cells.values_from if given.seen_only is None else "threshold"
+    has_dropped = given.threshold is not None and given.seen_only is not None
+    return "threshold" if has_dropped else given.cells.values_from
+
+
+def n_below(given: Any, threshold: float | None) -> int:
+    """Number of values above 0 and below the threshold that a model's data were cut by.
+
+    It is 0 for interactions that were cut by any threshold, because the caller has chosen what
+    counts, and where all values are 1, as in data that have none.
+
+    Parameters
+    ----------
+    given : Interactions, or sparse matrix or values on the host
+    threshold : float or None
+    """
+    if threshold is None or (isinstance(given, Interactions) and given.threshold is not None):
+        return 0
+    stored: Any = given.user_items if isinstance(given, Interactions) else given
+    values = cast(Any, stored).tocsr().data if sp.issparse(stored) else np.asarray(stored)
+    parts = [values[begin : begin + _LOOKED_AT] for begin in range(0, len(values), _LOOKED_AT)]
+    if all((part == 1).all() for part in parts):
+        return 0
+    return sum(int(np.count_nonzero((part > 0) & (part < threshold))) for part in parts)
+
+
+def tell_below(name: str, given: Any, threshold: float | None, effect: str) -> None:
+    """Warn of values below the threshold of a model's fit, and say what becomes of them.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    given, threshold
+        As in :func:`n_below`.
+    effect : str
+        Such as ``"count as hits"``.
+    """
+    if not _told.get() and (below := n_below(given, threshold)):
+        remedy = f"keep only values from {threshold:g} on"
+        if isinstance(given, Interactions):
+            remedy = f"pass {name}.at_least({threshold:g}), or {name}.at_least(0) if that is meant"
+        _log.warning(
+            "%s has %s below %g, and the fit's data were cut by at_least(%g): these %s; %s",
+            *(name, counted(below, "value"), threshold, threshold, effect, remedy),
+        )
 
 
 def values_vary(values: NDArray[np.floating]) -> bool:

@@ -20,6 +20,7 @@ from starlette.staticfiles import StaticFiles
 from mfrank._version import __version__
 from mfrank.arrays.threads import usable_cores
 from mfrank.data.interactions import Interactions
+from mfrank.models.value_checks import tell_below
 from mfrank.pages.asked import Asked
 from mfrank.pages.views.compare import compare
 from mfrank.pages.views.item import item
@@ -62,6 +63,9 @@ def build(
     """The application of :func:`mfrank.pages.app`."""
     hosts = AllowedHosts(allow_hosts)
     site = _Site(World(models, data, items))
+    if data is not None:
+        cuts = [cut for each in models.values() if (cut := each.threshold) is not None]
+        tell_below("data", data, max(cuts, default=None), "are shown as likes and hits")
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     application.state.limits, application.state.hosts = _LIMITS, hosts
     views: tuple[tuple[str, str, View], ...] = (

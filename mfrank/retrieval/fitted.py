@@ -149,6 +149,11 @@ class Fitted:
         """The items each user has in the training data; None if the model does not have them."""
         return None if self._held is None else self._held.seen
 
+    @property
+    def threshold(self) -> float | None:
+        """What the fit's values were cut by (:meth:`mfrank.Interactions.at_least`), or None."""
+        return self.placed.threshold
+
     @in_turn
     def remove(
         self, users: Raw | None = None, items: Raw | None = None, *, by_row: bool = False

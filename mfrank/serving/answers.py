@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from mfrank.data.labels import objects
 from mfrank.models.als import ALS
 from mfrank.models.page_rank.estimator import SupervisedPageRank
 from mfrank.models.popularity import Popularity
-from mfrank.models.value_checks import values_told
+from mfrank.models.value_checks import n_below, values_told
 from mfrank.retrieval.answers import Answer, Fallback
 from mfrank.retrieval.fallback import unannounced
 from mfrank.retrieval.recommender import Recommender
@@ -192,6 +193,8 @@ def from_items(
 ) -> Items:
     """The list of somebody new, from the items that they like.
 
+    Items with weights below the threshold of the model's data are only left out of the list.
+
     Raises
     ------
     CannotAnswer
@@ -199,6 +202,15 @@ def from_items(
     """
     _check_fallback(model, fallback)
     n = min(n, len(model.item_ids))
+    if weights is not None and len(weights) == len(liked) and n_below(weights, model.threshold):
+        if on_unknown == "error":
+            model.item_ids.rows(liked)  # raises
+        likes = [weight >= float(model.threshold or 0) for weight in weights]
+        low = [item for item, likes_it in zip(liked, likes, strict=True) if not likes_it]
+        liked, weights = list(compress(liked, likes)), list(compress(weights, likes))
+        nested = filter_items is not None and is_nested(filter_items)
+        lists = filter_items if nested else [filter_items or []]
+        filter_items = [[*each, *low] for each in lists]
     more = {
         "filter_items": filter_items,
         "items": items,

@@ -80,7 +80,9 @@ class Batch(BaseModel):
     weights: list[float] | None = Field(
         None,
         description="a value for each of from_items, as in the training data; default 1. "
-        "Models that do not read values, such as those of RG2, take each as 1",
+        "Models that do not read values, such as those of RG2, take each as 1. Where the training "
+        "data were cut by a threshold, such as ratings from 4 on, items below are only left out of "
+        "the list, unless all weights are 1",
     )
     n: int = Field(10, ge=1, description="length of the lists")
     filter_items: list[Id] | list[list[Id]] | None = Field(

@@ -98,11 +98,13 @@ def blend(store: FactorStore, other: FactorStore, weight: float) -> FactorStore:
         if any(has_features(part, side) for part, _ in parts):
             options[f"{side}_features"] = True
     weights, values = zip(*rows, strict=True) if rows else ((), ())
+    threshold = store.threshold if store.threshold == other.threshold else None
     return replace(
         made,
         counts=(_counts(*both) if weight else None) or made.counts,
         fitter={"name": _WITH_ITEMS if rows else "blend", "options": options},
         history=(),
+        threshold=threshold,
         extras=extra_rows.pack_neighbors(
             sp.csr_array(sp.vstack(weights, format="csr")),
             sp.csr_array(sp.hstack(values, format="csr")),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.arrays.checks import check_instance, shown
+from mfrank.arrays.checks import check_instance, is_number, shown
 from mfrank.arrays.interop import as_array, to_host
 from mfrank.arrays.labelled import refuse_labels
 from mfrank.arrays.placement import beside
@@ -86,6 +86,13 @@ def counts_of(counts: Counts, users: int, items: int) -> Counts:
             )
         check_not_negative(name, array)
     return Counts(read_only(here.users), read_only(here.items))
+
+
+def threshold_of(threshold: float | None) -> float | None:
+    """Check a threshold; return it as a float of Python."""
+    if threshold is not None and not is_number(threshold):
+        raise ValueError(f"threshold must be a finite number or None, got {shown(threshold)}")
+    return None if threshold is None else float(threshold)
 
 
 def check_not_negative(name: str, counts: NDArray[np.int64]) -> None:

@@ -16,10 +16,11 @@ from mfrank.store import checks as check
 if TYPE_CHECKING:
     from mfrank.store.factors import FactorStore
 
-__all__ = ["arrays_on_host", "check_values", "contents_of", "made_of"]
+__all__ = ["arrays_on_host", "check_metadata", "check_values", "contents_of", "made_of"]
 
 _REQUIRED = ("user_factors", "item_factors")
 _OPTIONAL = ("user_biases", "item_biases", "item_prior")
+_METADATA = ("fitter", "history", "versions")
 _GROUPS = ("user_ids", "item_ids", "counts", "extras")
 
 _T = TypeVar("_T")
@@ -36,15 +37,21 @@ def contents_of(store: FactorStore) -> Contents:
             groups[name] = ids.to_arrays()
     for group, members in groups.items():
         arrays |= {f"{group}.{name}": array for name, array in members.items()}
-    history = list(store.history)
-    return Contents(
-        arrays, {"fitter": store.fitter, "history": history, "versions": store.versions}
-    )
+    metadata: dict[str, Any] = {name: getattr(store, name) for name in _METADATA}
+    metadata["history"] = list(store.history)
+    if store.threshold is not None:  # earlier versions of mfrank do not know it
+        metadata["threshold"] = store.threshold
+    return Contents(arrays, metadata)
+
+
+def check_metadata(metadata: Mapping[str, Any], where: object) -> None:
+    """Raise ValueError unless this is the metadata of a store, which ``where`` names."""
+    check_keys(f"metadata of {where}", metadata, set(_METADATA), {"threshold"})
 
 
 def made_of(contents: Contents, make: Callable[..., _T], where: object) -> _T:
     """Call ``make`` with the fields of a store; ``where`` names the contents in errors."""
-    check_keys(f"metadata of {where}", contents.metadata, {"fitter", "history", "versions"})
+    check_metadata(contents.metadata, where)
     plain: dict[str, NDArray[Any]] = {}
     groups: dict[str, dict[str, NDArray[Any]]] = {group: {} for group in _GROUPS}
     for name, array in contents.arrays.items():

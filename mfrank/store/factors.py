@@ -84,6 +84,8 @@ class FactorStore(MadeOfFields):
         Versions of mfrank, numpy and Python at the fit; by default the running ones.
     extras : mapping of str to array
         Further numeric arrays of the fitter; names consist of a-z, 0-9 and _.
+    threshold : float, optional
+        What the values of the fit's data were cut by, see :meth:`mfrank.Interactions.at_least`.
 
     Raises
     ------
@@ -106,6 +108,7 @@ class FactorStore(MadeOfFields):
     history: Sequence[Mapping[str, float | int | None]] = ()
     versions: Mapping[str, str] = field(default_factory=_versions)
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    threshold: float | None = None
 
     def __post_init__(self) -> None:
         put = partial(object.__setattr__, self)
@@ -134,6 +137,7 @@ class FactorStore(MadeOfFields):
         put("history", check.history_of(self.history))
         put("versions", check.versions_of(self.versions))
         put("extras", check.extras_of(self.extras))
+        put("threshold", check.threshold_of(self.threshold))
 
     @property
     def n_users(self) -> int:

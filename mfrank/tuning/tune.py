@@ -18,7 +18,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.metrics import NDCG
 from mfrank.models.popularity import Popularity
-from mfrank.models.value_checks import tell_readers, values_told, values_vary
+from mfrank.models.value_checks import tell_below, tell_readers, values_told, values_vary
 from mfrank.retrieval.recommender import Recommender
 from mfrank.retrieval.seen import pack
 from mfrank.tuning.families import SPACE
@@ -182,7 +182,9 @@ def tune(
     everything = train = likes_of(data)
     chooses = None
     if valid is not None:
-        everything, train, chooses = _joined(train, _valid_of(valid, train))
+        given = _valid_of(valid, train)
+        tell_below("valid", given, train.threshold, "count as hits and likes")
+        everything, train, chooses = _joined(train, given)
     _tell_readers(everything)
     with values_told():
         found = search(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,20 @@ def test_no_list_has_what_was_rated(tmp_path: Path, command: str, at: str) -> No
     assert not found & rated(rows())
     assert main([*line, "--no-keep-seen"]) == 0
     assert listed(model, tmp_path) & rated(rows())
+
+
+def test_zeros_of_a_file_are_seen_unless_told_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = [(user, item, 0 if value < 4 else value, time) for user, item, value, time in rows()]
+    line = ["fit", written(tmp_path / "r.csv", table), "--model", str(tmp_path / "m"), *FITS["fit"]]
+    assert main(line) == 0
+    (told,) = [each for each in capsys.readouterr().err.splitlines() if "the value 0" in each]
+    assert "--no-keep-seen" in told
+    assert "dataclasses" not in told
+    assert not listed(str(tmp_path / "m"), tmp_path) & rated(table)
+    assert main([*line, "--no-keep-seen"]) == 0
+    assert listed(str(tmp_path / "m"), tmp_path) & rated(table)
 
 
 def test_flags_that_say_nothing_are_refused(
@@ -128,8 +143,145 @@ def test_an_evaluation_ranks_nothing_that_was_seen(
     assert main([*line, *EVALUATIONS[how](train), "--json", str(tmp_path / "e.json")]) == 0
     known = mfrank.Interactions.from_file(train).at_least(4)
     fitted = mfrank.load(model)
-    held_out = mfrank.Interactions.from_file(test, user_ids=known.user_ids, item_ids=known.item_ids)
-    if how == "by --train":
-        held_out = held_out.at_least(4)
+    ids = {"user_ids": known.user_ids, "item_ids": known.item_ids}
+    held_out = mfrank.Interactions.from_file(test, **ids).at_least(4)
     expected = mfrank.evaluate(fitted, held_out, train=known, metrics="ndcg@5")["ndcg@5"].value
     assert f"{expected:.5f}" in capsys.readouterr().out
+
+
+# A model knows the --at-least of its fit
+
+
+def evaluated(files: Mapping[str, str], at: Path, flags: list[str]) -> Any:
+    out = at / "e.json"
+    line = ["evaluate", "--model", files["model"], "--test", files["more"], *flags]
+    assert main([*line, "--metric", "ndcg@5", "--json", str(out)]) == 0
+    return out.read_text()
+
+
+def updated(files: Mapping[str, str], at: Path, flags: list[str]) -> Any:
+    new = str(at / "new")
+    assert main(["update", files["more"], "--model", files["model"], "--output", new, *flags]) == 0
+    assert mfrank.load(new).threshold == 4
+    return sorted(listed(new, at)), mfrank.load(new).store.counts.users.tolist()
+
+
+def updated_by_all(files: Mapping[str, str], at: Path, flags: list[str]) -> Any:
+    return updated(files, at, ["--train", files["data"], *flags])
+
+
+def explored(files: Mapping[str, str], at: Path, flags: list[str]) -> Any:
+    kept: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mfrank.serving.run", lambda app, **_: None)
+        patch.setattr("mfrank.pages.app", lambda models, data, *_, **__: kept.update(data=data))
+        assert main(["explore", files["model"], "--data", files["more"], *flags]) == 0
+    return kept["data"].to_pandas().values.tolist()
+
+
+def explained(files: Mapping[str, str], at: Path, flags: list[str]) -> Any:
+    out = str(at / "why.csv")
+    line = ["explain", "u00", "i03", "--model", files["model"], "--train", files["data"]]
+    assert main([*line, "--output", out, *flags]) == 0
+    return Path(out).read_text()
+
+
+def compared(files: Mapping[str, str], at: Path, flags: list[str]) -> Any:
+    out = at / "c.json"
+    line = ["compare", files["folder"], "--test", files["more"], "--json", str(out), *flags]
+    line += ["--objective", "ials", "--repeats", "1", "--factors", "3", "--metric", "ndcg@5"]
+    assert main(line) == 0
+    text = json.loads(out.read_text())
+    return text["settings"]["test_entries"]
+
+
+def tuned(files: Mapping[str, str], at: Path, flags: list[str]) -> Any:
+    out = at / "t.json"
+    line = ["tune", files["folder"], "--valid", files["more"], "--model", str(at / "t"), *flags]
+    assert main([*line, "--trials", "1", "--factors", "3", "--json", str(out)]) == 0
+    return [row["value"] for row in json.loads(out.read_text())]
+
+
+COMMANDS: Mapping[str, Callable[[Mapping[str, str], Path, list[str]], Any]] = {
+    each.__name__: each
+    for each in (evaluated, updated, updated_by_all, explored, explained, compared, tuned)
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """A model of ratings from 4 on, its data as a file and a folder, and further ratings."""
+    pytest.importorskip("pandas")
+    data = written(tmp_path / "r.csv", rows())
+    free = sorted(
+        {(f"u{u:02}", f"i{i:02}") for u in range(N_USERS) for i in range(N_ITEMS)} - rated(rows())
+    )
+    more = [(user, item, 1 + n % 5, 10**9 + n) for n, (user, item) in enumerate(free[::2])]
+    model = str(tmp_path / "m")
+    fit = ["fit", data, "--model", model, "--factors", "3", "--iterations", "2"]
+    assert main([*fit, "--objective", "wrmf", "--at-least", "4"]) == 0
+    folder = mfrank.Interactions.from_file(data).at_least(4).to_folder(tmp_path / "folder")
+    return {
+        "data": data,
+        "more": written(tmp_path / "more.csv", more),
+        "model": model,
+        "folder": str(folder),
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_raw_data_beside_a_model_are_cut_like_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], files: dict[str, str], command: str
+) -> None:
+    if command == "updated":
+        fit = ["fit", files["data"], "--model", files["model"], "--factors", "3"]
+        assert main([*fit, "--objective", "ials", "--at-least", "4"]) == 0
+    run, said = COMMANDS[command], "below 4, the --at-least of the fit"
+    capsys.readouterr()
+    by_itself = run(files, tmp_path, [])
+    told = [each for each in capsys.readouterr().err.splitlines() if "below 4" in each]
+    assert [said in each for each in told] == [True] * (1 + (command == "updated_by_all"))
+    assert "--at-least 0" in told[0]
+    flags = [] if command in ("compared", "tuned") else ["--at-least", "4"]
+    assert run(files, tmp_path, flags) == by_itself
+    capsys.readouterr()
+    assert run(files, tmp_path, ["--at-least", "0"]) != by_itself
+    assert "below 4" not in capsys.readouterr().err
+
+
+def test_files_without_values_are_taken_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], files: dict[str, str]
+) -> None:
+    with Path(files["more"]).open() as file:
+        pairs = [(row["user"], row["item"]) for row in csv.DictReader(file)]
+    more = tmp_path / "pairs.csv"
+    with more.open("w", newline="") as file:
+        csv.writer(file).writerows([("user", "item"), *pairs])
+    capsys.readouterr()
+    evaluated({**files, "more": str(more)}, tmp_path, [])
+    assert "below" not in capsys.readouterr().err
+
+
+def test_ratings_that_are_all_low_are_only_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], files: dict[str, str]
+) -> None:
+    today = [("u00", "i77", 2, 10**9), ("u01", "i78", 3, 10**9)]
+    more = written(tmp_path / "today.csv", today)
+    line = ["fit", files["data"], "--model", files["model"], *FITS["fit"], "--at-least", "4"]
+    assert main(line) == 0
+    before = mfrank.load(files["model"]).store.counts.users.sum()
+    assert main(["update", more, "--model", files["model"]]) == 0
+    after = mfrank.load(files["model"])
+    assert after.store.counts.users.sum() == before
+    assert not listed(files["model"], tmp_path) & rated(today)
+    capsys.readouterr()
+    assert main(["evaluate", "--model", files["model"], "--test", more]) == 2
+    assert "at least 4" in capsys.readouterr().err
+
+
+def test_info_shows_the_threshold(
+    capsys: pytest.CaptureFixture[str], files: dict[str, str]
+) -> None:
+    capsys.readouterr()
+    assert main(["info", "--model", files["model"]]) == 0
+    assert "at least      4" in capsys.readouterr().out

@@ -253,11 +253,11 @@ def test_sums_do_not_lose_small_values():
     assert made.user_items.data.tolist() == [2.0**24 + 2]
 
 
-def test_dropped_zeros_and_merged_entries_are_counted_in_the_log(caplog):
+def test_zeros_and_merged_entries_are_counted_in_the_log(caplog):
     with caplog.at_level(logging.INFO, "mfrank"):
         made = Interactions.from_arrays([0, 0, 1, 2], [0, 0, 1, 1], [1, -1, 0, -4.0])
         assert "1 repeated entry merged (sum)" in caplog.text
-        assert "2 of 3 entries dropped: zero" in caplog.text
+        assert "2 of 3 entries with the value 0" in caplog.text
     assert stored_cells(made) == {(2, 1): (-4.0, 0)}
     assert made.n_users == 3
 

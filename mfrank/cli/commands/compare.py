@@ -150,7 +150,7 @@ def _parts(args: argparse.Namespace) -> tuple[Interactions, Interactions]:
     """Training and test part, from two files or by splitting one."""
     data = read_table(args, args.interactions)
     if args.test:
-        test, unknown = read_like(args, args.test, data.user_ids, data.item_ids)
+        test, unknown = read_like(args, args.test, data)
         if unknown:
             left_out = counted(unknown, "test interaction")
             print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)

@@ -62,15 +62,14 @@ def run(args: argparse.Namespace) -> None:
             "the model was saved without the interactions of its fit: pass their file with "
             "--train, or rank every item with --include-seen"
         )
-    ids = model.user_ids, model.item_ids
-    test, unknown = read_like(args, args.test, *ids)
+    test, unknown = read_like(args, args.test, model)
     if unknown:
         left_out = counted(unknown, "test interaction")
         print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)
     scores = evaluate(
         model,
         test,
-        train=read_like(args, args.train, *ids)[0] if args.train else None,
+        train=read_like(args, args.train, model)[0] if args.train else None,
         filter_already_liked_items=not args.include_seen,
         metrics=args.metric or DEFAULT_METRICS,
         n_threads=args.n_threads,

@@ -90,7 +90,7 @@ def _sum(reasons: Reasons) -> float:
 
 def _items_of(user: Any, args: argparse.Namespace, model: Recommender) -> sp.csr_array:
     """The user's row of the file's interactions."""
-    data, _ = read_like(args, args.train, model.user_ids, model.item_ids)
+    data, _ = read_like(args, args.train, model)
     row: sp.csr_array = data.user_items[model.user_ids.rows([user])]
     if not row.nnz:
         raise ValueError(f"{args.train} has no interaction of {user!r} with a known item")

@@ -64,7 +64,7 @@ def _names(folders: list[str]) -> list[str]:
 
 
 def _data(args: argparse.Namespace, model: Recommender) -> Interactions:
-    matched, unknown = read_like(args, args.data, model.user_ids, model.item_ids)
+    matched, unknown = read_like(args, args.data, model)
     if unknown:
         left_out = counted(unknown, "interaction")
         print(f"mfrank: {left_out} of users or items that are unknown left out", file=sys.stderr)

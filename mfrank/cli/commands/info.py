@@ -95,6 +95,7 @@ def _content(store: FactorStore) -> dict[str, Any]:
         "factors": store.user_factors.shape[1],
         "dtype": str(store.user_factors.dtype),
         "interactions": entries,
+        "threshold": store.threshold,
         "epochs": epochs_of(store.history),
         "seconds": seconds_of(store.history),
         "history": list(store.history),
@@ -109,6 +110,8 @@ def _model(store: FactorStore) -> Iterator[tuple[str, str]]:
     yield "items", store.item_ids.summary
     if store.counts is not None:
         yield "interactions", f"{int(store.counts.users.sum()):,}"
+    if store.threshold is not None:
+        yield "at least", f"{store.threshold:g}, of the values"
     if store.history:
         yield (
             "history",

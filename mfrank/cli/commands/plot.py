@@ -147,7 +147,7 @@ def _evaluations(args: argparse.Namespace) -> tuple[dict[str, Evaluation], Inter
             raise ValueError(f"{path} was saved without the interactions of its fit")
         if first is None:
             first = model
-            test, unknown = read_like(args, args.test, model.user_ids, model.item_ids)
+            test, unknown = read_like(args, args.test, model)
             if unknown:
                 left_out = counted(unknown, "test interaction")
                 print(f"mfrank: {left_out} left out: users or items unknown", file=sys.stderr)

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
     check_takes_model(args.model)
     check_json(args.json)
     data = read_table(args, args.interactions)
-    args.valid = None if args.valid is None else read_table(args, args.valid)
+    args.valid = None if args.valid is None else read_table(args, args.valid, data.threshold)
     try:
         found = _found(data, args)
     except KeyboardInterrupt:

@@ -87,11 +87,10 @@ def run(args: argparse.Namespace) -> None:
 def _update(model: Growing, args: argparse.Namespace) -> str:
     """Update the model; report on it, with nothing if it had the batch."""
     before = model.store
-    known = before.user_ids, before.item_ids
-    data = read_spelled_like(args, args.interactions, *known)
+    data = read_spelled_like(args, args.interactions, model)
     model.partial_fit(
         data,
-        user_items=None if args.train is None else read_spelled_like(args, args.train, *known),
+        user_items=None if args.train is None else read_spelled_like(args, args.train, model),
         alternations=args.alternations,
         decay=args.decay,
         batch=args.batch,

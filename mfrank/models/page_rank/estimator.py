@@ -291,6 +291,7 @@ class SupervisedPageRank(Parameters, WalkRecommender):
             item_prior=prior,
             fitter=describe(self),
             history=learned.history,
+            threshold=task.threshold,
         )
         extras = {"weights": weights, **walk_arrays(walk, starts)}
         return pack(replace(with_prior(store, 1.0), extras=extras), task.seen)

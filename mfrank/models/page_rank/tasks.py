@@ -41,6 +41,8 @@ class Task:
     seen : csr_array of bool, shape (n_users, n_items)
         Items of each user, which their lists leave out; False where they are only seen.
     user_ids, item_ids : Ids
+    threshold : float or None
+        What the values of the interactions were cut by.
     """
 
     learning: Graphs | None
@@ -49,6 +51,7 @@ class Task:
     seen: sp.csr_array
     user_ids: Ids
     item_ids: Ids
+    threshold: float | None = None
 
     @classmethod
     def of_graphs(cls, graphs: Graphs, labels: ArrayLike | None, *, learns: bool) -> Task:
@@ -98,7 +101,7 @@ class Task:
             learning = next_click_queries(before, past, had, relevant, draw, walker)
         own = data.seen
         seen = sp.csr_array((own.data != 0, own.indices, own.indptr), own.shape)
-        return cls(learning, graph, known, seen, data.user_ids, data.item_ids)
+        return cls(learning, graph, known, seen, data.user_ids, data.item_ids, data.threshold)
 
     def walk(self, weights: Floats) -> ItemWalk:
         """The walk on all items, with the given feature weights."""

@@ -12,7 +12,7 @@ from mfrank.data import cells
 from mfrank.data.alignment import check_numbering, matrix_in_rows
 from mfrank.data.interactions import Interactions
 from mfrank.models.reranker.features import FirstLists
-from mfrank.models.value_checks import tell_unread_values
+from mfrank.models.value_checks import tell_below, tell_unread_values
 from mfrank.store.factors import FactorStore
 
 __all__ = ["Found", "HeldOut", "in_rows_of"]
@@ -67,6 +67,7 @@ class HeldOut(NamedTuple):
         """
         data = _read(valid, "valid", store)
         tell_unread_values("Reranker", data)
+        tell_below("valid", data, store.threshold, "count as hits")
         positives = data.take(data.user_items.data > 0)
         matrix = _placed(positives, store)
         new = sp.csr_array(matrix - matrix.multiply(seen))  # what is only seen may be held out
