@@ -112,7 +112,8 @@ def evaluate(
         those kept by a fitted or loaded mfrank model; factors, functions and other libraries'
         models keep none.
     filter_already_liked_items : bool, default True
-        False ranks every item, including those in the training data; ``train`` must then be None.
+        False ranks every item, including those in the training data, as the result's ``protocol``
+        says; ``train`` must then be None.
     metrics : Metric or str, or an iterable of them, default NDCG, Recall and MRR at 10
         Metrics to compute in one pass (``mfrank.evaluation.metrics``).
     users : array of int, optional
@@ -178,6 +179,8 @@ def evaluate(
         model, train, users = folded_in(model, test, train, filter_already_liked_items, users)
         protocol += ", users folded in"
         test = test.target
+    if not filter_already_liked_items:
+        protocol += ", seen items among the others"
     ids = ids_of_rows(model, train)
     test, train = in_rows_of(test, ids, "test"), in_rows_of(train, ids, "train")
     tell_below("test", sparse_to_host(test), threshold_of(given, train), "count as hits")

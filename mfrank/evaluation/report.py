@@ -108,7 +108,7 @@ class Evaluation:
     n_in_train : int
         Number of test entries left out because they are also in train and thus never ranked.
     protocol : str
-        What was ranked: "full ranking", or a sample of the items.
+        What was ranked: "full ranking", or a sample of the items; and whether seen items were.
     relevant : uint64, shape (n_users,), or None
         A hash of each user's relevant items and their values, by which :meth:`compare` knows
         whether two evaluations had the same test part; None if it is not known.

@@ -166,6 +166,24 @@ def test_the_result_names_the_protocol_and_is_not_compared_with_another() -> Non
         mfrank.paired_differences({"a": whole, "b": sampled}, "ndcg@10")
 
 
+@pytest.mark.parametrize("negatives", [None, 3])
+def test_lists_with_seen_items_are_named_and_not_compared_with_lists_without(
+    negatives: int | None,
+) -> None:
+    """A model that may list what users have had another task than one that may not."""
+    model, train, test = problem(0, 30)
+    options = {"negatives": negatives}
+    without = evaluate(model, test, train=train, **options)
+    among = evaluate(model, test, filter_already_liked_items=False, **options)
+    assert among.protocol == f"{without.protocol}, seen items among the others"
+    assert among.protocol in str(among)
+    with pytest.raises(ValueError, match="must have the same protocol"):
+        without.compare(among, "ndcg@10")
+    with pytest.raises(ValueError, match="must have the same protocol"):
+        mfrank.paired_differences({"a": among, "b": without}, "ndcg@10")
+    assert among.compare(among, "ndcg@10").mean == 0
+
+
 @pytest.mark.parametrize(
     "metric",
     [m for m in EVERYTHING if not isinstance(m, ListMetric) or m.name == "LimitedAUC"]
