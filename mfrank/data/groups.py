@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.counted import counted
 from mfrank.arrays.labelled import refuse_labels
 from mfrank.data.feature_columns import is_missing
+from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 
 __all__ = [
@@ -22,6 +24,8 @@ __all__ = [
     "groups_by_activity",
     "groups_by_popularity",
 ]
+
+_log = logging.getLogger("mfrank")
 
 _MOST = 1000
 _REMEDY = "bring it into the order of the rows with reindex(data.item_ids.labels).to_numpy()"
@@ -37,6 +41,9 @@ class Groups:
         Of the groups, in their order.
     of_rows : int64, shape (n_rows,)
         Number of each row's group, an index of ``names``; -1 for none.
+    ids : Ids or None, default None
+        Ids of the rows, by which the groups of one data set are found for another, such as a model
+        that has been updated since. None, and row numbers, mean the order of the rows.
 
     Raises
     ------
@@ -46,6 +53,7 @@ class Groups:
 
     names: tuple[str, ...]
     of_rows: NDArray[np.int64]
+    ids: Ids | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.names, tuple) or not all(isinstance(n, str) for n in self.names):
@@ -65,6 +73,8 @@ class Groups:
                 f"of_rows must be from -1 to {len(self.names) - 1}, numbers of the "
                 f"{counted(len(self.names), 'name')}; got {rows.min()} to {rows.max()}"
             )
+        if self.ids is not None and len(self.ids) != len(rows):
+            raise ValueError(f"ids must name the {len(rows):,} rows, got {len(self.ids):,}")
         object.__setattr__(self, "of_rows", rows.astype(np.int64))
 
     @classmethod
@@ -101,6 +111,33 @@ class Groups:
             raise ValueError(f"labels must have a label that is not missing, got {shown(labels)}")
         number = {name: place for place, name in enumerate(names)} | {None: -1}
         return cls(tuple(names), np.array([number[text] for text in texts], dtype=np.int64))
+
+    def in_rows_of(self, ids: Ids | None) -> Groups:
+        """The groups of rows with these ids; those that it does not know are in none.
+
+        Raises
+        ------
+        ValueError
+            It knows none of the ids.
+        """
+        if ids is None or self.ids is None or ids == self.ids:
+            return self
+        if ids.table is None or self.ids.table is None:  # numbers of rows
+            return self
+        places = self.ids.rows(ids.labels, missing=-1)
+        unknown = int((places < 0).sum())
+        if unknown and unknown == len(places):
+            raise ValueError(
+                f"the groups are of ids like {self.ids.labels.item(0)!r}, and the rows of the "
+                f"evaluation are like {ids.labels.item(0)!r}; make them of the training data"
+            )
+        if unknown:
+            _log.info(
+                "in no group, because the data that groups were made of lack them: %s of the "
+                "evaluation",
+                counted(unknown, "row"),
+            )
+        return Groups(self.names, np.where(places < 0, -1, self.of_rows[places]), ids)
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -140,7 +177,8 @@ def by_activity(interactions: Any, n: int = 4) -> Groups:
         ``n`` is not an int from 1 to 1,000.
     """
     check_count("n", n, 1, _MOST)
-    return groups_by_activity(Interactions.of(interactions).counts.users, n)
+    data = Interactions.of(interactions)
+    return replace(groups_by_activity(data.counts.users, n), ids=data.user_ids)
 
 
 def groups_by_activity(counts: NDArray[np.int64], n: int) -> Groups:
@@ -173,7 +211,8 @@ def by_popularity(interactions: Any, n: int = 3) -> Groups:
         ``n`` is not an int from 1 to 1,000.
     """
     check_count("n", n, 1, _MOST)
-    return groups_by_popularity(Interactions.of(interactions).counts.items, n)
+    data = Interactions.of(interactions)
+    return replace(groups_by_popularity(data.counts.items, n), ids=data.item_ids)
 
 
 def groups_by_popularity(counts: NDArray[np.int64], n: int) -> Groups:

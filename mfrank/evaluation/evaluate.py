@@ -16,6 +16,7 @@ from mfrank.arrays.threads import check_threads
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster.connecting import Cluster
 from mfrank.data.groups import Groups
+from mfrank.data.ids import Ids
 from mfrank.data.user_splits import HeldOut
 from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.judge import Judge
@@ -187,7 +188,7 @@ def evaluate(
     relevance = matrix_of(test, "test")
     n_users, n_items = relevance.shape
     if item_groups is not None:
-        _check_groups(item_groups, n_items)
+        item_groups = _groups_of(item_groups, n_items, None if ids is None else ids[1])
     requested = (
         np.arange(n_users) if users is None else distinct(check_rows(users, n_users, "users"))
     )
@@ -213,6 +214,7 @@ def evaluate(
     else:
         tally = judged_on_workers(cluster, judge, requested)
     of_users, relevant = np.concatenate(tally.users), np.concatenate(tally.relevant)
+    user_ids = None if ids is None else ids[0]
     return Evaluation(
         scores=tally.scores(),
         users=of_users,
@@ -225,9 +227,15 @@ def evaluate(
         n_cold_interactions=tally.n_cold_interactions,
         exposure=tally.exposure if tally.list_length and negatives is None else None,
         by_item_group=ByGroup(
-            (name, Evaluation(scores, own, len(of_users) - len(own), 0, protocol, marks))
+            (
+                name,
+                Evaluation(
+                    *(scores, own, len(of_users) - len(own), 0, protocol, marks), user_ids=user_ids
+                ),
+            )
             for name, (own, marks, scores) in tally.group_scores().items()
         ),
+        user_ids=user_ids,
     )
 
 
@@ -258,10 +266,13 @@ def _check_steered(wanted: Iterable[Metric], *, sampled: bool, folded: bool) -> 
         raise ValueError(f"steer and {what} do not go together; leave one out")
 
 
-def _check_groups(groups: Groups, n_items: int) -> None:
+def _groups_of(groups: Groups, n_items: int, ids: Ids | None) -> Groups:
+    """The groups in the rows of the evaluation; raise if they are not of its items."""
     check_instance("item_groups", groups, Groups, "Groups, such as mfrank.by_popularity(train)")
+    groups = groups.in_rows_of(ids)
     if len(groups.of_rows) != n_items:
         raise ValueError(
             f"item_groups must have a group for each of the {n_items:,} items, got "
             f"{len(groups.of_rows):,}; make them of the training data"
         )
+    return groups

@@ -14,6 +14,7 @@ from mfrank.arrays.checks import check_instance
 from mfrank.arrays.counted import counted
 from mfrank.arrays.notebook import paragraphs, table
 from mfrank.data.groups import Groups
+from mfrank.data.ids import Ids
 from mfrank.evaluation.kinds import Metric
 from mfrank.evaluation.names import metric as read_metric
 from mfrank.evaluation.tables import ByGroup, p_value
@@ -126,6 +127,8 @@ class Evaluation:
     by_item_group : mapping of str to Evaluation
         The same lists, with the test items of one group as the only relevant ones, for the users
         who have any. Empty without ``item_groups``.
+    user_ids : Ids or None
+        Ids of all rows of users, by which groups are found; None if the model only numbers them.
     """
 
     scores: Mapping[Metric, Score]
@@ -139,6 +142,7 @@ class Evaluation:
     n_cold_items: int = 0
     n_cold_interactions: int = 0
     by_item_group: Mapping[str, Evaluation] = field(default_factory=dict)
+    user_ids: Ids | None = None
 
     @property
     def n_users(self) -> int:
@@ -171,7 +175,8 @@ class Evaluation:
         Parameters
         ----------
         groups : Groups
-            Of users, in the rows of the evaluation.
+            Of users. Those of :func:`mfrank.by_activity` are found by id, others are in the rows of
+            the evaluation.
 
         Returns
         -------
@@ -184,6 +189,7 @@ class Evaluation:
             ``groups`` is not a Groups, or has too few rows to be of these users.
         """
         check_instance("groups", groups, Groups, "Groups, such as mfrank.by_activity(train)")
+        groups = groups.in_rows_of(self.user_ids)
         if self.n_users and self.users[-1] >= len(groups.of_rows):
             raise ValueError(
                 f"groups must have a group for each user, got {len(groups.of_rows):,}; make them "
@@ -201,8 +207,11 @@ class Evaluation:
         }
         relevant = None if self.relevant is None else self.relevant[chosen]
         cold = None if self.cold_users is None else self.cold_users[chosen]
-        users = self.users[chosen]
-        return Evaluation(scores, users, 0, 0, self.protocol, relevant, cold_users=cold)
+        return Evaluation(
+            *(scores, self.users[chosen], 0, 0, self.protocol, relevant),
+            cold_users=cold,
+            user_ids=self.user_ids,
+        )
 
     def compare(self, other: Evaluation, metric: Metric | str) -> Difference:
         """Compare ``self - other`` user by user, with a paired t-test.

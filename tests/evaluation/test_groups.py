@@ -180,3 +180,70 @@ def test_groups_of_other_rows_are_refused() -> None:
         evaluate(model, test, train=train, item_groups=by_activity(train, 2))
     with pytest.raises(ValueError, match="n must be at least 1"):
         by_activity(train, 0)
+
+
+# --- groups are of ids, not of places
+
+
+SHOP = mfrank.synthetic(40, 30, 500, names=True, random_state=0)
+PARTS = mfrank.by_ratio(SHOP, random_state=0)
+
+
+def renumbered(data: mfrank.Interactions, *, without: int = 0) -> mfrank.Interactions:
+    """The same interactions in another numbering, where the last users and items are first."""
+    users = SHOP.user_ids.labels[without:][::-1]
+    items = SHOP.item_ids.labels[without:][::-1]
+    known = np.isin(data.user_ids.labels[data.entry_users], users)
+    known &= np.isin(data.item_ids.labels[data.user_items.indices], items)
+    return mfrank.Interactions.from_arrays(
+        data.user_ids.labels[data.entry_users[known]],
+        data.item_ids.labels[data.user_items.indices[known]],
+        user_ids=users,
+        item_ids=items,
+    )
+
+
+def values(found: Any) -> dict[str, list[float]]:
+    return {name: [one["recall@10"].value, one.n_users] for name, one in found.items()}
+
+
+@pytest.mark.parametrize("change", ["none", "grown", "removed", "as many, others"])
+def test_groups_of_the_training_data_are_found_by_id(change: str) -> None:
+    model = mfrank.ALS(factors=4, iterations=2, random_state=0).fit(PARTS.train)
+    test, first = PARTS.test, SHOP.item_ids.labels[0]
+    if change in ("grown", "as many, others"):
+        model.partial_fit(mfrank.Interactions.from_arrays(["a"], ["a"]))
+    if change in ("removed", "as many, others"):
+        model.remove(users=SHOP.user_ids.labels[0], items=first)
+        test = renumbered(test, without=1)
+    metrics = ["recall@10"]
+    users, items = mfrank.by_activity(PARTS.train), mfrank.by_popularity(PARTS.train)
+    whole = mfrank.evaluate(model, test, metrics=metrics, item_groups=items)
+    other = renumbered(PARTS.train)
+    again = mfrank.evaluate(model, test, metrics=metrics, item_groups=mfrank.by_popularity(other))
+    assert values(whole.by_item_group) == values(again.by_item_group)
+    assert values(whole.by_group(users)) == values(whole.by_group(mfrank.by_activity(other)))
+
+    had = dict(zip(PARTS.train.user_ids.labels, PARTS.train.counts.users, strict=True))
+    per_user = whole["recall@10"].per_user
+    names = model.user_ids.labels[whole.users]
+    for name, one in whole.by_group(users).items():
+        least, *most = (int(word) for word in name.split() if word.isdigit())
+        own = [least <= had[user] <= (most or [least])[0] for user in names]
+        np.testing.assert_allclose(one["recall@10"].value, per_user[own].mean())
+
+
+def test_groups_of_other_ids_are_refused_and_rows_without_a_group_told(caplog: Any) -> None:
+    model = mfrank.ALS(factors=4, iterations=2, random_state=0).fit(PARTS.train)
+    found = mfrank.evaluate(model, PARTS.test)
+    strange = mfrank.Interactions.from_arrays(["x", "y"], ["v", "w"])
+    with pytest.raises(ValueError, match="make them of the training data"):
+        found.by_group(mfrank.by_activity(strange))
+    with pytest.raises(ValueError, match="make them of the training data"):
+        mfrank.evaluate(model, PARTS.test, item_groups=mfrank.by_popularity(strange))
+    some = mfrank.by_activity(renumbered(PARTS.train, without=1))
+    with caplog.at_level("INFO", "mfrank"):
+        found.by_group(some)
+    assert "lack them: 1 row of the evaluation" in caplog.text
+    with pytest.raises(ValueError, match="ids must name the 2 rows, got 40"):
+        Groups(("a",), np.array([0, 0]), SHOP.user_ids)
