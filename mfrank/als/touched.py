@@ -160,7 +160,9 @@ class _Plain:
     def users(self, *, of_all: bool, exact: bool = True) -> int:
         """Solve the fresh users, or all, then the others exactly or nearly so; return how many."""
         at = self._steps.users_basis(self._tables.items, self._of_items.gram)
-        return self._solve(self._of_users, self._users, self._of_items, at, of_all, exact=exact)
+        return self._solve(
+            self._of_users, self._users, self._of_items, at, of_all, beyond=0.0, exact=exact
+        )
 
     def items(self, *, of_all: bool, beyond: float) -> int:
         """Solve the fresh items, or all, and go beyond the solutions."""
@@ -191,7 +193,7 @@ class _Plain:
         other: WorkingTable,
         at: Eigenbasis,
         of_all: bool,
-        beyond: float = 0.0,
+        beyond: float,
         *,
         exact: bool,
     ) -> int:

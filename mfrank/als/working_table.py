@@ -127,8 +127,8 @@ class WorkingTable:
         fixed: Factors,
         at: Eigenbasis,
         options: SolveOptions,
-        prior: Factors | None = None,
-        beyond: float = 0.0,
+        prior: Factors | None,
+        beyond: float,
     ) -> None:
         """Solve a group against ``fixed``, in the basis ``at``, and go ``beyond`` the solution.
 

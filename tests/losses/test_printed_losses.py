@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -88,6 +89,10 @@ def sparsemax(p: Scores, n: Scores, gains: Scores, ideal: float) -> float:
     raise AssertionError
 
 
+def uib(margin: float, p: Scores, n: Scores, gains: Scores, ideal: float) -> float:
+    return float(np.maximum(margin - p, 0).mean() + np.maximum(margin + n, 0).mean())
+
+
 PRINTED: dict[str, tuple[Loss, Value]] = {
     "approx ndcg": (ApproxNDCG(sharpness=2.0), approx_ndcg),
     "bce": (BCE(), lambda p, n, *_: softplus(-p).mean() + softplus(n).mean()),
@@ -106,18 +111,9 @@ PRINTED: dict[str, tuple[Loss, Value]] = {
     ),
     "song": (SONG(decay=1.0, margin=1.2), song),
     "sparsemax": (Sparsemax(), sparsemax),
-    "uib": (
-        UIB(margin=0.8),
-        lambda p, n, *_: np.maximum(0.8 - p, 0).mean() + np.maximum(0.8 + n, 0).mean(),
-    ),
+    "uib": (UIB(margin=0.8), partial(uib, 0.8)),
+    "uib of wide margins": (UIB(margin=20.0), partial(uib, 20.0)),
 }
-
-
-def drawn(sums: ListSums) -> tuple[Lists, Scores, Scores]:
-    """Whole lists whose gains are all different."""
-    lists, positives, negatives = whole_lists(3, sums, (2, 1, 4), (1, 8, 2))
-    gains = np.where(lists.positives, [3.0, 7.0, 1.0, 15.0], 0)
-    return replace(lists, gains=gains), positives, 2 * negatives
 
 
 def of_lists(value: Value, lists: Lists, positives: Scores, negatives: Scores) -> Scores:
@@ -135,10 +131,15 @@ def of_lists(value: Value, lists: Lists, positives: Scores, negatives: Scores) -
 
 
 @EITHER
+@pytest.mark.parametrize("sizes", [((2, 1, 4), (1, 8, 2)), ((4, 4, 4), (8, 8, 8))], ids=str)
 @pytest.mark.parametrize("name", PRINTED)
-def test_losses_and_their_slopes_are_those_of_the_printed_sum(name: str, sums: ListSums) -> None:
+def test_losses_and_their_slopes_are_those_of_the_printed_sum(
+    name: str, sizes: tuple[tuple[int, ...], tuple[int, ...]], sums: ListSums
+) -> None:
     loss, value = PRINTED[name]
-    lists, positives, negatives = drawn(sums)
+    lists, positives, negatives = whole_lists(3, sums, *sizes)
+    lists = replace(lists, gains=np.where(lists.positives, [3.0, 7.0, 1.0, 15.0], 0))
+    negatives = 2 * negatives
     found = gradients(loss, lists, positives, negatives)
     np.testing.assert_allclose(found.loss, of_lists(value, lists, positives, negatives), rtol=1e-9)
     np.testing.assert_allclose(
