@@ -88,16 +88,34 @@ def test_many_short_rows_take_the_square_of_the_width() -> None:
         assert own * 1e10 == pytest.approx(4 * 2e6 * width**2)
 
 
+def multiply_adds(each: int, width: int, options: SolveOptions) -> float:
+    """To solve a row of so many entries, without what every row costs or reading them."""
+    none = np.zeros(1000, np.int64)
+    sides = Counts(np.full(1000, each), none), Counts(none, none)
+    with_entries, without = (epoch_seconds(side, width, options) * 1e10 / 1000 for side in sides)
+    return with_entries - without - 1000 * each
+
+
 @pytest.mark.parametrize("each", [30, 400, 1000, 3000])
 def test_an_exact_row_takes_the_smaller_of_two_systems(each: int) -> None:
     """One among its entries, or one among the factors: symmetric products, then Cholesky."""
-    width, n = 1000, 1000
-    rows, none = np.full(n, each), np.zeros(n, np.int64)
-    exact = replace(ONE, solver="cholesky")
-    seconds = (epoch_seconds(Counts(counts, none), width, exact) for counts in (rows, none))
-    found = (next(seconds) - next(seconds)) * 1e10 / n
+    width = 1000
+    found = multiply_adds(each, width, replace(ONE, solver="cholesky"))
     among = each**2 * width / 2 + each**3 / 6, width**2 * each / 2 + width**3 / 6
-    assert found == pytest.approx(min(among), rel=0.05, abs=1.1e3 * each)
+    assert found == pytest.approx(min(among), rel=1e-4)
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_a_step_reads_the_factors_of_all_entries_twice(steps: int) -> None:
+    """Each multiply-add is as slow as four; as exact where no number of steps is told."""
+    each, width = 2000, 64
+    iterated = replace(ONE, solver="cg", cg_steps=steps)
+    found = multiply_adds(each, width, iterated)
+    assert found == pytest.approx(4 * 2 * each * width * steps, rel=1e-4)
+    told = multiply_adds(each, width, replace(iterated, cg_tolerance=0.1))
+    assert told == multiply_adds(each, width, replace(ONE, solver="cholesky"))
+    least = multiply_adds(each, width, replace(ONE, cg_steps=steps))
+    assert least == pytest.approx(min(found, told))
 
 
 def test_an_epoch_takes_less_with_every_core() -> None:

@@ -212,11 +212,12 @@ def test_scale_free_slopes_do_not_scale(sums: ListSums) -> None:
 
 
 @EITHER
+@pytest.mark.parametrize("n_others", [1, 2])
 @pytest.mark.parametrize("scale", [1e-3, 0.01, 1.0])
-def test_what_is_taken_out_is_as_printed(sums: ListSums, scale: float) -> None:
+def test_what_is_taken_out_is_as_printed(sums: ListSums, scale: float, n_others: int) -> None:
     """With z the centered scores, g - (g z) z / (|z| + nu)^2 where nu = .01 (SFA)."""
-    scores = scale * np.array([0.2, -0.3, 0.4, -0.6])
-    lists = lists_of(sums, np.array([3.0, 1.0]), 2, times=3)
+    scores = scale * np.array([0.2, -0.3, 0.4, -0.6])[: 2 + n_others]
+    lists = lists_of(sums, np.array([3.0, 1.0]), n_others, times=3)
     plain = both(gradients(StochasticRank(), lists, scores))
     along = scores - scores.mean()
     plain -= plain.mean(1, keepdims=True)
