@@ -47,6 +47,7 @@ def first_factors(
     dtype : float32 or float64
     random_state : int, numpy.random.Generator or None
     start : FactorStore or None
+        With ``width`` factors (:func:`check_start`).
     backend : Backend
         Computes the spectral factors.
     n_threads : int, default 0
@@ -58,11 +59,9 @@ def first_factors(
 
     Raises
     ------
-    TypeError
-        ``start`` is not a store.
     ValueError
-        ``start`` has a different number of factors or none of the items; or neither it nor the data
-        has ids, and it has more rows.
+        ``start`` has none of the items, or users of another kind; or neither it nor the data has
+        ids, and it has more rows.
     """
     random = generator(random_state)
     if start is None:
@@ -71,7 +70,6 @@ def first_factors(
         user_factors = empty_aligned((data.n_users, width), dtype)
         user_factors[:] = 0
         return user_factors, item_factors
-    check_start(start, width)
     start = start.on_host()
     for side, ids, old in (
         ("user", data.user_ids, start.user_ids),

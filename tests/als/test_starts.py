@@ -11,7 +11,7 @@ from problems import toy
 
 import mfrank
 from mfrank.als import momentum
-from mfrank.als.starts import first_factors
+from mfrank.als.starts import as_step, first_biases, first_factors
 from mfrank.backends import choose
 
 
@@ -45,16 +45,55 @@ def test_a_warm_start_leaves_the_other_model_as_it_is() -> None:
     np.testing.assert_array_equal(start.item_factors, before[1])
 
 
+def other_rows() -> mfrank.Interactions:
+    """Three of the labeled users and two of the items, among new ones; "nobody" likes nothing."""
+    values = [[0, 1, 0], [3, 4, 0], [1, 2, 3], [4, 0, 1], [0, 0, 0]]
+    return mfrank.Interactions.from_sparse(
+        sp.csr_array(np.array(values, dtype=float)),
+        user_ids=["new", "u5", "u0", "u3", "nobody"],
+        item_ids=["i6", "also new", "i1"],
+    )
+
+
+def test_a_start_of_its_own_has_only_items() -> None:
+    """A fit begins by solving the users."""
+    users, items = first_factors(other_rows(), 4, "float64", 3, None, choose())
+    assert users.shape == (5, 4)
+    assert not users.any()
+    assert items.any(axis=1).all()
+
+
 def test_a_warm_start_matches_labels_in_any_order_and_number() -> None:
     start = als(dtype="float64").fit(labeled())
-    users, items = ["new", "u5", "u0", "u3"], ["i6", "also new", "i1"]
-    values = sp.csr_array(np.arange(12.0).reshape(4, 3) % 5)
-    data = mfrank.Interactions.from_sparse(values, user_ids=users, item_ids=items)
-    found_users, found_items = first_factors(data, 4, "float64", 3, start.store, choose())
-    np.testing.assert_array_equal(found_users[1:], start.user_factors[[5, 0, 3]])
+    found_users, found_items = first_factors(other_rows(), 4, "float64", 3, start.store, choose())
+    np.testing.assert_array_equal(found_users[1:4], start.user_factors[[5, 0, 3]])
     np.testing.assert_array_equal(found_items[[0, 2]], start.item_factors[[6, 1]])
     for new in (found_users[0], found_items[1]):
         assert 0 < np.linalg.norm(new) < 0.3
+    assert not found_users[4].any()
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_a_start_is_an_epoch_before_the_first(biases: bool) -> None:
+    """In the rows of the data, where whoever is new has no bias."""
+    start = als(dtype="float64", biases=biases).fit(labeled()).store
+    step = as_step(other_rows(), "float64", 3, start, choose())
+    assert (step.epoch, step.seconds, step.objective) == (0, 0, None)
+    for found, expected in zip(
+        (step.user_factors, step.item_factors),
+        first_factors(other_rows(), 4, "float64", 3, start, choose()),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)
+    if not biases:
+        assert step.user_biases is None
+        assert step.item_biases is None
+        return
+    of_users, of_items = start.user_biases[[5, 0, 3]], start.item_biases[[6, 1]]
+    np.testing.assert_array_equal(step.user_biases, [0, *of_users, 0])
+    np.testing.assert_array_equal(step.item_biases, [of_items[0], 0, of_items[1]])
+    again = first_biases(other_rows(), start, np.array([7.0, 8.0, 9.0]))
+    np.testing.assert_array_equal(again, [of_items[0], 8, of_items[1]])
 
 
 def test_a_warm_start_may_add_numbered_rows_but_not_lose_them() -> None:

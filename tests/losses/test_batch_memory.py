@@ -79,6 +79,8 @@ def test_long_lists_of_sorted_hinges_have_room_on_a_device() -> None:
 
 
 def test_arrays_that_are_larger_than_a_list_have_room() -> None:
+    assert mfrank.Softmax().largest_array(3, 5) == 3 + 5
+    assert mfrank.Softmax().largest_pair_array(3, 5) == 0
     # Each like's own scores of all others; each like against each.
     assert mfrank.SML().largest_array(3, 5) == (1 + 3) * (3 + 5)
     assert mfrank.SOPRC().largest_array(40, 300) == 40 * 40 + 300

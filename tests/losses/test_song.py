@@ -15,10 +15,12 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from mfrank.losses import Lists, Sizes
+from mfrank.losses.bpr import BPR
 from mfrank.losses.ksong import KSONG
 from mfrank.losses.softmax import Softmax
 from mfrank.losses.solc import SOLC
 from mfrank.losses.song import SONG
+from mfrank.losses.soprc import SOPRC
 from mfrank.losses.sums import ListSums
 from mfrank.losses.sums.moving_averages import averaged
 
@@ -225,6 +227,7 @@ def test_ksongs_threshold_of_a_sample_is_that_of_the_whole_list(sums: ListSums) 
 def test_on_whole_lists_nothing_is_remembered_but_where_a_threshold_was() -> None:
     assert SONG(decay=1.0).memory(SIZES) == {}
     assert SOLC(decay=1.0).memory(SIZES) == {}
+    assert SOPRC().memory(SIZES) == BPR().memory(SIZES) == {}
     assert list(KSONG(decay=1.0, theoretical=True).memory(SIZES)) == ["thresholds"]
 
 
