@@ -79,9 +79,7 @@ class Momentum:
         self._extrapolated = self._displacements is not None and weight > 0
         if self._displacements is None or turn is None:
             self._displacements = none_of(solved)
-        elif not self._extrapolated:
-            self._displacements[:] = 0
-        else:
+        elif self._extrapolated:
             with single_threaded():
                 turn = turn @ basis
             self._backend.extrapolate(

@@ -87,3 +87,10 @@ def test_a_rise_is_taken_back_to_the_plain_step() -> None:
     assert rule.is_lower(4.0)  # plain steps are what they are
     rule.turned(turn)
     np.testing.assert_array_equal(rule.next(one.copy(), ahead, turn), one)  # it begins anew
+    assert rule.is_lower(3.0)
+    rule.turned(turn)
+    t = (1 + np.sqrt(5)) / 2  # after 1
+    weight = (t - 1) / ((1 + np.sqrt(1 + 4 * t**2)) / 2)
+    ahead = rule.next(two.copy(), one @ turn, turn)
+    truth = two + weight * (two - one @ turn @ turn)
+    np.testing.assert_allclose(ahead, truth, rtol=0, atol=1e-6)
