@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,13 +44,76 @@ def test_what_names_no_cluster_is_refused(
 def test_an_address_without_dask_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ModuleNotFoundError, match=re.escape("pip install mfrank[dask]")):
-        mfrank.ALS(factors=2).fit(DATA, cluster="tcp://127.0.0.1:8786")
+        mfrank.ALS(factors=2).fit(object(), cluster="tcp://127.0.0.1:8786")
+
+
+class Client:
+    """As Dask's, for an address at which nobody answers."""
+
+    def __init__(self, address: str = "", asynchronous: bool = False, **options: Any) -> None:
+        if address:
+            assert not options["set_as_default"]  # it is not the caller's
+            assert options["timeout"] == 10
+            raise OSError("refused")
+        self.asynchronous, self.status = asynchronous, options.get("status", "running")
+
+
+def test_a_client_of_dask_must_be_connected_and_an_address_must_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(TypeError, match="cluster must be a number of worker processes"):
+        mfrank.ALS(factors=2).fit(object(), cluster=Client())  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
+    for client, message in (
+        (Client(asynchronous=True), "asynchronous Client; make one with asynchronous=False"),
+        (Client(status="closed"), "cluster is a Client that is closed; connect a new one"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            mfrank.ALS(factors=2).fit(object(), cluster=client)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expected Interactions"):
+        mfrank.ALS(factors=2).fit(object(), cluster=Client())  # type: ignore[arg-type]
+    with pytest.raises(ConnectionError, match=r"answers at 'tcp://here:1' \(refused\).*dask sch"):
+        mfrank.ALS(factors=2).fit(DATA, cluster="tcp://here:1")
+
+
+def test_worker_processes_need_posix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(ValueError, match=r"need POSIX; pass a dask\.distributed\.Client"):
+        mfrank.ALS(factors=2).fit(object(), cluster=2)
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_this_process_is_part_of_a_ray_cluster_while_it_needs_one(
+    connected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = list[Any]()
+    ray = SimpleNamespace(
+        is_initialized=lambda: connected,
+        init=lambda **options: told.append(options),
+        shutdown=lambda: told.append("shutdown"),
+    )
+    engine = SimpleNamespace(Ray=lambda: told.append("engine") or Shuffled(2))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "mfrank.cluster.ray", engine)
+    mfrank.ALS(factors=2, iterations=1).fit(DATA, cluster="ray")
+    around = [{"address": "auto"}, "shutdown"]
+    assert told == ["engine"] if connected else [around[0], "engine", around[1]]
+
+    def refuse(**_: Any) -> None:
+        raise ConnectionError("none found")
+
+    if not connected:
+        ray.init = refuse
+        with pytest.raises(
+            ConnectionError, match=r"no Ray cluster \(none found\); run `ray start`"
+        ):
+            mfrank.ALS(factors=2).fit(DATA, cluster="ray")
 
 
 def test_ray_without_ray_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ModuleNotFoundError, match=re.escape("pip install mfrank[ray]")):
-        mfrank.ALS(factors=2).fit(DATA, cluster="ray")
+        mfrank.ALS(factors=2).fit(object(), cluster="ray")
 
 
 def test_workers_are_asked_for_and_must_have_the_same_arithmetic() -> None:

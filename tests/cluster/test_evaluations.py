@@ -56,6 +56,13 @@ def test_some_users_and_steered_lists_do(model: mfrank.ALS) -> None:
     assert told(there) == told(alone)
 
 
+def test_each_worker_has_two_tasks_at_a_time(model: mfrank.ALS) -> None:
+    engine = Shuffled(3)
+    mfrank.evaluate(model, SPLIT.test, cluster=engine)
+    held, read = 1, 1  # the task that has the model and the data; the last one that was done
+    assert engine.most_alive == held + 2 * 3 + read
+
+
 def test_users_who_are_folded_in_do() -> None:
     split = mfrank.held_out_users(DATA, test=0.2, random_state=0)
     model = mfrank.ALS(factors=8, iterations=2, random_state=0).fit(split.train)

@@ -43,7 +43,15 @@ def end_once(mark: Path) -> int:
     raise AssertionError
 
 
-def end_always() -> None:
+def noted(mark: Path) -> int:
+    """Note the call; return how many there were."""
+    with mark.open("a") as file:
+        file.write(".")
+    return mark.stat().st_size
+
+
+def end_always(mark: Path) -> None:
+    noted(mark)
     os._exit(3)
 
 
@@ -97,9 +105,16 @@ def test_workers_that_died_while_they_had_nothing_to_do_are_replaced() -> None:
     assert "[0, 1, 2, 3, 4]" in ended.stdout, ended.stderr
 
 
-def test_a_task_that_ends_every_worker_is_given_up(two: Processes) -> None:
+def test_a_task_that_others_take_is_run_once_on_a_worker(two: Processes, tmp_path: Path) -> None:
+    taken = two.submit(noted, tmp_path / "mark")
+    two.gather([two.submit(square, taken) for _ in range(8)])
+    assert (tmp_path / "mark").stat().st_size <= 2
+
+
+def test_a_task_that_ends_every_worker_is_given_up(two: Processes, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"ended 3 worker processes.* status 3; .*fewer workers"):
-        two.gather([two.submit(end_always)])
+        two.gather([two.submit(end_always, tmp_path / "mark")])
+    assert (tmp_path / "mark").stat().st_size == 3
     assert two.gather([two.submit(square, 2)]) == [4]
 
 

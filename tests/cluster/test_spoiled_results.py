@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -93,9 +94,13 @@ def test_the_engine_and_the_task_are_named(fit: str, spoil: str) -> None:
     if fit == "evaluation" and arrays:
         pytest.skip("its result is no array")
     told = r"the engine (Spoiling returned .* for .*|told of \d+); .*cluster=None"
-    with pytest.raises(RuntimeError, match=told):
+    with pytest.raises(RuntimeError, match=told) as caught:
         run(engine)
     assert engine.spoiled
+    assert re.search(f"returned {WORDS.get(spoil, '')}|told of", str(caught.value))
+
+
+WORDS = {"None": "None", "text": "'lost'", "nothing": "a tuple", "a list": "a list"}
 
 
 @pytest.mark.parametrize("spoil", ["None", "text", "fewer rows", "another dtype", "NaN"])

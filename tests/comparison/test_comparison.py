@@ -325,7 +325,7 @@ def test_tables_tell_what_was_measured_in_readable_units(split):
     metrics = ["recall@20", "gini@20"]
     row = quick(split, models={"a": Recorder("a", [])}, metrics=metrics).rows[0]
     assert row.library == __name__.partition(".")[0]  # a model of a script
-    times = {"epoch_seconds": 0.5, "total_seconds": 2.0, "peak_memory": None}
+    times = {"epoch_seconds": 0.5, "total_seconds": 2.0, "peak_memory": 3.0}
     measured = {"epoch_seconds": 0.01234, "total_seconds": 12.3456, "peak_memory": 3 * 2**19}
     other = replace(row, model="b", objective=1234567.0, ratios=times, **measured)
     row = replace(row, epoch_seconds=1.0, total_seconds=0.5)
@@ -333,7 +333,7 @@ def test_tables_tell_what_was_measured_in_readable_units(split):
     assert [re.split(r"  +", line.strip()) for line in costs.splitlines()] == [
         ["model", "ms/epoch", "total s", "peak MiB", "objective"],
         ["a", "1000.00", "0.500", "-", "-"],
-        ["b", "12.34", "0.50x", "12.346", "2.00x", "1.5", "1.23457e+06"],
+        ["b", "12.34", "0.50x", "12.346", "2.00x", "1.5", "3.00x", "1.23457e+06"],
     ]
     recall, gini = (row.evaluation[metric] for metric in metrics)
     cells = [f"{recall.value:.4f} ±{recall.standard_error:.4f}".replace("±0", "±")]

@@ -85,8 +85,11 @@ def test_the_rise_is_told_in_bytes_and_is_never_below_zero(measured, monkeypatch
         return f"Name:\tpython\nVmHWM:\t{peak} kB\nVmSwap:\t5 kB\nVmRSS:\t1000 kB\n"
 
     for peak, rise in ((9000, 8000 * 1024), (700, 0)):
-        (tmp_path / "status").write_text(told(123))
-        assert measured(partial(Path.write_text, tmp_path / "status", told(peak))) == rise
+        (tmp_path / "status").write_text("VmRSS:\t1 kB\n")
+        warm_up, work = (
+            partial(Path.write_text, tmp_path / "status", told(each)) for each in (123, peak)
+        )
+        assert measured(work, warm_up) == rise
 
 
 def test_work_of_the_caller_s_own_modules_is_found(monkeypatch, tmp_path, caplog):

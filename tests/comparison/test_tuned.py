@@ -18,6 +18,7 @@ from mfrank.data.interactions import Interactions
 from mfrank.data.splits import Split
 from mfrank.tuning.budget import Budget
 from mfrank.tuning.facts import Facts
+from mfrank.tuning.families import named
 from mfrank.tuning.family import Setting
 from mfrank.tuning.found import Found, search
 from mfrank.tuning.mixture import blended, recommender
@@ -247,7 +248,11 @@ def test_the_search_judges_every_epoch_of_implicit(
     assert last == (board[0]["epochs"], [0])
     family = ImplicitALS.of(Theirs(fits))
     setting = Setting(Facts.of(split.train), factors=8, seed=0, n_threads=1)
-    watched = family.model(tuple(0.5 for _ in family.axes), 0, setting)
+    watched = family.model((0.5, 0.5), 0, setting)
+    ours = named("WRMF").model((0.5, 0.5, 0.0), 0, setting).objective  # type: ignore[attr-defined]
+    assert ours.nu == 0
+    theirs = watched.model
+    assert (theirs.alpha, theirs.regularization) == (ours.alpha, ours.regularization)
     told = list[Any]()
     watched.fit(split.train, callback=lambda *step: told.append(step) or step[0] == 4)
     assert told == [(epoch, 0.125, None) for epoch in range(5)]
@@ -295,10 +300,11 @@ def test_mfrank_tune_tries_at_most_the_factors_given(
     asked = list[Any]()
 
     def noted(*_: Any, **options: Any) -> Any:
-        asked.append((options["factors"], options["seed"], options["n_threads"]))
+        asked.append([options[name] for name in ("factors", "seed", "n_threads", "show_progress")])
         raise InterruptedError
 
     monkeypatch.setattr(module, "search", noted)
+    given: Any = {"factors": factors, "random_state": 5, "show_progress": True}
     with pytest.raises(InterruptedError):
-        quick(split, models={"all": mfrank.tune}, tune=1.0, factors=factors, random_state=5)
-    assert asked == [(most, 5, 1)]
+        quick(split, models={"all": mfrank.tune}, tune=1.0, **given)
+    assert asked == [[most, 5, 1, True]]

@@ -81,8 +81,13 @@ def test_a_model_of_a_matrix_is_evaluated_by_a_matrix_or_beside_its_training_dat
     labeled = mfrank.ALS(factors=3, iterations=2, random_state=0).fit(split.train)
     bare = mfrank.ALS(factors=3, iterations=2, random_state=0).fit(split.train.to_scipy())
     assert scores(bare, split.test, train=split.train) == scores(labeled, split.test)
-    with pytest.raises(mfrank.UnknownIdError, match="only numbered"):
-        scores(bare, split.test)
+    ids = {"user_ids": split.train.user_ids.labels, "item_ids": split.train.item_ids.labels}
+    turned = Interactions.from_sparse(
+        split.train.to_scipy()[:, ::-1], **ids
+    )  # as many of each user
+    for train in (None, turned):
+        with pytest.raises(mfrank.UnknownIdError, match="only numbered"):
+            scores(bare, split.test, train=train)
     matrix = split.test.to_scipy()
     assert scores(labeled, matrix) == scores(bare, matrix)
 

@@ -504,8 +504,10 @@ def test_an_evaluation_judges_the_steered_lists() -> None:
         mfrank.evaluate(of, mfrank.held_out_users(test, test=0.2).test, steer=steer)
     with pytest.raises(mfrank.UnknownIdError, match=r"steer\.boosts"):
         mfrank.evaluate(of, test, steer=mfrank.Steering(boosts={"old": 1}))
-    with pytest.raises(TypeError, match="a model of mfrank"):
+    with pytest.raises(TypeError, match="model must be a model of mfrank"):
         mfrank.evaluate(of.store, test, train=test, steer=steer)
+    with pytest.raises(TypeError, match=r"steer must be a Steering, such as mfrank\.Steering"):
+        mfrank.evaluate(of, test, steer="diverse")  # type: ignore[arg-type]
 
 
 def test_an_evaluation_of_every_item_calibrates_to_the_fit() -> None:
