@@ -18,7 +18,15 @@ from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
 from mfrank.data.unknown_ids import UnknownIdError
 
-__all__ = ["aligned", "check_alike", "check_numbering", "in_rows_of", "matrix_in_rows", "placed"]
+__all__ = [
+    "aligned",
+    "by_ids",
+    "check_alike",
+    "check_numbering",
+    "in_rows_of",
+    "matrix_in_rows",
+    "placed",
+]
 
 
 def in_rows_of(given: Any, user_ids: Ids, item_ids: Ids, name: str) -> Interactions:
@@ -153,3 +161,28 @@ def _remedy(own: Ids, ids: Ids, name: str, side: str) -> str:
     if own.are_numbers != ids.are_numbers:
         return "convert the ids of one of them: numbers and text are never the same id"
     return f"leave their rows out of {name}, or add them to the training data"
+
+
+def by_ids(
+    values: NDArray[Any], own: Ids | None, ids: Ids | None, fill: int
+) -> tuple[NDArray[Any], int]:
+    """Values of rows with the ids ``own`` in the rows of ``ids``, and how many rows have none.
+
+    These get ``fill``. Without ids, and where ids only number rows, the order of rows is that of
+    the values.
+
+    Raises
+    ------
+    ValueError
+        None of the rows has a value.
+    """
+    if own is None or ids is None or own == ids or own.table is None or ids.table is None:
+        return values, 0
+    places = own.rows(ids.labels, missing=-1)
+    unknown = int((places < 0).sum())
+    if unknown and unknown == len(places):
+        raise ValueError(
+            f"ids are like {', '.join(map(repr, own.labels[:1].tolist()))}, and the rows of the "
+            f"evaluation are like {ids.labels.tolist()[0]!r}; take those of the training data"
+        )
+    return np.where(places < 0, fill, values[places]), unknown

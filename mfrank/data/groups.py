@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mfrank.arrays.checks import check_count, shown
 from mfrank.arrays.counted import counted
 from mfrank.arrays.labelled import refuse_labels
+from mfrank.data.alignment import by_ids
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
@@ -120,24 +121,19 @@ class Groups:
         ValueError
             It knows none of the ids.
         """
-        if ids is None or self.ids is None or ids == self.ids:
+        try:
+            of_rows, unknown = by_ids(self.of_rows, self.ids, ids, -1)
+        except ValueError as error:
+            raise ValueError(f"groups: {error}") from None
+        if of_rows is self.of_rows:
             return self
-        if ids.table is None or self.ids.table is None:  # numbers of rows
-            return self
-        places = self.ids.rows(ids.labels, missing=-1)
-        unknown = int((places < 0).sum())
-        if unknown and unknown == len(places):
-            raise ValueError(
-                f"the groups are of ids like {self.ids.labels.item(0)!r}, and the rows of the "
-                f"evaluation are like {ids.labels.item(0)!r}; make them of the training data"
-            )
         if unknown:
             _log.info(
                 "in no group, because the data that groups were made of lack them: %s of the "
                 "evaluation",
                 counted(unknown, "row"),
             )
-        return Groups(self.names, np.where(places < 0, -1, self.of_rows[places]), ids)
+        return Groups(self.names, of_rows, ids)
 
     @property
     def sizes(self) -> NDArray[np.int64]:

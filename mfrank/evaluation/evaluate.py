@@ -214,7 +214,7 @@ def evaluate(
     else:
         tally = judged_on_workers(cluster, judge, requested)
     of_users, relevant = np.concatenate(tally.users), np.concatenate(tally.relevant)
-    user_ids = None if ids is None else ids[0]
+    user_ids, item_ids = ids or (None, None)
     return Evaluation(
         scores=tally.scores(),
         users=of_users,
@@ -236,6 +236,7 @@ def evaluate(
             for name, (own, marks, scores) in tally.group_scores().items()
         ),
         user_ids=user_ids,
+        item_ids=item_ids,
     )
 
 

@@ -127,8 +127,8 @@ class Evaluation:
     by_item_group : mapping of str to Evaluation
         The same lists, with the test items of one group as the only relevant ones, for the users
         who have any. Empty without ``item_groups``.
-    user_ids : Ids or None
-        Ids of all rows of users, by which groups are found; None if the model only numbers them.
+    user_ids, item_ids : Ids or None
+        Ids of all rows, by which groups and popularity are found; None if there are none.
     """
 
     scores: Mapping[Metric, Score]
@@ -143,6 +143,7 @@ class Evaluation:
     n_cold_interactions: int = 0
     by_item_group: Mapping[str, Evaluation] = field(default_factory=dict)
     user_ids: Ids | None = None
+    item_ids: Ids | None = None
 
     @property
     def n_users(self) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mfrank.data.alignment import by_ids
 from mfrank.data.interactions import Interactions
 from mfrank.plots.axes import COLORS, GRAY, axes_of
 from mfrank.plots.rows import evaluations_of
@@ -29,7 +30,7 @@ def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
     results : Evaluation, Comparison, or mapping of str to Evaluation
         With metrics of the top ranks.
     train : Interactions, scipy sparse (users x items) or DataFrame
-        The training data, in the rows of the evaluation.
+        The training data; Interactions are matched by id, a matrix has the rows of the evaluation.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
 
@@ -46,7 +47,9 @@ def exposure(results: Any, train: Any, *, ax: Axes | None = None) -> Axes:
         matplotlib is not installed.
     """
     evaluations = evaluations_of(results)
-    popularity = Interactions.of(train).counts.items
+    data = Interactions.of(train)
+    item_ids = next(iter(evaluations.values())).item_ids
+    popularity, _ = by_ids(data.counts.items, data.item_ids, item_ids, 0)
     for name, one in evaluations.items():
         of = f" of {name}" if name else ""
         if one.exposure is None or not one.exposure.any():

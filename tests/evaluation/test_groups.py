@@ -237,9 +237,9 @@ def test_groups_of_other_ids_are_refused_and_rows_without_a_group_told(caplog: A
     model = mfrank.ALS(factors=4, iterations=2, random_state=0).fit(PARTS.train)
     found = mfrank.evaluate(model, PARTS.test)
     strange = mfrank.Interactions.from_arrays(["x", "y"], ["v", "w"])
-    with pytest.raises(ValueError, match="make them of the training data"):
+    with pytest.raises(ValueError, match="take those of the training data"):
         found.by_group(mfrank.by_activity(strange))
-    with pytest.raises(ValueError, match="make them of the training data"):
+    with pytest.raises(ValueError, match="take those of the training data"):
         mfrank.evaluate(model, PARTS.test, item_groups=mfrank.by_popularity(strange))
     some = mfrank.by_activity(renumbered(PARTS.train, without=1))
     with caplog.at_level("INFO", "mfrank"):

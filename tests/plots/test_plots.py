@@ -232,6 +232,21 @@ def test_exposure_sums_up_the_lists(split: Any, evaluations: dict[str, Evaluatio
     assert half["popularity"] == 0 < half[training]
 
 
+def test_popularity_of_another_numbering_is_found_by_id() -> None:
+    """A model that was fitted to names in one order, and its data read in another."""
+    data = mfrank.synthetic(30, 20, 300, names=True, random_state=0)
+    users, items = data.user_ids.labels, data.item_ids.labels
+    cells = users[data.entry_users], items[data.user_items.indices]
+    other = mfrank.Interactions.from_arrays(*cells, user_ids=users[::-1], item_ids=items[::-1])
+    found = mfrank.evaluate(mfrank.Popularity().fit(data), data, filter_already_liked_items=False)
+    drawn, again = (lines(plots.exposure(found, each)) for each in (data, other))
+    for name, (_, shares) in drawn.items():
+        np.testing.assert_array_equal(shares, again[name][1])
+    strange = mfrank.Interactions.from_arrays(["x"], ["y"])
+    with pytest.raises(ValueError, match="take those of the training data"):
+        plots.exposure(found, strange)
+
+
 def test_exposure_needs_lists_of_the_same_items(split: Any, models: dict[str, Any]) -> None:
     auc = mfrank.evaluate(models["RG2"], split.test, metrics="auc")
     with pytest.raises(ValueError, match="the evaluation has no lists: evaluate with a metric"):
