@@ -28,12 +28,15 @@ class UserWeights:
         What the objective's background (0 for WRMF, IALS and EALS) and the user's features add.
     version : int or None
         A checksum of what they were solved from, besides the user's row; None is not checked.
+    user : int, id or None
+        The user's row, or the id of one whom the model does not have; None is not checked.
     """
 
     items: NDArray[np.int32]
     parts: NDArray[np.float64]
     background: NDArray[np.float64]
     version: int | None = None
+    user: Any = None
 
 
 @dataclass(frozen=True)

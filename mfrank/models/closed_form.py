@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -206,7 +207,8 @@ class ClosedForm(Recommender):
         ------
         ValueError, TypeError
             As in :meth:`recalculate_user`, or ``user_items`` is None and the model does not have
-            the training interactions or their values, or ``user_weights`` are of other factors.
+            the training interactions or their values, or ``user_weights`` are of other factors or
+            another user.
         """
         check_count("N", N, 1)
         userid, itemid = given_id(userid, "userid"), given_id(itemid, "itemid")
@@ -214,13 +216,16 @@ class ClosedForm(Recommender):
         store = held.on_host()
         (users, items), folding = sides(store, by_row=by_row), self._folding_of(store)
         item = int(items.rows(itemid, "itemid")[0])
+        row = int(users.rows(userid, "userid", missing=-1)[0])
+        user = userid if row < 0 else row
         if user_weights is None:
             if user_items is None:
                 given = self._values_of(held.seen, store).positives[users.rows(userid, "userid")]
             else:
                 given = given_rows(user_items, userid, users, items, "user_items")
             own = CSR.from_scipy(self._clean(given, "user_items", store), store.dtype)
-            user_weights = folding.weigh(own, feature_means(store, users, userid))
+            solved = folding.weigh(own, feature_means(store, users, userid))
+            user_weights = replace(solved, user=user)
         elif not isinstance(user_weights, UserWeights):
             raise TypeError(
                 f"user_weights must be an explanation's user_weights, got {shown(user_weights)}"
@@ -237,6 +242,11 @@ class ClosedForm(Recommender):
             raise ValueError(
                 "user_weights are of the model as it was before a fit, an update or a removal: "
                 "explain without them once after each"
+            )
+        if user_weights.user is not None and user_weights.user != user:
+            raise ValueError(
+                f"user_weights are of another user than {shown(userid)}: explain without them once "
+                "for each user"
             )
         parts, baseline = user_weights.parts @ factors, float(user_weights.background @ factors)
         if store.item_biases is not None:  # of the fit, or a prior

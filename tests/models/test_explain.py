@@ -121,3 +121,23 @@ def test_any_fitted_user_folds_in_and_is_explained(seed: int, name: str, factors
     scores = model.user_factors @ model.item_factors.T
     np.testing.assert_allclose(folded @ model.item_factors.T, scores, atol=1e-6)
     assert model.explain(3, None, 5).score == pytest.approx(scores[3, 5], abs=1e-6)
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+def test_weights_explain_to_one_user_only(by_row: bool) -> None:
+    """An id and its row are one user, whom the model knows or not."""
+    data = labeled()
+    model = als().fit(data)
+    users, items = data.user_ids.labels, data.item_ids.labels
+    who, what = (1, 2) if by_row else (users[1], items[2])
+    weights = model.explain(who, None, what, by_row=by_row).user_weights
+    again = model.explain(who, None, what, by_row=by_row, user_weights=weights)
+    assert again.score == model.explain(users[1], None, items[2], user_weights=weights).score
+    for other in (users[0], "nobody"):
+        with pytest.raises(ValueError, match="user_weights are of another user than"):
+            model.explain(other, None, items[2], user_weights=weights)
+    rows = mfrank.Interactions.from_arrays(["new", "newer"], [items[0], items[1]])
+    new = model.explain("new", rows, items[2]).user_weights
+    assert model.explain("new", None, items[2], user_weights=new).user_weights is new
+    with pytest.raises(ValueError, match="user_weights are of another user than"):
+        model.explain("newer", rows, items[2], user_weights=new)
