@@ -153,8 +153,8 @@ def _parts(train: Any, test: Any) -> tuple[Interactions, Interactions]:
     if isinstance(train, Split):
         if test is not None:
             raise ValueError("a Split has its own test part; pass it alone, or pass train and test")
-        return train.train, train.test
-    if test is None:
+        train, test = train.train, train.test
+    elif test is None:
         raise ValueError("test is needed: pass it, or a Split, such as mfrank.by_ratio(data)")
     known = Interactions.of(train)
     return known, in_rows_of(test, known.user_ids, known.item_ids, "test")

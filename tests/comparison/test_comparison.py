@@ -140,6 +140,25 @@ def test_train_and_test_may_be_given_as_matrices(split):
     assert one["mine"].objective == other["mine"].objective
 
 
+@pytest.mark.parametrize("as_split", [True, False])
+def test_a_test_part_of_its_own_numbering_is_matched_by_id(as_split):
+    """Parts that were read from files of their own have the ids that they need, in any order."""
+    data = mfrank.synthetic(40, 30, 500, names=True, random_state=0)
+    split = by_ratio(data, train=0.7, valid=0.0, test=0.3, random_state=0)
+    rest = split.test.entry_users >= 9  # the part has fewer users than the training data
+    split = replace(split, test=split.test.take(rest))
+    users, items = split.test.entry_users, split.test.user_items.indices
+    own = mfrank.Interactions.from_arrays(
+        data.user_ids.labels[users],
+        data.item_ids.labels[items],
+        user_ids=data.user_ids.labels[9:][::-1],
+    )
+    parts = (mfrank.Split(split.train, split.valid, own),) if as_split else (split.train, own)
+    models = {"a": ALS(RG2(), factors=4, iterations=2, random_state=0)}
+    one, other = (quick(*each, models=models).rows[0].evaluation for each in ((split,), parts))
+    assert one["ndcg@20"].value == other["ndcg@20"].value
+
+
 def test_objective_of_any_factors_is_the_sum_it_states(split):
     random = np.random.default_rng(0)
 
