@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rerankers import fitted
 
 import mfrank
 
@@ -130,3 +131,23 @@ def test_a_walk_goes_on_with_the_options_of_its_fit(tmp_path: Any) -> None:
         assert equal(tuple(loaded.recommend([0, 1, 2], **options)), tuple(expected))
     first = model.item_ids.raw([0])[0]
     assert model.explain(0, first).score == walk().explain(0, first).score
+
+
+def test_a_reranker_goes_on_with_the_candidates_of_its_fit(
+    tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    reranker, split = fitted(candidates=6)
+    users = split.train.user_ids.labels[:5]
+    before = reranker.recommend(users, N=6).to_dicts()
+    reranker.set_params(candidates=12, depth=2)
+    assert reranker.recommend(users, N=6).to_dicts() == before
+    assert "with other candidates, depth" in repr(reranker)
+    with pytest.raises(ValueError, match="N must be at most the 6 candidates"):
+        reranker.recommend(users, N=7)
+    with caplog.at_level(logging.WARNING, "mfrank"):
+        reranker.save(tmp_path / "reranker")
+    assert "candidates=12, depth=2" in caplog.text
+    loaded = mfrank.Reranker.load(tmp_path / "reranker")
+    assert loaded.recommend(users, N=6).to_dicts() == before
+    reranker.fit(split.train, split.valid)
+    assert reranker.recommend(users[0], N=12).ids.shape == (12,)

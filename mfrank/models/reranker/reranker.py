@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from mfrank.arrays.turns import in_turn, turn_of
 from mfrank.data.unknown_ids import OnUnknown
 from mfrank.files.folder import Origin
 from mfrank.files.regular import path_of
-from mfrank.models.parameters import Parameters, describe
+from mfrank.models.parameters import Parameters, describe, set_since
 from mfrank.models.reranker import saving, trees
 from mfrank.models.reranker.features import FEATURES
 from mfrank.models.reranker.given_features import GivenFeatures
@@ -40,11 +40,21 @@ __all__ = ["Reranker"]
 
 
 class _Fitted(NamedTuple):
-    """The result of a fit: CatBoost's model, the caller's feature tables, statistics."""
+    """The result of a fit: CatBoost's model, the caller's feature tables, statistics, options.
+
+    The options (:func:`~mfrank.models.parameters.describe`) lack the first stage, which may be
+    another one by now.
+    """
 
     trees: Any
     given: GivenFeatures
     found: Found
+    fitter: Mapping[str, Any]
+
+    @property
+    def candidates(self) -> int:
+        """The number of candidates that the trees were grown for."""
+        return int(self.fitter["options"]["candidates"])
 
 
 @dataclass(eq=False, repr=False)
@@ -170,7 +180,7 @@ class Reranker(Parameters):
         grown = trees.grow(
             growth, pairs.features, pairs.relevant, pairs.users, [*FEATURES, *given.names]
         )
-        self._adopt(_Fitted(grown, given, pairs.found))
+        self._adopt(_Fitted(grown, given, pairs.found, self._described()))
         self._origin = {}
         return self
 
@@ -244,10 +254,10 @@ class Reranker(Parameters):
             )
         userid, fitted = given_ids(userid, "userid"), self._fitted()
         check_count("N", N, 1)
-        if self.candidates < N:
+        if fitted.candidates < N:
             raise ValueError(
-                f"N must be at most the {self.candidates} candidates of the first stage, got {N}: "
-                "fit with more candidates"
+                f"N must be at most the {fitted.candidates} candidates of the first stage, got "
+                f"{N}: fit with more candidates"
             )
         model = self.model._snapshot()  # which another thread may change meanwhile
         fitted.given.check(model.store)
@@ -269,7 +279,7 @@ class Reranker(Parameters):
 
         filled = first_stage(N, fallback) if fallback != "none" else None  # checks it, too
         with unannounced() if filled is not None else nullcontext():
-            ids, scores = first_stage(self.candidates, "none")
+            ids, scores = first_stage(fitted.candidates, "none")
         first = Answer(np.atleast_2d(ids), np.atleast_2d(scores))
         new = scores_of_trees(
             fitted.trees,
@@ -311,9 +321,10 @@ class Reranker(Parameters):
         self.__post_init__()
         with turn_of(self, "save"):
             origin = dict(self._origin)  # before what was fitted, as in other models
-            grown, given, found = self._fitted()
+            grown, given, found, fitter = self._fitted()
+            self._tell_set_since(fitter)
             second = saving.SecondStage(trees.to_bytes(grown), given, found, origin)
-            options = {k: v for k, v in describe(self)["options"].items() if k != "model"}
+            options = fitter["options"]
             how = {"with_seen": with_seen, "overwrite": overwrite}
             self._origin = origin
             return saving.save(path_of(folder), self.model, options, second, **how)
@@ -349,9 +360,15 @@ class Reranker(Parameters):
             grown = trees.from_bytes(second.cbm, [*FEATURES, *second.given.names])
         except (TypeError, ValueError) as error:
             raise ValueError(f"{folder} is damaged: {error}") from error
-        loaded._adopt(_Fitted(grown, second.given, second.found))
+        fitter = loaded._described()
+        loaded._adopt(_Fitted(grown, second.given, second.found, fitter))
         loaded._origin = second.origin
         return loaded
+
+    def _described(self) -> dict[str, Any]:
+        described = describe(self)
+        del described["options"]["model"]
+        return described
 
     def _adopt(self, fitted: _Fitted) -> None:
         self._state = fitted
@@ -364,4 +381,6 @@ class Reranker(Parameters):
     def _fit_told(self) -> Fit | None:
         if not hasattr(self, "_state"):
             return None
-        return Fit(f"{self._state.found.users_trained_on:,} users")
+        changed = set_since(self, self._state.fitter)
+        other = f" with other {', '.join(changed)}" if changed else ""
+        return Fit(f"{self._state.found.users_trained_on:,} users{other}")
