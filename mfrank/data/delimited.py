@@ -25,7 +25,7 @@ from mfrank.data.labels import objects
 from mfrank.data.layouts import DOUBLE_COLON, IF_LISTS, Dialect, Layout, layout_of, rows
 from mfrank.data.quotes import Quotes, Tell
 from mfrank.data.time_units import Moments, TimeKind, TimestampUnit
-from mfrank.data.times import is_time, moments, settle, time_kind
+from mfrank.data.times import is_time, moments, settle, time_kind, zones_of
 
 __all__ = ["portions", "read"]
 
@@ -180,7 +180,7 @@ def _moments(column: list[str], times: TimeKind | None) -> Moments:
     """The timestamps of a portion; dates are read only if ``times`` is the kind of all."""
     stripped = [field.strip() for field in column]
     if times is None and (own := time_kind(stripped)) == "date":
-        return Moments(np.empty(0, np.int64), own)
+        return Moments(np.empty(0, np.int64), own, zones=zones_of(stripped))
     try:
         return moments(objects(stripped), times)
     except BadRow:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfrank.data.columns import BadRow, Chosen, assign, in_column, tell_columns
+from mfrank.data.columns import BadRow, Chosen, assign, guess, in_column, tell_columns
 from mfrank.data.labels import objects
 from mfrank.data.time_units import TimestampUnit
 from mfrank.data.times import moments, settle
@@ -59,6 +59,7 @@ def frame_columns(
     except ValueError as error:
         raise ValueError(f"{error}{_of_index(frame)}") from None
     tell_columns(names, roles, chosen, _log.log)
+    _tell_index(frame, roles, chosen)
     return settled_columns(unsettled_columns(values_of, roles), roles, chosen, unit)
 
 
@@ -134,6 +135,22 @@ def _of_index(frame: Any) -> str:
     return f"; the index has {', '.join(map(repr, named))}: reset_index() makes columns of it"
 
 
+def _tell_index(frame: Any, roles: Mapping[str, Hashable], chosen: Chosen) -> None:
+    """Warn of an index of pandas that may be the times or the values, of which there are none."""
+    index = getattr(frame, "index", None)
+    names = [name for name in getattr(index, "names", ()) if name is not None]
+    for role in ("timestamp", "value"):
+        meant = guess(names, role)
+        if role == "timestamp" and getattr(getattr(index, "dtype", None), "kind", "") == "M":
+            meant = meant or ["dates"]
+        if meant and role not in roles and chosen.get(role) is None:
+            _log.warning(
+                "the index (%s) looks like the %s and is not read: reset_index() makes a column "
+                "of it",
+                *(meant[0], role),
+            )
+
+
 def _of_pandas(column: Any) -> NDArray[Any]:
     if getattr(column.dtype, "tz", None) is not None:  # numpy has no time zones
         return np.asarray(column.dt.tz_convert(None))
@@ -145,4 +162,6 @@ def _of_arrow(column: Any) -> NDArray[Any]:
         column = column.cast(column.type.value_type)
     if str(column.type) == "extension<arrow.uuid>":  # else its bytes
         return objects(column.to_pylist())
+    if str(column.type).startswith("extension<pandas."):  # else the numbers within
+        return np.asarray(column.to_pandas())
     return np.asarray(column)

@@ -45,6 +45,7 @@ from mfrank.data.time_units import (
     check_parts,
     in_seconds,
     tell_of_fractions,
+    tell_of_odd_times,
 )
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.data.values import tell_of_times
@@ -244,6 +245,7 @@ def _unit_of(source: _Source, seen: Numbering) -> tuple[bool, Unit]:
     if source.unit is not None:
         if source.unit != "s":  # that leaves numbers as they are
             _check_files_times(seen, source.unit)
+        seen.magnitudes.check(source.unit)
         return True, source.unit
     try:
         unit = seen.magnitudes.unit()
@@ -316,6 +318,8 @@ def _arrays(
     n_cells = len(values) + writer.n_seen_only
     n_merged = known.n_rows - n_cells
     cells.Tally(duplicates, n_merged, n_cells, writer.n_seen_only).tell(values)
+    if "timestamps" in arrays:
+        tell_of_odd_times(arrays["timestamps"])
     return arrays
 
 

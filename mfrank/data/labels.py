@@ -3,7 +3,8 @@
 - Whole numbers become int64, whatever they are spelled with: integers of Python or numpy of any
   width, floats such as 1.0 (pandas turns a column of integers with missing values into floats),
   ``Decimal(1)``, and zero-dimensional arrays. So 1, 1.0 and ``np.int8(1)`` are the same id, whether
-  or not the ids of a model happen to be 0..n-1.
+  or not the ids of a model happen to be 0..n-1. Floats from 2^24 on in float32, 2^11 in float16
+  and above 2^53 in float64 may have been other whole numbers, so they raise.
 - Text stays text: 1 and "1" are two ids. Bytes are read as UTF-8 text, and UUIDs are written as
   text.
 - Other hashables, such as tuples, stay what they are; a model with such ids cannot be saved.
@@ -38,7 +39,6 @@ __all__ = ["RawIds", "canonical", "number", "objects"]
 RawIds = ArrayLike | Iterable[Hashable]
 """Accepted as ids: an array, a column of a data frame, or any ordered iterable of hashables."""
 
-_EXACT = 2**53  # float64 is exact for integers up to this
 _INTEGERS = {int, *(np.dtype(code).type for code in "bhilqBHILQ")}
 _DATES = date | timedelta | np.datetime64 | np.timedelta64  # datetimes and pandas' are subclasses
 
@@ -112,7 +112,9 @@ def _from_floats(labels: NDArray[Any], first_row: int) -> NDArray[np.int64]:
     if missing.any():
         row = int(np.argmax(missing))
         raise ValueError(_missing(labels[row], first_row + row, int(missing.sum())))
-    bad = ~(np.abs(labels) <= _EXACT) | (labels != np.round(labels))
+    bad = ~(np.abs(labels.astype(np.float64)) <= _exact(labels.dtype)) | (
+        labels != np.round(labels)
+    )
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(_not_whole(labels[row], first_row + row))
@@ -179,8 +181,17 @@ def _whole(label: Any) -> int | None:
     elif isinstance(label, Rational):
         exact = label.denominator == 1
     else:
-        exact = isinstance(label, Real) and abs(float(label)) <= _EXACT and label % 1 == 0
+        most = _exact(label.dtype if isinstance(label, np.floating) else np.dtype(float))
+        exact = isinstance(label, Real) and abs(float(label)) <= most and label % 1 == 0
     return int(label) if exact else None
+
+
+def _exact(dtype: np.dtype[Any]) -> int:
+    """Up to this, a whole number in floats of the dtype is taken for what it was.
+
+    One beyond it in a narrow dtype, such as 2^24 + 1 in float32, became one of its neighbors.
+    """
+    return 2**53 if dtype.itemsize >= 8 else 2 ** (int(np.finfo(dtype).nmant) + 1) - 1
 
 
 def _as_text(label: Any, row: int) -> Hashable:

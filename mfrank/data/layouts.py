@@ -25,7 +25,7 @@ from mfrank.data.columns import (
 from mfrank.data.fields import NUMBER, values
 from mfrank.data.quotes import AS_USUAL, Quotes, Tell, check_quote
 from mfrank.data.time_units import unit_of
-from mfrank.data.times import is_time
+from mfrank.data.times import is_date
 
 __all__ = ["DOUBLE_COLON", "IF_LISTS", "Dialect", "Layout", "layout_of", "rows"]
 
@@ -292,7 +292,7 @@ def _of_another_order(found: Sequence[Sequence[str]], fields: Mapping[str, int])
         elif role == "timestamp":
             odd = not any(any(map(str.isdigit, field)) for field in column)  # a date, in its way
         else:
-            odd = any(map(_is_date, column)) or any(map(_is_broken, column))
+            odd = any(map(is_date, column)) or any(map(_is_broken, column))
             if times[role] and not times.get("timestamp") and not doubt:
                 doubt = f"; the {role} {column[0]} looks like a time: {_AS_COLUMNS}"
         if odd and all(column):
@@ -310,10 +310,6 @@ def _is_value(field: str) -> bool:
     except BadRow:
         return False
     return True
-
-
-def _is_date(field: str) -> bool:
-    return is_time(field) and not _is_number(field)
 
 
 def _is_broken(field: str) -> bool:

@@ -8,7 +8,7 @@ The rules are the same for arrays, matrices, tables and files of every kind:
   line feeds and carriage returns.
 - Lists are no ids: those of Python are refused, and text that looks like lists of ids is told.
 - Nothing is made equal: ids that differ in blanks, in the form of Unicode, in ``.0`` or in their
-  type are different users.
+  type, in capital letters or in how a number is written are different users.
 
 What stays and may be read in another way than its owner means is a warning, in one line.
 """
@@ -19,8 +19,9 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 from unicodedata import is_normalized, normalize
 from uuid import UUID
 
@@ -29,7 +30,9 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.checks import shown
 from mfrank.arrays.counted import counted
+from mfrank.arrays.distinct import distinct
 from mfrank.data.ids import Ids
+from mfrank.data.times import is_date
 
 __all__ = ["check_ids", "tell_converted", "tell_empty_rows"]
 
@@ -37,9 +40,19 @@ _SPELLED_MISSING = (
     *("null", "(null)", "none", "nil", "nan", "nat", "na", "n/a", "#n/a", "<na>", "undefined"),
     r"\n",
 )
-_AT_AN_END = re.compile(r"\s\n|\n\s")
-_UNSEEN = ("\ufeff", "\u200b", "\0")  # what editors do not show, and str.strip() leaves
+_ODD_BLANKS = re.compile(r"[^\S \n]")
+_UNSEEN = "\0\xad\u200b\u200e\u200f\u2060\ufeff" + "".join(map(chr, range(0x202A, 0x202F)))
+"""What editors do not show, and ``str.strip()`` leaves; joiners make one sign of several."""
+_NO_UNSEEN = str.maketrans("", "", _UNSEEN)
+_NUMBER = re.compile(r"\+?0*(\d+?)(?:\.0+)?", re.ASCII)
+_NUMBERS = re.compile(r"\n(?:[+0]\d+|\d+\.0+)\n", re.ASCII)
+_COMMENTS = ("#", "//", "--", "%")
+_GARBLED = re.compile("[\xc2-\xf4][\x80-\xbf\u0152-\u2122]|\ufffd")
+_QUOTES = ('""', "''", "``", "\u201c\u201d", "\u201e\u201c", "\u2018\u2019", "\xab\xbb")
 _SHOWN = 3
+_GLANCED_AT = 100
+_FEW = 10
+"""The inverse of the share of ids that are few beside the others."""
 _AT_ONCE = 100_000
 
 _LARGE, _USED = 1_000_000, 0.1
@@ -85,20 +98,25 @@ def check_ids(side: str, ids: Ids, rows_of: RowsOf) -> None:
     labels = ids.labels.tolist()
     texts = [label for label in labels if type(label) is str]
     _tell_lists(side, labels)
-    parts = (texts[begin : begin + _AT_ONCE] for begin in range(0, len(texts), _AT_ONCE))
-    if any(map(_may_be_odd, parts)):
-        _check_texts(side, texts, lambda label: rows_of(labels.index(label)))
-    if len(texts) < len(labels):
-        _tell_types(side, labels)
-
-
-def _check_texts(side: str, texts: list[str], rows_of: Callable[[str], int]) -> None:
-    """Refuse or tell what is odd about ids that are text."""
-    bare = {label: _bare(label) for label in texts}
 
     def rows_with(label: str) -> str:
-        return f"{label!r} in {counted(rows_of(label), 'row')}"
+        return f"{shown(label)} in {counted(rows_of(labels.index(label)), 'row')}"
 
+    parts = [_Look.at(texts[begin : begin + _AT_ONCE]) for begin in range(0, len(texts), _AT_ONCE)]
+    numbers_vary = any(part.has_numbers for part in parts) and len({*map(len, texts)}) > 1
+    if numbers_vary or any(part.is_odd for part in parts):
+        _check_texts(side, texts, rows_with)
+    if any(part.has_capitals for part in parts):
+        _tell_cases(side, texts)
+    if len(texts) < len(labels):
+        _tell_types(side, labels)
+    else:
+        _tell_columns(side, texts, rows_with)
+
+
+def _check_texts(side: str, texts: list[str], rows_with: Callable[[str], str]) -> None:
+    """Refuse or tell what is odd about ids that are text."""
+    bare = {label: _bare(label) for label in texts}
     empty = [label for label in texts if not bare[label]]
     if empty:
         raise ValueError(
@@ -119,6 +137,13 @@ def _check_texts(side: str, texts: list[str], rows_of: Callable[[str], int]) -> 
             "meant",
             *(counted(len(blank), f"{side} id"), blank[0]),
         )
+    comments = [label for label in texts if label.partition(" ")[0] in _COMMENTS]
+    if 0 < _FEW * len(comments) <= len(texts) or len(comments) == 1 < len(texts):
+        _log.warning(
+            "%s ids like %s look like comments, and are read as rows: remove these lines",
+            *(side, rows_with(comments[0])),
+        )
+    _tell_garbled(side, texts)
     _tell_twins(side, texts, bare)
 
 
@@ -176,6 +201,60 @@ def _are_in_any_place(several: list[list[str]]) -> bool:
     return min(map(len, several)) > 2 and 2 * sum(moved) > len(moved)
 
 
+def _tell_columns(side: str, texts: list[str], rows_with: Callable[[str], str]) -> None:
+    """Warn of ids that are all, or nearly all, what ids of text hardly are."""
+    some = texts[:: max(1, len(texts) // _GLANCED_AT)]
+    quotes = next((pair for pair in _QUOTES if all(_is_within(label, *pair) for label in some)), "")
+    if quotes and some:
+        _log.warning(
+            "%s ids like %s are in quotes, which are part of them; remove these if they are not "
+            "meant, or name the quote of a text file with quote=",
+            *(side, shown(some[0])),
+        )
+    elif some and all(map(is_date, some)):
+        _log.warning("%s ids like %s are dates: is this another column?", side, shown(some[0]))
+    n_others = len(texts) - sum(map(str.isdecimal, texts))
+    if n_others and (_FEW * n_others <= len(texts) or (n_others == 1 and len(texts) > _SHOWN)):
+        others = [label for label in texts if not label.isdecimal()]
+        _log.warning(
+            "%s ids are whole numbers but for %s, which %s all of them text: drop or mend these "
+            "rows if they are no %ss",
+            side,
+            f"{', '.join(map(rows_with, others[:_SHOWN]))}{', ...' * (n_others > _SHOWN)}",
+            "makes" if n_others == 1 else "make",
+            side,
+        )
+
+
+def _tell_garbled(side: str, texts: list[str]) -> None:
+    """Warn of letters that were lost or changed where the text was read in another encoding."""
+    for label in texts:
+        if label.isascii() or not _GARBLED.search(label):
+            continue
+        meant = _in_utf8(label)
+        if "\ufffd" in f"{label}{meant}":
+            _log.warning(
+                "%s ids like %s have lost letters (U+FFFD): read their source in its own encoding",
+                *(side, shown(label)),
+            )
+            return
+        if meant is not None:
+            _log.warning(
+                "%s ids like %s look like UTF-8 that was read as Latin-1 (%s): read their source "
+                "as UTF-8",
+                *(side, shown(label), shown(meant)),
+            )
+            return
+
+
+def _in_utf8(label: str) -> str | None:
+    """The text whose bytes in UTF-8 were read as Latin-1 or Windows-1252; None if there is none."""
+    for encoding in ("cp1252", "latin-1"):
+        with suppress(UnicodeError):
+            return label.encode(encoding).decode()
+    return None
+
+
 def _tell_twins(side: str, texts: list[str], bare: dict[str, str]) -> None:
     """Warn of texts that are one id in the usual form; ``bare`` has them without blanks."""
     first = dict[str, str]()
@@ -185,12 +264,28 @@ def _tell_twins(side: str, texts: list[str], bare: dict[str, str]) -> None:
             continue
         twin = plain if plain in bare else first.setdefault(plain, label)
         if twin != label:
-            _log.warning(
-                "%s ids like %s and %s differ only in %s, and are different %ss; write them in the "
-                "same way if they are not",
-                *(side, ascii(twin), ascii(label), _difference(twin, label), side),
-            )
+            _tell_twin(side, twin, label, _difference(twin, label))
             return
+
+
+def _tell_cases(side: str, texts: list[str]) -> None:
+    """Warn of texts that are one id but for capital letters."""
+    hashes = np.fromiter(map(hash, map(str.lower, texts)), np.int64, len(texts))
+    if len(distinct(hashes)) == len(texts):  # nearly always, and in little memory
+        return
+    first = dict[str, str]()
+    for label in texts:
+        if (twin := first.setdefault(label.lower(), label)) != label:
+            _tell_twin(side, twin, label, "capital letters")
+            return
+
+
+def _tell_twin(side: str, one: str, other: str, difference: str) -> None:
+    _log.warning(
+        "%s ids like %s and %s differ only in %s, and are different %ss; write them in the same "
+        "way if they are not",
+        *(side, ascii(one), ascii(other), difference, side),
+    )
 
 
 def tell_converted(side: str, raw: Any) -> None:
@@ -241,9 +336,23 @@ def _tell_codes(side: str, ids: Ids, rows_of: RowsOf) -> None:
 
 
 def _difference(one: str, other: str) -> str:
-    if _bare(one) != one or _bare(other) != other:
+    pair = one, other
+    if any(_bare(label) != label for label in pair) or _same(pair, lambda x: " ".join(x.split())):
         return "blanks"
-    return "the form of Unicode (NFC)" if not other.isascii() else "'.0'"
+    if _same(pair, lambda label: label.translate(_NO_UNSEEN)):
+        return "characters that are not shown"
+    if _same(pair, lambda label: normalize("NFC", label)):
+        return "the form of Unicode (NFC)"
+    return "'.0'" if any(label.endswith(".0") for label in pair) else "how a number is written"
+
+
+def _same(pair: tuple[str, str], form: Callable[[str], str]) -> bool:
+    return form(pair[0]) == form(pair[1])
+
+
+def _is_within(label: str, opens: str, closes: str) -> bool:
+    label = label.removeprefix("=")  # as Excel keeps the zeros of ="007"
+    return len(label) > 1 and label.startswith(opens) and label.endswith(closes)
 
 
 def _tell_types(side: str, labels: list[Hashable]) -> None:
@@ -268,25 +377,55 @@ def _tell_types(side: str, labels: list[Hashable]) -> None:
     )
 
 
-def _may_be_odd(texts: list[str]) -> bool:
-    """Whether one of them may be odd: they are looked at as one text, because most never are."""
-    joined = "\n" + "\n".join(texts) + "\n"
-    has_blanks = len("".join(joined.split())) + len(texts) + 1 < len(joined)
-    if (has_blanks or "\n\n" in joined) and _AT_AN_END.search(joined):  # or an empty one
+class _Look(NamedTuple):
+    """What may be odd of some texts, which are looked at as one, because most never are.
+
+    Attributes
+    ----------
+    is_odd : bool
+    has_numbers : bool
+        Whether whole numbers are written otherwise than as such, like 007.
+    has_capitals : bool
+        Whether there are capital letters, and others.
+    """
+
+    is_odd: bool
+    has_numbers: bool
+    has_capitals: bool
+
+    @classmethod
+    def at(cls, texts: list[str]) -> _Look:
+        joined = "\n" + "\n".join(texts) + "\n"
+        lower = joined.lower()
+        has_capitals = lower != joined and joined.upper() != joined
+        return cls(_is_odd(joined, lower), _NUMBERS.search(joined) is not None, has_capitals)
+
+
+def _is_odd(joined: str, lower: str) -> bool:
+    if any(mark in joined for mark in ("\n\n", "\0", "  ", " \n", "\n ")):
         return True
-    if any(mark in joined for mark in (*_UNSEEN, ".0\n")):
+    if any(mark in joined for mark in "\t\r\v\f\x1c\x1d\x1e\x1f"):
         return True
-    lower = joined.lower()
-    missing = any(f"\n{word}\n" in lower for word in _SPELLED_MISSING)
-    return missing or not (joined.isascii() or is_normalized("NFC", joined))
+    if any(f"\n{mark} " in joined for mark in _COMMENTS):
+        return True
+    if any(f"\n{word}\n" in lower for word in _SPELLED_MISSING):
+        return True
+    if joined.isascii():
+        return False
+    if _ODD_BLANKS.search(joined) or _GARBLED.search(joined) or not is_normalized("NFC", joined):
+        return True
+    return any(mark in joined for mark in _UNSEEN)
 
 
 def _bare(label: str) -> str:
     """Without blanks of any kind, and what is not seen, at both ends."""
-    return label.strip().strip("".join(_UNSEEN)).strip()
+    return label.strip().strip(_UNSEEN).strip()
 
 
 def _plain(bare: str) -> str:
     """The usual way to write an id."""
-    plain = bare.removesuffix(".0")
-    return plain if plain.isascii() or is_normalized("NFC", plain) else normalize("NFC", plain)
+    if number := _NUMBER.fullmatch(bare):
+        return number[1]
+    if bare.isascii() and "\0" not in bare and "  " not in bare:
+        return bare
+    return " ".join(normalize("NFC", bare.translate(_NO_UNSEEN)).split())

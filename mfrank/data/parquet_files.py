@@ -74,7 +74,7 @@ def read(
     parquet = modules().parquet
     with faults_named(file):
         roles = _roles(parquet.read_schema(file).names, chosen, tell)
-        frame = parquet.read_table(file, columns=list(roles.values())).to_pandas()
+        frame = _frame(parquet.read_table(file, columns=list(roles.values())))
         if not len(frame):
             raise ValueError("the file has columns and no rows")
         return settled_columns(_columns_of(frame, roles, ids, 0), roles, chosen, unit)
@@ -97,7 +97,7 @@ def batches_of(
         if not opened.metadata.num_rows:
             raise ValueError("the file has columns and no rows")
         for batch in opened.iter_batches(n_rows, columns=list(roles.values()), use_threads=False):
-            frame = pyarrow.Table.from_batches([batch]).to_pandas()
+            frame = _frame(pyarrow.Table.from_batches([batch]))
             yield _columns_of(frame, roles, ids, first_row), first_row
             first_row += len(frame)
 
@@ -113,6 +113,15 @@ def _roles(names: list[str], chosen: Chosen, tell: Tell) -> dict[str, Hashable]:
     roles = assign(names, chosen)
     tell_columns(names, roles, chosen, tell)
     return roles
+
+
+def _frame(table: Any) -> Any:
+    """A table as a DataFrame with all of its columns.
+
+    What pandas wrote down of the table is ignored: it would make an index of some columns, and
+    numbers of names.
+    """
+    return table.to_pandas(ignore_metadata=True)
 
 
 def _columns_of(

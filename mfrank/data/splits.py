@@ -17,6 +17,7 @@ entries, and the parts are the same.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -51,6 +52,11 @@ __all__ = [
     "leave_last",
     "timestamps_of",
 ]
+
+_LARGER = 1.5
+"""A part by time that has so many times the entries that were asked for is told."""
+
+_log = logging.getLogger("mfrank")
 
 Folder: TypeAlias = str | os.PathLike[str] | None
 """Where the parts are written, or None."""
@@ -355,4 +361,13 @@ def cutoff(
     n = len(timestamps)
     wanted = max(1, round(n * share(name, amount, "a timestamp (int) or ")))
     there = n if before is None else number_below(timestamps, before)
-    return kth_largest(timestamps, min(wanted, there), before) if there else 0
+    if not there:
+        return 0
+    first = kth_largest(timestamps, min(wanted, there), before)
+    taken = there - number_below(timestamps, first)
+    if first > timestamps.min() and taken > _LARGER * wanted:  # else nothing is left: an error
+        _log.warning(
+            "%s=%g is %s, and those at the same time, %d, make %s of them",
+            *(name, amount, counted(wanted, "entry"), first, counted(taken, "entry")),
+        )
+    return first

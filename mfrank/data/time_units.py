@@ -35,6 +35,7 @@ __all__ = [
     "look_like_times",
     "tell_of_duration",
     "tell_of_fractions",
+    "tell_of_odd_times",
     "unit_of",
 ]
 
@@ -71,6 +72,7 @@ _FIRST_YEARS = 100_000_000
 _DIGITS = (8, 12, 14)
 """Digits of dates that are written as numbers: 20240131, 202401311559, 20240131155930."""
 _LEAST_DIGITS = 19_000_101
+_AT_ONCE = 1 << 22
 _BRIEF, _WEEK = 1000, 7 * 86_400
 """Seconds that are more likely days or hours, where timestamps span more than a week."""
 _ALIKE = 10
@@ -90,11 +92,14 @@ class Moments(NamedTuple):
     kind : {"whole", "number", "date"}
     fraction : (row, number) or None
         The first number with a fraction.
+    zones : set of bool
+        Of dates with a time of day, whether they name their zone: both, if only some do.
     """
 
     numbers: NDArray[np.int64]
     kind: TimeKind
     fraction: tuple[int, float] | None = None
+    zones: frozenset[bool] = frozenset()
 
 
 class FractionsError(BadRow):
@@ -132,13 +137,15 @@ class Magnitudes:
     Attributes
     ----------
     counts : dict
-        Number of timestamps by what they may be: the units, "digits", "small" for what is a second
-        of some other year, and "beyond".
+        Number of timestamps by what they may be: the units, "digits", "reversed" for dates like
+        31012024, "small" for what is a second of some other year, and "beyond".
     first : dict
         The first of each sort: its value and row.
     fraction : list or None
         The first number with a fraction, and its row.
     lowest, highest : int
+    zones : list of bool
+        Of dates, as :class:`Moments` has them.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -146,6 +153,7 @@ class Magnitudes:
     fraction: list[float] | None = None
     lowest: int = 2**63 - 1
     highest: int = -(2**63)
+    zones: list[bool] = field(default_factory=list)
 
     @classmethod
     def of(cls, found: Moments) -> Self:
@@ -157,6 +165,7 @@ class Magnitudes:
     def add(self, found: Moments, first_row: int = 0) -> None:
         """Take in a column, or a portion of one whose first row has this number."""
         numbers = found.numbers
+        self.zones = sorted(found.zones.union(self.zones))
         if found.kind == "date" or not len(numbers):
             return
         low, high = int(numbers.min()), int(numbers.max())
@@ -164,7 +173,9 @@ class Magnitudes:
         if found.fraction is not None and self.fraction is None:
             self.fraction = [found.fraction[1], first_row + found.fraction[0]]
         sort = _sort_of(low)
-        are_one = sort in _SPANS or (sort == "small" and high < _LEAST_DIGITS)
+        are_one = sort in _SPANS or (
+            sort == "small" and high < _LEAST_DIGITS and not _reversed(np.array([low, high])).all()
+        )
         if sort == _sort_of(high) and are_one:  # as nearly always
             self._count(sort, len(numbers), int(numbers[0]), first_row)
             return
@@ -186,6 +197,13 @@ class Magnitudes:
             As :func:`seconds_of`.
         """
         n, counts = sum(self.counts.values()), self.counts
+        if n > 1 and counts.get("reversed") == n:
+            number, at = self.first["reversed"]
+            raise BadRow(
+                f"timestamps must be dates with the year first, like 20240131, and all have it "
+                f"last, like {number}; timestamp_unit='s' keeps the numbers",
+                at,
+            )
         if 2 * counts.get("digits", 0) > n:
             return "digits"
         units: list[TimestampUnit] = [u for u in get_args(TimestampUnit) if counts.get(u)]
@@ -217,8 +235,24 @@ class Magnitudes:
         )
 
     def tell(self) -> None:
-        """Log which unit was recognized, if numbers are no longer what they were."""
-        if (unit := self.unit()) in ("s", "as is"):
+        """Log which unit was recognized, if numbers are no longer what they were.
+
+        Also what is odd: numbers below 0 that are no seconds, and zones that only some dates have.
+        """
+        if len(self.zones) > 1:
+            _log.warning(
+                "timestamps are dates of which some have a time zone and others have none: those "
+                "without are taken as UTC"
+            )
+        if not self.counts:
+            return
+        if (unit := self.unit()) == "as is" and self.lowest < 0:
+            _log.warning(
+                "timestamps go from %d to %d: as seconds those below 0 are before 1970, and "
+                "milliseconds in 32 bits become such numbers; they are kept as they are",
+                *(self.lowest, self.highest),
+            )
+        if unit in ("s", "as is"):
             return
         bounds = in_seconds(np.array([self.lowest, self.highest]), unit).tolist()
         begin, end = (_day(second) for second in bounds)
@@ -229,6 +263,18 @@ class Magnitudes:
             *(what, begin, end),
         )
 
+    def check(self, unit: TimestampUnit) -> None:
+        """Log that numbers are more likely of another unit than of the one that was given."""
+        n = sum(self.counts.values())
+        likely = next((u for u in get_args(TimestampUnit) if 2 * self.counts.get(u, 0) > n), unit)
+        if unit != "s" and likely != unit:
+            bounds = in_seconds(np.array([self.lowest, self.highest]), unit).tolist()
+            first, last = (_day(min(max(at, FIRST_SECOND), LAST_SECOND)) for at in bounds)
+            _log.warning(
+                "timestamp_unit=%r makes dates from %s to %s of timestamps that look like %s",
+                *(unit, first, last, _UNITS[likely]),
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """As types that JSON has."""
         return dict(vars(self))
@@ -238,6 +284,28 @@ def unit_of(number: float) -> TimestampUnit | None:
     """The unit since 1970 of which a number is a moment from 1990 to 2100, if there is one."""
     sort = _sort_of(number)
     return sort if sort in _SPANS else None  # type: ignore[return-value]
+
+
+def tell_of_odd_times(times: NDArray[np.int64]) -> None:
+    """Log a warning of timestamps that are far from all others, such as 0 or 9999-12-31.
+
+    These are not of the years in which interactions were logged, while most are.
+    """
+    n, n_odd, first = len(times), 0, 0
+    for begin in range(0, n, _AT_ONCE):  # they may be mapped from a disk
+        part = times[begin : begin + _AT_ONCE]
+        if part.min() >= _1990 and part.max() <= _2100:
+            continue
+        odd = np.flatnonzero((part < _1990) | (part > _2100))
+        first = first if n_odd else int(part[odd[0]])
+        n_odd += len(odd)
+    if 0 < 2 * n_odd < n:
+        date = f" ({_day(first)})" if FIRST_SECOND <= first <= LAST_SECOND else ""
+        _log.warning(
+            "%s of %s timestamps are not of the years 1990 to 2100, such as %d%s: drop these "
+            "interactions if their times are unknown, because splits and weights by time read them",
+            *(f"{n_odd:,}", f"{n:,}", first, date),
+        )
 
 
 def tell_of_duration(name: str, duration: float, times: NDArray[np.int64]) -> None:
@@ -332,6 +400,7 @@ def _sorts(numbers: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     for unit, (begin, end) in _SPANS.items():
         take(unit, (numbers >= begin) & (numbers <= end))
     take("digits", _of_digits(numbers)[1])
+    take("reversed", _reversed(numbers))
     take("small", (numbers >= FIRST_SECOND) & (numbers <= LAST_SECOND))
     take("beyond", left.copy())
     return sorts
@@ -347,6 +416,17 @@ def _of_digits(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
         if len(where):
             seconds[where], valid[where] = _calendar(numbers[where] * 10 ** (14 - n_digits))
     return seconds, valid
+
+
+def _reversed(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which numbers are dates like 31012024 or 1312024, with the day or the month first."""
+    first, year = np.divmod(numbers, 10**4)
+    may_be = (year >= 1990) & (year <= 2100) & (first >= 101) & (first <= 3112)
+    where = np.flatnonzero(may_be)
+    day, month = np.divmod(first[where], 100)
+    dates = [year[where] * 10**4 + m * 100 + d for d, m in ((day, month), (month, day))]
+    may_be[where] = np.logical_or(*(_calendar(date * 10**6)[1] for date in dates))
+    return may_be
 
 
 def _calendar(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

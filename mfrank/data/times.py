@@ -31,9 +31,19 @@ from mfrank.data.time_units import (
     tell_of_fractions,
 )
 
-__all__ = ["epoch_seconds", "is_time", "moments", "seconds_of", "settle", "time_kind"]
+__all__ = [
+    "epoch_seconds",
+    "is_date",
+    "is_time",
+    "moments",
+    "seconds_of",
+    "settle",
+    "time_kind",
+    "zones_of",
+]
 
 _1970 = date(1970, 1, 1).toordinal()
+_LONGEST_DATE = len("2024-01-31")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _ISO = re.compile(
     r"(\d{4})([-/]?)(\d\d)\2(\d\d)"
@@ -101,7 +111,26 @@ def moments(timestamps: ArrayLike, kind: TimeKind | None = None) -> Moments:
         return Moments(_each(each, _whole), "whole")
     if kind == "number":
         return _of_floats(np.array([float(one) for one in each]))
-    return Moments(_each(each, _second), "date")
+    return Moments(_each(each, _second), "date", zones=zones_of(each))
+
+
+def zones_of(times: Sequence[Any]) -> frozenset[bool]:
+    """Of dates with a time of day, whether they name their zone."""
+    if all(isinstance(time, str) for time in times):
+        joined = "\n".join(times)
+        if not any(mark in joined for mark in "+ZzC") and joined.count("-") <= 2 * len(times):
+            return frozenset({False} if any(map(_has_clock, times)) else ())  # as most
+    return frozenset(map(_has_zone, filter(_has_clock, times)))
+
+
+def _has_clock(time: Any) -> bool:
+    return len(time) > _LONGEST_DATE if isinstance(time, str) else isinstance(time, datetime)
+
+
+def _has_zone(time: Any) -> bool:
+    if isinstance(time, datetime):
+        return time.utcoffset() is not None
+    return time[-1] in "ZzCT" or "+" in time or "-" in time[_LONGEST_DATE:]
 
 
 def time_kind(times: Sequence[Any]) -> TimeKind:
@@ -123,13 +152,15 @@ def seconds_of(found: Moments, unit: TimestampUnit | None = None) -> NDArray[np.
     BadRow
         Numbers are of several units or of none.
     """
+    known = Magnitudes.of(found)
     if found.kind == "date" or not len(found.numbers):
+        known.tell()
         return found.numbers
     if unit is None:
-        known = Magnitudes.of(found)
         converted = in_seconds(found.numbers, known.unit())
         known.tell()
         return converted
+    known.check(unit)
     return in_seconds(found.numbers, unit)
 
 
@@ -158,6 +189,16 @@ def settle(
 
 def _of_floats(times: NDArray[np.floating]) -> Moments:
     _refuse(~(np.abs(times) < 2.0**63), times)
+    if times.dtype.itemsize < 8:
+        rounded = np.abs(times.astype(np.float64)) > 2 ** (np.finfo(times.dtype).nmant + 1)
+        if rounded.any():
+            at = int(np.argmax(rounded))
+            raise BadRow(
+                f"timestamps in {times.dtype} are rounded to multiples of "
+                f"{np.spacing(times[at]):g}, got {times[at]:.0f}; read them as whole numbers, or "
+                "take them as they are with .astype(float)",
+                at,
+            )
     floors = np.floor(times)
     broken = floors != times
     row = int(np.argmax(broken)) if broken.any() else None
@@ -248,6 +289,11 @@ def is_time(time: Any) -> bool:
     except (AttributeError, OverflowError, TypeError, ValueError):
         return False
     return True
+
+
+def is_date(time: Any) -> bool:
+    """Whether something is a date, and not a number."""
+    return is_time(time) and not _is_number(time)
 
 
 def _whole(time: Any) -> int:

@@ -17,7 +17,7 @@ from mfrank.data import cells
 from mfrank.data.cells import Cells, Duplicates
 from mfrank.data.ids import Ids, RawIds
 from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
-from mfrank.data.time_units import TimestampUnit, check_unit
+from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_odd_times
 from mfrank.data.times import epoch_seconds
 from mfrank.data.unknown_ids import UnknownIdError
 from mfrank.data.values import as_numbers, tell_of_times
@@ -87,6 +87,8 @@ def from_arrays(
     _refuse_infinite(numbers, user_rows, item_rows, known_users, known_items)
     if values is not None and len(numbers):
         tell_of_times(numbers.min(), numbers.max())
+    if times is not None:
+        tell_of_odd_times(times)
     found = cells.from_triples(
         user_rows, item_rows, numbers, times, shape=shape, duplicates=duplicates
     )

@@ -167,3 +167,63 @@ def test_without_pyarrow_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ModuleNotFoundError, match=r"read with pyarrow: pip install mfrank\[par"):
         Interactions.of(table)
+
+
+INDEXES: dict[str, Any] = {
+    "user": lambda frame: frame.set_index("user"),
+    "user and item": lambda frame: frame.set_index(["user", "item"]),
+    "all": lambda frame: frame.set_index(["user", "item", "rating", "timestamp"]),
+    "numbered": lambda frame: frame.set_axis(range(4), axis=1),
+    "none": lambda frame: frame,
+}
+
+
+@pytest.mark.parametrize("door", ["from_file", "ingest", "arrow"])
+@pytest.mark.parametrize("index", INDEXES)
+def test_what_pandas_had_as_an_index_is_a_column_of_the_file(door, index, tmp_path):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = {"user": ["a", "b"], "item": ["x", "y"], "rating": [1, 2], "timestamp": [7, 8]}
+    frame = INDEXES[index](pandas.DataFrame(columns))
+    table, path = pyarrow.Table.from_pandas(frame), tmp_path / "ratings.parquet"
+    parquet.write_table(table, path)
+    names = "0123" if index == "numbered" else columns
+    how = dict(zip(columns, names, strict=True)) if index == "numbered" else {}
+    how = {"value" if role == "rating" else role: name for role, name in how.items()}
+    if door == "arrow":
+        data = Interactions.from_frame(table, **how)
+    elif door == "ingest":
+        data = Interactions.ingest([path], tmp_path / "to", **how)
+    else:
+        data = Interactions.from_file(path, **how)
+    assert data.user_ids.labels.tolist() == ["a", "b"]
+    assert data.user_items.toarray().tolist() == [[1, 0], [0, 2]]
+    assert data.timestamps.tolist() == [7, 8]
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "is_told"),
+    [
+        ("timestamp", {}, True),
+        (None, {}, True),  # dates
+        ("when", {"timestamp": False}, False),
+        ("timestamp", {"timestamp": "at"}, False),
+        ("rating", {}, True),
+    ],
+)
+def test_an_index_of_times_or_values_is_told(name, how, is_told, caplog):
+    pandas = pytest.importorskip("pandas")
+    index = [5.0, 4.0] if name == "rating" else pandas.date_range("2024", periods=2)
+    columns = {"user": ["a", "b"], "item": ["x", "y"], "at": [7, 8]}
+    frame = pandas.DataFrame(columns, index=pandas.Index(index, name=name))
+    Interactions.from_frame(frame, **how)
+    told = [line.getMessage() for line in caplog.records if "reset_index()" in line.getMessage()]
+    assert len(told) == is_told
+
+
+def test_periods_of_pandas_in_an_arrow_table_are_dates():
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    months = pandas.period_range("2024-01", periods=2, freq="M")
+    frame = pandas.DataFrame({"user": [1, 2], "item": [1, 2], "timestamp": months})
+    data = Interactions.from_frame(pyarrow.Table.from_pandas(frame))
+    assert data.timestamps.tolist() == [1704067200, 1706745600]

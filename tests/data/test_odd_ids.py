@@ -96,6 +96,19 @@ def told(log: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[st
         (["a", "a\x85", "b\u2028", "b"], ["2 user ids", "blanks"]),
         (["caf\xe9", "cafe\u0301", "b"], [r"caf\xe9", r"cafe\u0301", "NFC"]),
         (["1", "1.0", "x"], ["'1' and '1.0'", "different"]),
+        (["7", "007", "x"], ["'7' and '007'", "how a number is written"]),
+        (["Ann", "ann", "b"], ["'Ann' and 'ann'", "only in capital letters"]),
+        (["a b", "a  b", "c"], ["'a b' and 'a  b'", "only in blanks"]),
+        (["a b", "a\xa0b", "c"], [r"'a b' and 'a\xa0b'", "only in blanks"]),
+        (["ann", "an\xadn", "c"], [r"'ann' and 'an\xadn'", "not shown"]),
+        (["\u200fann", "b"], ["1 user id", "blanks"]),
+        (["'7'", "'8'"], ["in quotes", "quote="]),
+        (["\u201ca\u201d", "\u201cb\u201d"], ["in quotes"]),
+        (["caf\xc3\xa9", "b"], ["UTF-8", "Latin-1", "caf\xe9"]),
+        (["caf\ufffd", "b"], ["lost letters"]),
+        (["1", "2", "3", "Total"], ["whole numbers but for 'Total' in 1 row", "text"]),
+        (["a", "b", "# c"], ["'# c' in 1 row", "comments"]),
+        (["2024-01-31", "2024-02-01"], ["dates", "another column"]),
     ],
 )
 def test_what_text_may_mean_otherwise_is_told_in_a_line(
@@ -112,7 +125,12 @@ def test_ordinary_ids_are_not_talked_about(
     door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number, users in enumerate(
-        (["a b", "\xe9t\xe9", "7.01"], [7, 8, 9], [0, 1, 2], [-1, -2, 0])
+        (
+            *(["a b", "\xe9t\xe9", "7.01"], [7, 8, 9], [0, 1, 2], [-1, -2, 0]),
+            *(["007", "042", "100"], ["0x1F", "1e5", "100000"], ["#1 hit", "'n sync", "a-ha"]),
+            *(["Ann", "Ben"], ["\U0001f468\u200d\U0001f469", "\u05d0\u05d1", "S\xc3O PAULO"]),
+            *(["85123A", "22423", "POST", "71053", "84406B"], ["2024-01-31", "a"]),
+        )
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -191,6 +209,23 @@ def test_what_is_no_id_is_refused_before_any_work(
 ) -> None:
     with pytest.raises(ValueError, match=r"user.*(UTF-8|whole)"):
         DOORS[door](users, tmp_path)
+
+
+@pytest.mark.parametrize("door", ["array", "pandas", "polars", "pyarrow", "parquet"])
+@pytest.mark.parametrize(("dtype", "first_lost"), [(np.float32, 2**24), (np.float16, 2**11)])
+def test_floats_that_may_have_been_other_numbers_are_no_ids(
+    door: str, dtype: Any, first_lost: int, tmp_path: Path
+) -> None:
+    if dtype == np.float16 and door in ("polars", "parquet"):
+        pytest.skip("has no such type")
+    last = np.array([3, first_lost - 1], dtype)
+    assert DOORS[door](last, tmp_path).user_ids.labels.tolist() == [3, first_lost - 1]
+    for lost in (first_lost, 3 * first_lost):
+        with pytest.raises(ValueError, match=r"too large for a float"):
+            DOORS[door](np.array([3, lost], dtype), tmp_path)
+    ids = Ids.of([3, first_lost])
+    with pytest.raises(ValueError, match=r"too large for a float"):
+        ids.rows([dtype(first_lost)])
 
 
 def test_numbers_and_text_are_told_and_saved(

@@ -641,3 +641,131 @@ def test_a_zone_of_microseconds_moves_midnight(micros):
     zone = dt.timezone(dt.timedelta(microseconds=micros))
     midnight = np.array([dt.datetime(2019, 10, 1, tzinfo=zone)], object)
     assert epoch_seconds(midnight).tolist() == [1_569_888_000 - (micros > 0)]
+
+
+EVERY_DOOR = TEXT_DOORS | OBJECT_DOORS
+
+
+def warned(log: pytest.LogCaptureFixture, word: str) -> int:
+    return sum(
+        line.levelno >= logging.WARNING and word in line.getMessage() for line in log.records
+    )
+
+
+@pytest.mark.parametrize("door", EVERY_DOOR)
+@pytest.mark.parametrize(
+    ("times", "is_told"),
+    [
+        (["2024-01-31 10:00:00", "2024-01-31 10:00:00Z"], True),
+        (["2024-01-31 10:00:00+02:00", "2024-01-31 10:00:00", "2024-02-01"], True),
+        (["20240131T100000-0500", "20240131T100000"], True),
+        (["2024-01-31 10:00:00+02:00", "2024-01-31 10:00:00 UTC"], False),
+        (["2024-01-31 10:00:00", "2024-01-31"], False),
+        (["2024-01-31 10:00:00Z", "2024-01-31"], False),
+    ],
+)
+def test_zones_that_only_some_dates_have_are_told(
+    door: str, times: list[str], is_told: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    EVERY_DOOR[door](tmp_path, times)
+    assert warned(caplog, "time zone") == is_told
+
+
+@pytest.mark.parametrize("door", ["arrays", "pandas"])
+def test_zones_that_only_some_datetimes_have_are_told(
+    door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    naive = dt.datetime(2024, 1, 31)
+    OBJECT_DOORS[door](tmp_path, [naive, naive.replace(tzinfo=dt.UTC), dt.date(2024, 1, 31)])
+    assert warned(caplog, "time zone") == 1
+
+
+@pytest.mark.parametrize("door", EVERY_DOOR)
+@pytest.mark.parametrize(
+    ("times", "first"),
+    [
+        (["1569888000", "1569888001", "0"], "1970-01-01"),
+        (["-1", "1569888000", "1569888001"], "1969-12-31"),
+        (["2024-01-31", "2024-02-01", "1900-01-01"], "1900-01-01"),
+        (["2024-01-31", "9999-12-31", "2024-02-01"], "9999-12-31"),
+        (["1569888000000", "0", "1569888000001"], "1970-01-01"),
+        (["20240131", "20240201", "19000101"], "1900-01-01"),
+        (["1989-12-31", "1990-01-01", "2100-01-01"], "1989-12-31"),
+    ],
+)
+def test_times_far_from_all_others_are_told(
+    door: str, times: list[str], first: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    EVERY_DOOR[door](tmp_path, times)
+    assert warned(caplog, "1 of 3 timestamps are not of the years 1990 to 2100, such as") == 1
+    assert warned(caplog, f"({first})") == 1
+
+
+@pytest.mark.parametrize("door", EVERY_DOOR)
+@pytest.mark.parametrize("times", [["1", "2", "3"], ["1950-01-01", "1960-01-01"], ["5", "0"]])
+def test_times_that_are_alike_are_not_told(
+    door: str, times: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    EVERY_DOOR[door](tmp_path, times)
+    assert not warned(caplog, "")
+
+
+@pytest.mark.parametrize("door", EVERY_DOOR)
+@pytest.mark.parametrize(
+    "times", [["31012024", "1022024"], ["1312024", "12312023"], ["1012024", "2012024", "18121999"]]
+)
+def test_dates_as_numbers_with_the_year_last_are_refused(
+    door: str, times: list[str], tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"refused|year first"):
+        EVERY_DOOR[door](tmp_path, times)
+    for odd in (["31012024", "1022025", "7"], ["32012024", "1022024"], ["31012024"]):
+        assert EVERY_DOOR[door](tmp_path, odd).timestamps.tolist() == [*map(int, odd)]
+
+
+@pytest.mark.parametrize(("unit", "n_told"), [("ms", 1), ("ns", 1), ("s", 0), (None, 0)])
+@pytest.mark.parametrize("door", ["arrays", "pandas", "csv", "ingest", "parquet"])
+def test_a_unit_that_hardly_fits_is_told(
+    door: str, unit: Any, n_told: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    times = [SECOND, SECOND + 9]
+    doors: dict[str, Callable[[], Any]] = {
+        "arrays": lambda: Interactions.from_arrays(
+            [0, 1], [0, 1], timestamps=times, timestamp_unit=unit
+        ),
+        "pandas": lambda: Interactions.from_frame(
+            pandas.DataFrame(table(times)), timestamp_unit=unit
+        ),
+        "csv": lambda: Interactions.from_file(csv(tmp_path, times), timestamp_unit=unit),
+        "ingest": lambda: ingested(csv(tmp_path, times), timestamp_unit=unit),
+        "parquet": lambda: Interactions.from_file(parquet(tmp_path, times), timestamp_unit=unit),
+    }
+    doors[door]()
+    assert warned(caplog, "look like seconds") == n_told
+
+
+@pytest.mark.parametrize("door", ["arrays", "pandas, inferred", "polars", "arrow", "parquet"])
+def test_seconds_in_narrow_floats_are_refused(door: str, tmp_path: Path) -> None:
+    times = np.array([SECOND, SECOND + 9], np.float32)
+    with pytest.raises(ValueError, match=r"float32.*multiples of 128"):
+        OBJECT_DOORS[door](tmp_path, times)
+    days = np.array([18_170, 2**24], np.float32)
+    assert OBJECT_DOORS[door](tmp_path, days).timestamps.tolist() == [18_170, 2**24]
+
+
+def test_numbers_below_zero_that_overflow_makes_are_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    times = (np.array([SECOND, SECOND + 9]) * 1000).astype(np.int32)
+    Interactions.from_arrays([0, 1], [0, 1], timestamps=times)
+    assert warned(caplog, "32 bits") == bool(times.min() < 0)
+
+
+@pytest.mark.parametrize(("times", "n_told"), [([5] * 6 + [9] * 4, 1), (range(10), 0)])
+def test_a_part_by_time_that_ties_make_larger_is_told(
+    times: Any, n_told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = Interactions.from_arrays(range(10), range(10), timestamps=list(times))
+    split = mfrank.by_time(data, test=0.2)
+    assert split.test.nnz == (4 if n_told else 2)
+    assert warned(caplog, "test=0.2 is 2 entries") == n_told
