@@ -36,6 +36,7 @@ __all__ = [
     "narrow",
     "not_in",
     "ones",
+    "positive_range",
     "select",
     "with_zeros",
     "without_zeros",
@@ -306,6 +307,17 @@ def has_zeros(rows: sp.csr_array) -> bool:
     """Whether zeros are stored; no array is made that is as long as the values."""
     parts = range(0, rows.nnz, _AT_ONCE)
     return not all(rows.data[begin : begin + _AT_ONCE].all() for begin in parts)
+
+
+def positive_range(values: NDArray[Any]) -> tuple[float, float]:
+    """The least and the largest value above 0, read by parts; infinite and 0 if there is none."""
+    least, most = np.inf, 0.0
+    for begin in range(0, len(values), _AT_ONCE):
+        part = values[begin : begin + _AT_ONCE]
+        part = part[part > 0]
+        least = float(part.min(initial=least))
+        most = float(part.max(initial=most))
+    return least, most
 
 
 def not_in(rows: sp.csr_array, others: sp.csr_array) -> NDArray[np.int64]:

@@ -48,7 +48,6 @@ from mfrank.data.time_units import (
     tell_of_odd_times,
 )
 from mfrank.data.unknown_ids import UnknownIdError
-from mfrank.data.values import tell_of_times
 from mfrank.files.atomic import resuming_beside
 from mfrank.files.journal import Journal
 from mfrank.files.regular import path_of
@@ -60,7 +59,7 @@ _USUAL_DIALECT = Dialect()
 _ENTRIES_AT_ONCE = ENTRIES_AT_ONCE
 _ROWS_AT_ONCE = 1 << 18
 """Rows of a portion of a file."""
-_LAYOUT = 4
+_LAYOUT = 5
 """Version of the files of a run that can be resumed."""
 _TO_ONE_UNIT = "convert the times of all files to one unit, such as dates like 2024-01-31"
 
@@ -233,8 +232,8 @@ def _numbered(source: _Source, journal: Journal, place: Path, show_progress: boo
     check_ids("user", user_ids, lambda row: int(of_users[row]))
     check_ids("item", item_ids, lambda row: int(of_items[row]))
     timestamps, unit = _unit_of(source, seen)
-    tell_of_times(*seen.values)
-    are_ones = not seen.values[0] <= seen.values[1] or seen.values == [1, 1]
+    seen.values.tell()
+    are_ones = seen.values.lowest >= 1 >= seen.values.highest
     return _Known(user_ids, item_ids, of_users, of_items, timestamps, seen.times, unit, are_ones)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from mfrank.data.labels import canonical, objects
 from mfrank.data.odd_ids import tell_converted
 from mfrank.data.table_files import Portion
 from mfrank.data.time_units import Magnitudes, Moments, TimeKind
+from mfrank.data.values import Extent
 
 __all__ = ["Labels", "Numbering"]
 
@@ -38,8 +38,7 @@ class Numbering:
         Of all timestamps that are numbers.
     spans : dict of str to list of two ints
         The lowest and the highest timestamp of each file, by its name.
-    values : list of two floats
-        The lowest and the highest value.
+    values : Extent
     timed : list of str
         The first file that has no timestamps, and the first that has; empty if there is none yet.
     """
@@ -49,7 +48,7 @@ class Numbering:
         self.times: dict[str, TimeKind] = {}
         self.magnitudes = Magnitudes()
         self.spans: dict[str, list[int]] = {}
-        self.values = [math.inf, -math.inf]
+        self.values = Extent()
         self.timed = ["", ""]
 
     @property
@@ -58,7 +57,7 @@ class Numbering:
         magnitudes = self.magnitudes.to_dict()
         facts = {"times": self.times, "timed": self.timed, "magnitudes": magnitudes}
         facts["spans"] = self.spans
-        return facts | ({"values": self.values} if self.values[0] <= self.values[1] else {})
+        return facts | {"values": self.values.to_dict()}
 
     @classmethod
     def load(cls, file: Path, facts: Mapping[str, Any]) -> Self:
@@ -72,7 +71,7 @@ class Numbering:
         made.times, made.timed = dict(facts["times"]), list(facts["timed"])
         made.magnitudes = Magnitudes(**facts["magnitudes"])
         made.spans = dict(facts["spans"])
-        made.values = list(facts.get("values", made.values))
+        made.values = Extent(**facts["values"])
         return made
 
     def save(self, file: Path) -> None:
@@ -109,9 +108,7 @@ class Numbering:
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{path}: {role}s: {error}") from None
         _check_values(path, portion)
-        if len(values := portion.columns.get("value", np.empty(0))):
-            low, high = self.values
-            self.values = [min(low, float(values.min())), max(high, float(values.max()))]
+        self.values.add(portion.columns.get("value", np.empty(0)))
 
     def _add_times(self, path: str, when: Moments, first_row: int) -> None:
         self.times[path] = max(self.times.get(path, when.kind), when.kind, key=_WIDER)

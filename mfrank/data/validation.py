@@ -20,7 +20,7 @@ from mfrank.data.odd_ids import check_ids, tell_converted, tell_empty_rows
 from mfrank.data.time_units import TimestampUnit, check_unit, tell_of_odd_times
 from mfrank.data.times import epoch_seconds
 from mfrank.data.unknown_ids import UnknownIdError
-from mfrank.data.values import as_numbers, tell_of_times
+from mfrank.data.values import Extent, as_numbers
 
 __all__ = [
     "IdsLike",
@@ -85,8 +85,8 @@ def from_arrays(
     times = None if timestamps is None else epoch_seconds(timestamps, unit)
     _refuse_unequal(user_rows, items=item_rows, values=numbers, timestamps=times)
     _refuse_infinite(numbers, user_rows, item_rows, known_users, known_items)
-    if values is not None and len(numbers):
-        tell_of_times(numbers.min(), numbers.max())
+    if values is not None:
+        Extent.of(numbers).tell()
     if times is not None:
         tell_of_odd_times(times)
     found = cells.from_triples(
@@ -104,8 +104,7 @@ def from_sparse(
     if not sp.issparse(matrix):
         raise TypeError(f"expected a scipy sparse matrix, got {type(matrix).__name__}")
     found = cells.from_sparse(matrix, duplicates=duplicates)
-    if found.rows.nnz:
-        tell_of_times(found.rows.data.min(), found.rows.data.max())
+    Extent.of(found.rows.data).tell()
     n_users, n_items = found.rows.shape
     known_users = _of_rows("user", user_ids, n_users)
     user_items = found.rows

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from mfrank.arrays.checks import check_count, check_instance, shown
@@ -15,8 +17,10 @@ from mfrank.arrays.random import Seed, generator
 from mfrank.arrays.threads import check_threads
 from mfrank.backends.sharded import check_one_place
 from mfrank.cluster.connecting import Cluster
+from mfrank.data.cells import positive_range
 from mfrank.data.groups import Groups
 from mfrank.data.ids import Ids
+from mfrank.data.interactions import Interactions
 from mfrank.data.user_splits import HeldOut
 from mfrank.evaluation.cold import Cold
 from mfrank.evaluation.judge import Judge
@@ -38,9 +42,12 @@ from mfrank.evaluation.user_items import (
 from mfrank.models.value_checks import tell_below
 from mfrank.retrieval.queries import check_rows
 from mfrank.retrieval.recommender import Recommender
+from mfrank.retrieval.seen import Seen
 from mfrank.steering.steering import Steering
 
 __all__ = ["DEFAULT_METRICS", "evaluate"]
+
+_log = logging.getLogger("mfrank")
 
 DEFAULT_METRICS: tuple[Metric, ...] = (NDCG @ 10, Recall @ 10, MRR @ 10)
 
@@ -186,6 +193,8 @@ def evaluate(
     test, train = in_rows_of(test, ids, "test"), in_rows_of(train, ids, "train")
     tell_below("test", sparse_to_host(test), threshold_of(given, train), "count as hits")
     relevance = matrix_of(test, "test")
+    if not any(getattr(metric, "gain", "binary") != "binary" for metric in wanted):
+        _tell_of_grades(relevance, test, train if isinstance(train, Interactions) else model)
     n_users, n_items = relevance.shape
     if item_groups is not None:
         item_groups = _groups_of(item_groups, n_items, None if ids is None else ids[1])
@@ -237,6 +246,33 @@ def evaluate(
         ),
         user_ids=user_ids,
         item_ids=item_ids,
+    )
+
+
+def _tell_of_grades(relevance: sp.csr_array, test: Any, fitted: Any) -> None:
+    """Log that all test items count alike, where the fit had only those above a threshold.
+
+    It is a warning if the test part is seen to have values below; a model that was saved has no
+    values.
+    """
+    least, most = positive_range(relevance.data)
+    if least >= most or getattr(test, "seen_only", None) is not None:
+        return
+    if isinstance(fitted, Interactions):
+        has_only, values = fitted.seen_only is not None, fitted.user_items.data
+    else:
+        seen = getattr(fitted, "seen", None)
+        if not isinstance(seen, Seen):
+            return
+        has_only, values = seen.has_only, seen.matrix.data
+    is_known = values.dtype != bool
+    if not has_only or (is_known and least >= positive_range(values)[0]):
+        return
+    _log.log(
+        logging.WARNING if is_known else logging.INFO,
+        "test has values from %g to %g, which all count as relevant, while the fit left out those "
+        "below a threshold; at_least(threshold) on the test does so, too",
+        *(least, most),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -208,3 +209,34 @@ def test_a_comparison_filters_every_library_alike() -> None:
         fitted = unfitted
         fitted.fit(TRAIN.to_scipy(), **({"show_progress": False} if name == "theirs" else {}))
         assert table[name].evaluation["recall@4"].value == pytest.approx(expected(fitted, TEST))
+
+
+GRADES: Mapping[str, tuple[Callable[[], Any], int]] = {
+    "without the threshold": (lambda: RAW, logging.WARNING),
+    "with it": (lambda: RAW.at_least(3), 0),
+    "of the same split": (lambda: TEST, 0),
+    "values of one size": (lambda: RAW.at_least(5, binary=True, keep_seen=False), 0),
+}
+
+
+@pytest.mark.parametrize("of", ["a model", "a saved model", "train="])
+@pytest.mark.parametrize("name", GRADES)
+def test_test_values_below_the_threshold_of_the_fit_are_told(
+    name: str, of: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make, level = GRADES[name]
+    fitted: Any = model()
+    if of == "a saved model":  # it has no values, so that any that differ are told as a fact
+        fitted = mfrank.load(fitted.save(tmp_path / "model"))
+        level = 0 if "size" in name or name == "with it" else logging.INFO
+    test, train = make(), TRAIN if of == "train=" else None
+    caplog.clear()
+    caplog.set_level(logging.INFO, "mfrank")
+    mfrank.evaluate(fitted.store if train else fitted, test, train=train)
+    told = [line for line in caplog.records if "all count as relevant" in line.getMessage()]
+    assert [line.levelno for line in told] == [level] * (level > 0)
+    caplog.clear()
+    mfrank.evaluate(
+        fitted.store if train else fitted, test, train=train, metrics=NDCG(gain="linear") @ 5
+    )
+    assert not [line for line in caplog.records if "all count as" in line.getMessage()]
