@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from typing import Any
 
+from mfrank.arrays.counted import counted
 from mfrank.cli.inputs import as_ids
 from mfrank.data.feature_tables import place_of_ids
 from mfrank.data.ids import Ids
@@ -12,6 +14,9 @@ from mfrank.data.table_files import text_rows
 from mfrank.steering.steering import Steering
 
 __all__ = ["add_steering_flags", "steering_of"]
+
+
+_log = logging.getLogger("mfrank")
 
 
 def add_steering_flags(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +97,25 @@ def _categories(path: str, items: Ids) -> dict[Any, list[str]]:
         )
     place = place_of_ids(header)
     last = -2 if place == len(header) - 1 else -1  # the column of categories
+    ids = as_ids([header[place], *(row[place] for row in rows)], items)
+    known = items.rows(ids, missing=-1) >= 0
+    if known[0]:
+        raise ValueError(
+            f"{path} has the item {header[place]!r} in its first line, which must name the columns"
+        )
+    if rows and not known.any():
+        raise ValueError(
+            f"{path} has none of the items: its ids are like {rows[0][place]!r}, theirs like "
+            f"{items.labels[0]!r}"
+        )
+    n_without = len(items) - len({*ids[known].tolist()})
+    _log.log(
+        logging.WARNING if 2 * n_without > len(items) else logging.INFO,
+        "%s: categories are those of the column %r, in which %s of %s have none",
+        *(path, header[last], f"{n_without:,}", counted(len(items), "item")),
+    )
     labels: dict[Any, list[str]] = {}
-    for item, row in zip(as_ids([row[place] for row in rows], items).tolist(), rows, strict=True):
-        labels.setdefault(item, []).extend(label for label in row[last].split("|") if label)
+    for item, row in zip(ids[1:].tolist(), rows, strict=True):
+        parts = (label.strip() for label in row[last].split("|"))
+        labels.setdefault(item, []).extend(label for label in parts if label)
     return labels

@@ -15,6 +15,8 @@ columns of titles or descriptions do no harm.
 
 from __future__ import annotations
 
+import logging
+import re
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -27,6 +29,9 @@ from numpy.typing import NDArray
 
 from mfrank.arrays.checks import shown
 from mfrank.arrays.counted import counted
+from mfrank.data.fields import NUMBER
+from mfrank.data.odd_ids import SPELLED_MISSING
+from mfrank.data.values import Extent
 from mfrank.files.manifest import check_keys, dump_json, parse_json
 
 __all__ = ["FeatureColumns", "is_missing"]
@@ -34,6 +39,14 @@ __all__ = ["FeatureColumns", "is_missing"]
 Kind = Literal["number", "value", "values"]
 _FEWEST = 2  # rows that must have a value
 _BETWEEN = "|"
+_CODES = {
+    *("id", "ids", "code", "codes", "zip", "zipcode", "postcode", "postal", "category", "genre"),
+    *("brand", "type", "class", "cluster", "department", "occupation", "region", "country", "sex"),
+}
+"""Words of names of columns whose numbers are hardly amounts."""
+_IN_BRACKETS = re.compile(r"[\[({].*[\])}]", re.DOTALL)
+
+_log = logging.getLogger("mfrank")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,11 @@ class FeatureColumns:
         """
         if not table:
             raise ValueError(f"{argument} has no columns but the ids; leave it out")
-        return cls(tuple(_learned(argument, str(name), table[name]) for name in table))
+        columns = tuple(_learned(argument, str(name), table[name]) for name in table)
+        _log.info("%s: %s", argument, ", ".join(map(_told, columns)))
+        for column, given in zip(columns, table.values(), strict=True):
+            _tell_odd(argument, column, given)
+        return cls(columns)
 
     @property
     def width(self) -> int:
@@ -162,6 +179,66 @@ def _learned(argument: str, name: str, given: NDArray[Any]) -> Column:
     rows = Counter(value for values in _listed(kind, given, present) for value in set(values))
     known = sorted(value for value, count in rows.items() if count >= _FEWEST)
     return Column(name, kind, missing, values=tuple(known))
+
+
+def _told(column: Column) -> str:
+    """How a column is read, in a few words."""
+    if column.kind == "number":
+        return f"{column.name} (a number)"
+    n = len(column.values)
+    return f"{column.name} ({counted(n, 'value') if n else 'no feature: all values differ'})"
+
+
+def _tell_odd(argument: str, column: Column, given: NDArray[Any]) -> None:
+    """Warn of a column that probably means something else."""
+    where, values = f"{argument}: column {column.name!r}", given[_present(given)].tolist()
+    if column.kind == "number":
+        numbers = _numbers(argument, column.name, given)[_present(given)]
+        for code, number in Extent.of(numbers).missing().items():
+            _log.warning(
+                "%s has %s in %s, which may stand for a missing number: leave these empty",
+                *(where, code, counted(number, "row")),
+            )
+        if _CODES & {*re.findall("[a-z]+", column.name.lower())} and (numbers % 1 == 0).all():
+            _log.warning(
+                "%s is read as a number, such as a price; if its numbers are only names, write "
+                "them as text, such as c%.0f",
+                *(where, *numbers[:1]),
+            )
+        return
+    texts = list(dict.fromkeys(value for value in values if isinstance(value, str)))
+    wrong = [text for text in texts if not NUMBER.fullmatch(text.strip())]
+    if wrong and all(_may_be_number(text) for text in texts) and len(texts) > 1:
+        _log.warning(
+            "%s is not read as numbers, but as one value for each text, because of texts like %s: "
+            "write numbers as 3.5, and leave missing ones empty",
+            *(where, shown(wrong[0])),
+        )
+    elif texts and all(_IN_BRACKETS.fullmatch(text.strip()) for text in texts):
+        _log.warning(
+            "%s has lists that are written as text, like %s, each of which is one value: join "
+            "their parts by | instead",
+            *(where, shown(texts[0])),
+        )
+    twins: dict[str, str] = {}
+    for text in texts if column.kind == "value" else ():
+        if (twin := twins.setdefault(text.strip().casefold(), text)) != text:
+            _log.warning(
+                "%s has values like %r and %r, which differ in blanks or capital letters and are "
+                "two; write them in the same way if they are one",
+                *(where, twin, text),
+            )
+            return
+
+
+def _may_be_number(text: str) -> bool:
+    """Whether a text is a number, or what people write for one, or for none."""
+    bare = text.strip().casefold()
+    if bare in SPELLED_MISSING:
+        return True
+    return NUMBER.fullmatch(re.sub(r"[\s%$\u20ac\xa3\xa5,']", "", bare)) is not None and not (
+        bare.startswith("0") and bare[1:2].isdigit()
+    )
 
 
 def _features(argument: str, column: Column, given: NDArray[Any], of_fit: bool) -> sp.csr_array:

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,6 +33,8 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _UNNAMED = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 """How an index without a name is called where it was written to a file as a column."""
 
+_CODE = re.compile(r"\s*[+-]?0[0-9]")
+
 _log = logging.getLogger("mfrank")
 
 
@@ -53,11 +55,14 @@ class FeatureTable:
         The ids of the rows, each once.
     columns : dict of str to array
         All others, by name.
+    texts : dict of str to array
+        Columns of a text file as they are written, for numbers where the fit had texts.
     """
 
     argument: str
     labels: NDArray[Any]
     columns: dict[Hashable, NDArray[Any]]
+    texts: dict[Hashable, NDArray[Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, argument: str, given: Any, ids: Ids) -> FeatureTable:
@@ -77,16 +82,17 @@ class FeatureTable:
         """
         side = argument.partition("_")[0]
         if not is_frame(given):
-            labels, columns = _of_file(argument, given, side)
+            labels, columns, texts = _of_file(argument, given, side)
             labels = spelled_like(labels, ids)
         else:
             labels, columns = _of_frame(argument, given, side)
+            texts = {}
         try:
             Ids.of(labels)
         except (TypeError, ValueError) as error:
             what = str(error).partition(";")[0]  # the rest is of lists of ids
             raise type(error)(f"{argument}: the {what}; each {side} has one row") from None
-        return cls(argument, canonical(labels), columns)
+        return cls(argument, canonical(labels), columns, texts)
 
     def learned(self) -> FeatureColumns:
         """How its columns are converted."""
@@ -113,7 +119,11 @@ class FeatureTable:
         places = self._places(ids, of_fit=of_fit)
         here = places >= 0
         # Only these rows: what others hold is not worth a warning.
-        used = {name: column[here] for name, column in self.columns.items()}
+        words = {column.name for column in columns.columns if column.kind != "number"}
+        used = {
+            name: (self.texts.get(name, column) if str(name) in words else column)[here]
+            for name, column in self.columns.items()
+        }
         silent = of_fit or familiar is not None
         rows = columns.features(self.argument, used, of_fit=silent)
         if familiar is not None:  # again, for the warnings: these rows are few
@@ -293,7 +303,7 @@ def _not_one(argument: str, found: str, names: list[Hashable], side: str) -> Val
 
 def _of_file(
     argument: str, given: str | os.PathLike[str], side: str
-) -> tuple[NDArray[Any], dict[Hashable, NDArray[Any]]]:
+) -> tuple[NDArray[Any], dict[Hashable, NDArray[Any]], dict[Hashable, NDArray[Any]]]:
     path = path_of(given)
     try:
         refuse_elsewhere(given)
@@ -308,7 +318,7 @@ def _of_file(
             ) from error
         with faults_named(local_file(path)):
             table = pyarrow.parquet.read_table(path)
-        return _of_frame(argument, table, side)
+        return *_of_frame(argument, table, side), {}
     if path.suffix.lower() not in _SEPARATORS:
         raise ValueError(f"{argument} must be a .csv, .tsv or .parquet file, got {path}")
     try:
@@ -339,7 +349,9 @@ def _of_file(
         lambda name: _typed(fields(name)),
         lambda name: parsed(side, _given(argument, fields(name)), "auto"),
     )
-    return _divided(argument, table, side)
+    labels, columns = _divided(argument, table, side)
+    texts = {name: objects(field or None for field in fields(name)) for name in columns}
+    return labels, columns, texts
 
 
 def _given(argument: str, ids: list[str]) -> list[str]:
@@ -351,8 +363,13 @@ def _given(argument: str, ids: list[str]) -> list[str]:
 
 
 def _typed(fields: list[str]) -> NDArray[Any]:
-    """A column of text: numbers if all fields that are not empty are."""
+    """A column of text: numbers if all fields that are not empty are, and none begins with 0.
+
+    Zeros before other digits are those of codes, such as 01234.
+    """
     try:
+        if any(map(_CODE.match, fields)):
+            return objects(field or None for field in fields)
         return np.array([float(field) if field else np.nan for field in fields])
     except ValueError:
         return objects(field or None for field in fields)

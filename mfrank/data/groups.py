@@ -17,6 +17,7 @@ from mfrank.data.alignment import by_ids
 from mfrank.data.feature_columns import is_missing
 from mfrank.data.ids import Ids
 from mfrank.data.interactions import Interactions
+from mfrank.data.odd_ids import SPELLED_MISSING
 
 __all__ = [
     "Groups",
@@ -29,6 +30,8 @@ __all__ = [
 _log = logging.getLogger("mfrank")
 
 _MOST = 1000
+
+_log = logging.getLogger("mfrank")
 _REMEDY = "bring it into the order of the rows with reindex(data.item_ids.labels).to_numpy()"
 
 
@@ -110,6 +113,12 @@ class Groups:
         names = sorted({text for text in texts if text is not None})
         if not names:
             raise ValueError(f"labels must have a label that is not missing, got {shown(labels)}")
+        spelled = [name for name in names if name.strip().casefold() in SPELLED_MISSING]
+        if spelled:
+            _log.warning(
+                "the group %r, of %s, may stand for a missing label: write None for none",
+                *(spelled[0], counted(texts.count(spelled[0]), "row")),
+            )
         number = {name: place for place, name in enumerate(names)} | {None: -1}
         return cls(tuple(names), np.array([number[text] for text in texts], dtype=np.int64))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,9 @@ from mfrank.data.svmlight import read_svmlight
 
 __all__ = ["Judged", "feature_matrix", "feature_names"]
 
+_log = logging.getLogger("mfrank")
+
+_ANSWERS = ("qid", "query", "queryid", "relevance", "grade", "label", "target")
 _SHOWN = 3  # documents named in an error
 
 
@@ -81,6 +85,7 @@ class Judged:
         _refuse_unequal(len(query_rows), len(matrix))
         object.__setattr__(self, "query_ids", query_ids)
         object.__setattr__(self, "feature_names", feature_names(features))
+        _tell_of_answers(self.feature_names or ())
         arrays = {"features": matrix, "relevance": grades, "query_rows": query_rows}
         for name, array in arrays.items():
             object.__setattr__(self, name, _read_only(array))
@@ -197,6 +202,18 @@ def feature_matrix(features: ArrayLike) -> NDArray[Any]:
             f"{column}; replace missing values first, by 0 or the feature's mean"
         )
     return matrix
+
+
+def _tell_of_answers(names: tuple[str, ...]) -> None:
+    """Warn of features that are named as queries or as the relevance is."""
+    plain = {"".join(filter(str.isalnum, name)).lower(): name for name in names}
+    found = [plain[word] for word in _ANSWERS if word in plain]
+    if found:
+        _log.warning(
+            "features have the column %s, which looks like the query or the relevance itself: "
+            "leave it out if it is",
+            ", ".join(map(repr, found)),
+        )
 
 
 def _refuse_unequal(n_queries: int, n_documents: int) -> None:

@@ -34,12 +34,13 @@ from mfrank.arrays.distinct import distinct
 from mfrank.data.ids import Ids
 from mfrank.data.times import is_date
 
-__all__ = ["check_ids", "tell_converted", "tell_empty_rows"]
+__all__ = ["SPELLED_MISSING", "check_ids", "tell_converted", "tell_empty_rows"]
 
-_SPELLED_MISSING = (
+SPELLED_MISSING = (
     *("null", "(null)", "none", "nil", "nan", "nat", "na", "n/a", "#n/a", "<na>", "undefined"),
     r"\n",
 )
+"""How tables of text write a missing value, without capitals."""
 _ODD_BLANKS = re.compile(r"[^\S \n]")
 _UNSEEN = "\0\xad\u200b\u200e\u200f\u2060\ufeff" + "".join(map(chr, range(0x202A, 0x202F)))
 """What editors do not show, and ``str.strip()`` leaves; joiners make one sign of several."""
@@ -123,7 +124,7 @@ def _check_texts(side: str, texts: list[str], rows_with: Callable[[str], str]) -
             f"{side} ids must not be empty, got {rows_with(empty[0])}: drop these rows, or give "
             "them an id"
         )
-    missing = [label for label in texts if bare[label].casefold() in _SPELLED_MISSING]
+    missing = [label for label in texts if bare[label].casefold() in SPELLED_MISSING]
     if missing:
         _log.warning(
             "%s ids may stand for missing ones: %s; they are kept as ids like any others, so drop "
@@ -408,7 +409,7 @@ def _is_odd(joined: str, lower: str) -> bool:
         return True
     if any(f"\n{mark} " in joined for mark in _COMMENTS):
         return True
-    if any(f"\n{word}\n" in lower for word in _SPELLED_MISSING):
+    if any(f"\n{word}\n" in lower for word in SPELLED_MISSING):
         return True
     if joined.isascii():
         return False

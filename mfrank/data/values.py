@@ -115,13 +115,16 @@ class Extent:
                 "name their column with timestamp=, or ignore it with value=False",
                 *(self.lowest, self.highest),
             )
-        for code, number in self.codes.items():
-            if self._is_code(float(code), number):
-                _log.warning(
-                    "the value %s, in %s, may stand for a missing one, because the others go from "
-                    "%g to %g; it is taken as it is, so drop these rows if it does",
-                    *(code, counted(number, "row"), self.least, self.most),
-                )
+        for code, number in self.missing().items():
+            _log.warning(
+                "the value %s, in %s, may stand for a missing one, because the others go from %g "
+                "to %g; it is taken as it is, so drop these rows if it does",
+                *(code, counted(number, "row"), self.least, self.most),
+            )
+
+    def missing(self) -> dict[str, int]:
+        """Values that may stand for a missing one, and how many there are of each."""
+        return {code: n for code, n in self.codes.items() if self._is_code(float(code), n)}
 
     def to_dict(self) -> Mapping[str, Any]:
         """As types that JSON has, which has no infinite numbers."""

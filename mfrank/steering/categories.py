@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -11,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfrank.arrays.checks import shown
+from mfrank.data.feature_columns import is_missing
 
 __all__ = ["ItemCategories", "cells_of", "labels_of"]
+
+_log = logging.getLogger("mfrank")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,11 +48,17 @@ class ItemCategories:
     ) -> ItemCategories:
         """Categories by item id; ``rows_of`` gives the rows of ids, -1 if unknown."""
         labels = [labels_of(each) for each in categories.values()]
+        rows = rows_of(list(categories)).tolist()
+        if rows and max(rows) < 0:
+            _log.warning(
+                "categories have none of the items, so they have no effect: their ids are like %s",
+                shown(next(iter(categories))),
+            )
         numbers = {label: n for n, label in enumerate(dict.fromkeys(chain.from_iterable(labels)))}
         widest = max(map(len, labels), default=1)
         columns = np.full((n_items, max(widest, 1)), len(numbers) + 1, dtype=np.int32)
         columns[:, 0] = len(numbers)
-        for row, own in zip(rows_of(list(categories)).tolist(), labels, strict=True):
+        for row, own in zip(rows, labels, strict=True):
             if row >= 0 and own:
                 columns[row, : len(own)] = [numbers[label] for label in own]
         there = columns <= len(numbers)
@@ -70,7 +80,7 @@ def cells_of(columns: NDArray[np.int32], width: int) -> NDArray[np.int64]:
 
 
 def labels_of(given: Any) -> list[Hashable]:
-    """The distinct labels of an item.
+    """The distinct labels of an item; one that is missing (None, NaN, NA, "") is none.
 
     Raises
     ------
@@ -79,7 +89,7 @@ def labels_of(given: Any) -> list[Hashable]:
     """
     labels = list(given) if isinstance(given, list | tuple | set | frozenset) else [given]
     try:
-        return list(dict.fromkeys(labels))
+        return list(dict.fromkeys(label for label in labels if not is_missing(label)))
     except TypeError:
         raise TypeError(
             f"categories must have a label, or a list of labels, for an item; got {shown(given)}"

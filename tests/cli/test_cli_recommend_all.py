@@ -74,5 +74,8 @@ def test_refusals_name_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no model nothing; make it with mfrank fit" in capsys.readouterr().err
     assert main([*command, "model", "--items", "none.txt"]) == 2
     assert "there is no file none.txt" in capsys.readouterr().err
+    Path("empty.txt").write_text("\n")
+    assert main([*command, "model", "--items", "empty.txt"]) == 2
+    assert "empty.txt has no ids" in capsys.readouterr().err
     assert main(["recommend-all", "--model", "model", "--folder", "model", "--dry-run"]) == 2
     assert "cannot write to model: it holds other files" in capsys.readouterr().err

@@ -84,6 +84,34 @@ def test_wrong_steering_flags_are_told(folder, capsys, flags, told):  # type: ig
     assert told in refused(capsys, "recommend", "--model", folder / "als", *flags)
 
 
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ("{item},a\n{other},b\n", "first line, which must name the columns"),
+        ("item,genre\nno-such,a\n", "has none of the items"),
+    ],
+)
+def test_tables_of_categories_that_have_no_effect_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, table: str, told: str
+) -> None:
+    item, other = mfrank.load(folder / "als").item_ids.labels[:2].tolist()
+    (tmp_path / "genres.csv").write_text(table.format(item=item, other=other))
+    flags = ["--categories", tmp_path / "genres.csv", "--at-most", "1"]
+    assert told in refused(capsys, "recommend", "--model", folder / "als", *flags)
+
+
+def test_the_column_of_categories_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    labels = mfrank.load(folder / "als").item_ids.labels
+    (tmp_path / "genres.csv").write_text(f"item,genre,price\n{labels[0]},a,3\n")
+    flags = ["--categories", tmp_path / "genres.csv", "--at-most", "1"]
+    line = ["recommend", "--model", folder / "als", *flags]
+    assert main([str(word) for word in line]) == 0
+    told = capsys.readouterr().err
+    assert f"the column 'price', in which {len(labels) - 1} of {len(labels)} items" in told
+
+
 def refused(capsys: pytest.CaptureFixture[str], *line: object) -> str:
     capsys.readouterr()
     assert main([str(word) for word in line]) == 2

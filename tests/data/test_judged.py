@@ -249,3 +249,21 @@ def test_large_tables_are_read_where_they_are_not_all_but_empty(tmp_path: Path) 
     path = tmp_path / "train.txt"
     path.write_text("1 qid:1 100000:2\n0 qid:1 3:1\n")
     assert Judged.from_svmlight(path).features.shape == (2, 100_000)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["qid", "x"], ["'qid'"]),
+        (["Relevance", "query_id"], ["'query_id', 'Relevance'"]),
+        (["x", "labels_of_it"], []),
+    ],
+)
+def test_features_that_are_named_as_the_answers_are_told(names, told, caplog):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=names)
+    judged = Judged(table, [1, 0], [1, 1])
+    assert judged.n_features == 2
+    assert [
+        line.getMessage().split(", which")[0].split("column ")[1] for line in caplog.records
+    ] == told

@@ -247,3 +247,10 @@ def test_groups_of_other_ids_are_refused_and_rows_without_a_group_told(caplog: A
     assert "lack them: 1 row of the evaluation" in caplog.text
     with pytest.raises(ValueError, match="ids must name the 2 rows, got 40"):
         Groups(("a",), np.array([0, 0]), SHOP.user_ids)
+
+
+def test_labels_that_may_be_missing_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    assert Groups.of(["a", None, np.nan, "b"]).names == ("a", "b")
+    assert not caplog.records
+    assert Groups.of(np.array(["a", np.nan, "nan"])).names == ("a", "nan")
+    assert "'nan', of 2 rows" in caplog.text

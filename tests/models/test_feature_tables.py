@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from pathlib import Path
 from typing import Any
@@ -265,3 +266,85 @@ def test_the_command_line_names_the_command_that_adds_items_by_their_features(
     Path("today.csv").write_text("user,item\nu0,i1\n")
     assert main(["update", "today.csv", "--model", "m", "--item-features", "items.csv"]) == 0
     assert "i7" in mfrank.load("m").item_ids
+
+
+def as_frame(column: list[Any], _: Path) -> Any:
+    return pandas.DataFrame({"item": ITEMS[: len(column)], "x": column})
+
+
+def as_csv(column: list[Any], folder: Path) -> Any:
+    as_frame(column, folder).to_csv(folder / "items.csv", index=False)
+    return folder / "items.csv"
+
+
+def as_parquet(column: list[Any], folder: Path) -> Any:
+    pytest.importorskip("pyarrow")
+    as_frame(column, folder).to_parquet(folder / "items.parquet")
+    return folder / "items.parquet"
+
+
+DOORS = {"frame": as_frame, "csv": as_csv, "parquet": as_parquet}
+
+
+def told_of(table: Any, log: pytest.LogCaptureFixture) -> list[str]:
+    log.clear()
+    log.set_level(logging.INFO, "mfrank")
+    als().fit(data(), item_features=table)
+    return [line.getMessage() for line in log.records if "item_features" in line.getMessage()]
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (["3", "NA", "5"], "'NA'"),
+        (["3,5", "4,5", "3,5"], "'3,5'"),
+        (["$3", "$4.50", "$3"], "'$3'"),
+        (["1,234", "12", "NULL"], "'1,234'"),
+        (["90%", "80%", "90%"], "'90%'"),
+        (["['a', 'b']", "['b']", "[]"], "written as text"),
+        (["Drama", "drama", "x"], "'Drama' and 'drama'"),
+        (["Drama", "Drama ", "x"], "blanks or capital letters"),
+        ([1999, -1, 2001], "-1 in 1 row"),
+    ],
+)
+def test_columns_that_mean_something_else_are_told(
+    door: str, column: list[Any], words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert sum(words in line for line in told_of(DOORS[door](column, tmp_path), caplog)) == 1
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_column_is_told_with_what_it_becomes(
+    door: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for column, becomes in (
+        ([1.5, 2, 3.5], "x (a number)"),
+        (["a", "b", "a"], "x (1 value)"),
+        (["a|b", "b|c", "a"], "x (2 values)"),
+        (["Heat", "Ran", "Alien 3"], "x (no feature: all values differ)"),
+        (["a-1", "10:30", "2024-01-31"], "x (no feature: all values differ)"),
+    ):
+        lines = told_of(DOORS[door](column, tmp_path), caplog)
+        assert f"item_features: {becomes}" in lines
+        assert all(becomes in line or "have no row" in line for line in lines)
+
+
+def test_numbers_that_are_names_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    for name, n_told in (("brand_id", 1), ("zip", 1), ("price", 0), ("idle", 0)):
+        table = pandas.DataFrame({"item": ITEMS, name: range(8)})
+        assert sum("only names" in line for line in told_of(table, caplog)) == n_told
+
+
+def test_codes_with_zeros_before_are_no_numbers_and_stay_so_in_an_update(tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    path.write_text("item,zip\n" + "".join(f"i{n},{z}\n" for n, z in enumerate(["01234"] * 8)))
+    path.write_text(
+        path.read_text().replace("i0,01234", "i0,12345").replace("i1,01234", "i1,12345")
+    )
+    model = als().fit(data(), item_features=path)
+    (column,) = columns_of(model.store, "item").columns
+    assert (column.kind, column.values) == ("value", ("01234", "12345"))
+    path.write_text("item,zip\nnew,12345\n")
+    model.partial_fit(mfrank.Interactions.from_arrays(["u0"], ["new"]), item_features=path)
+    assert "new" in model.item_ids

@@ -341,6 +341,29 @@ def test_ids_are_those_of_the_call() -> None:
     assert "i6" not in named.ids
 
 
+@pytest.mark.parametrize("missing", [None, math.nan, "", np.float32("nan"), [], [None]])
+def test_a_missing_label_is_no_category(missing: Any) -> None:
+    of = labeled()
+    known = {"i0": "a", "i1": "a"}
+    plain, given = (
+        mfrank.Steering(categories=categories, at_most=1)
+        for categories in (known, known | {f"i{n}": missing for n in range(2, 9)})
+    )
+    lists = [
+        of.recommend("u0", N=9, filter_already_liked_items=False, steer=steer).ids.tolist()
+        for steer in (plain, given)
+    ]
+    assert lists[0] == lists[1]
+
+
+def test_categories_of_no_item_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    of = labeled()
+    of.recommend("u0", steer=mfrank.Steering(categories={"i0": "a", "old": "b"}, at_most=1))
+    assert not caplog.records
+    of.recommend("u0", steer=mfrank.Steering(categories={"old": "b", 0: "a"}, at_most=1))
+    assert "none of the items" in caplog.text
+
+
 def test_unknown_boosts_are_an_error_or_left_out() -> None:
     of, steer = labeled(), mfrank.Steering(boosts={"old": 3.0})
     with pytest.raises(mfrank.UnknownIdError, match=r"steer\.boosts"):

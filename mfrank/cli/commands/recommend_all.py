@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
         "filter_already_liked_items": not args.include_seen,
         "filter_items": _items(args.filter_items, model.item_ids),
         "recalculate_user": False,
-        "items": _items(args.items, model.item_ids),
+        "items": _only(args.items, model.item_ids),
         "by_row": False,
         "on_unknown": "error",
         "fallback": args.fallback,
@@ -95,6 +95,14 @@ def run(args: argparse.Namespace) -> None:
 
 def _items(path: str | None, known: Ids) -> Any:
     return None if path is None else as_ids(ids_in(path), known)
+
+
+def _only(path: str | None, known: Ids) -> Any:
+    """Items of a file that alone are recommended; ValueError if there are none."""
+    items = _items(path, known)
+    if items is not None and not len(items):
+        raise ValueError(f"--items: {path} has no ids, so that no item could be recommended")
+    return items
 
 
 def _told(lists: AllLists, folder: Path) -> str:
