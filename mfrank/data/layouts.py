@@ -49,6 +49,8 @@ _FOREIGN: Mapping[str, str] = {
     """"," $3}' FILE > ratings.csv""",
     r"\S+(?: +\d+:[-+.\deE]+)+\s*$": "rows of libsvm: pass Interactions.from_sparse what "
     "sklearn.datasets.load_svmlight_file reads",
+    r"\(.*\)\s*$|\[.*\]\s*$": "tuples or lists of Python: remove their brackets, such as by "
+    "sed 's/^[[(]//; s/[])]$//' FILE > new.txt",
     r'"?sep=."?\s*$': "a line for Excel: remove it, such as by tail -n +2 FILE > new.csv",
 }
 """First lines of files that are no tables -> what they are, and the remedy."""

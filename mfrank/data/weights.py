@@ -6,6 +6,7 @@ tells more about each of them, and repeated use of one item tells less each time
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +15,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mfrank.arrays.checks import check_above_zero, check_at_least_zero, is_number, shown
+from mfrank.arrays.counted import counted
 from mfrank.data.interactions import Interactions
 from mfrank.data.splits import timestamps_of
 from mfrank.data.time_units import check_moment, tell_of_duration
 
 __all__ = ["bm25_weight", "log_weight", "recency_weight", "tfidf_weight"]
 
+_log = logging.getLogger("mfrank")
+
+_FADED = 50
+"""Half-lives after which a weight is below the rounding of all others."""
 _LEAST_IDF = 1e-6
 """For users of all or nearly all items, whose idf is not positive: nothing becomes a dislike."""
 
@@ -209,6 +215,13 @@ def recency_weight(
             "interactions.take(interactions.timestamps <= now) leaves later ones out"
         )
     ages = float(now) - times.astype(np.float64)
+    faded = int(np.count_nonzero(ages > _FADED * half_life))
+    if 2 * faded > len(ages):
+        _log.warning(
+            "%s of %s are more than %d half-lives (%g) older than %d, so that they count nearly "
+            "nothing: is it another unit, or are some timestamps too late?",
+            *(f"{faded:,}", counted(len(ages), "interaction"), _FADED, half_life, now),
+        )
     return _with_values(data, data.user_items.data * np.exp2(-ages / half_life))
 
 

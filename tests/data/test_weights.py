@@ -261,3 +261,17 @@ def test_weights_of_ones_own_multiply_values_and_zero_drops(rows, data):
 def test_weights_that_are_none_are_refused(weights, error, message):
     with pytest.raises(error, match=message):
         Interactions.from_arrays([0, 1], [0, 1]).weighted(weights)
+
+
+@pytest.mark.parametrize(
+    ("times", "half_life", "is_told"),
+    [
+        ([0, 100, 200, 90_000], 60.0, True),  # one of another year, or minutes for seconds
+        ([0, 100, 200, 2900], 60.0, False),
+        ([0, 90_000, 90_001, 90_002], 60.0, False),
+    ],
+)
+def test_weights_of_which_most_are_nothing_are_told(times, half_life, is_told, caplog):
+    data = mfrank.Interactions.from_arrays(range(4), range(4), timestamps=times)
+    mfrank.recency_weight(data, half_life)
+    assert sum("half-lives" in line.getMessage() for line in caplog.records) == is_told
