@@ -18,6 +18,12 @@ from mfrank.arrays.lazy import lazy
 
 __all__ = ["Wording"]
 
+_AS_ROWS = "write it as .csv, one interaction a row"
+_ANEW = "fit anew without them"
+_NO_SEEN = (
+    "this model was saved without its interactions, which lists leave out: use --include-seen"
+)
+_NO_FOLDER = "pass the file of interactions in it, or several to mfrank ingest"
 _PHRASES = {
     "Interactions.at_least(0)": "--at-least 0",
     "at_least(threshold)": "--at-least VALUE",
@@ -28,11 +34,30 @@ _PHRASES = {
     "partial_fit(item_features=...)": "mfrank update --item-features FILE",
     "pass labels, or method=None": "use --untuned",
     ", or load the factors alone with mfrank.FactorStore.load": "",
+    "fit to mfrank.log_weight(data), or ": "",
+    "use mfrank.ItemFilter": "use ItemFilter",
+    "mfrank.NDCG @ 10": "ndcg@10",
+    "; if they were stopped or hung, see patience of mfrank.cluster.processes.Processes": "",
+    "; mfrank.movielens reads MovieLens as distributed": "; unpack it and pass its ratings",
+    "pass the files in it to Interactions.ingest; Interactions.open opens one that ingest wrote, "
+    "and mfrank.movielens reads MovieLens as distributed": _NO_FOLDER,
+    ", or read it with pandas or pyarrow and pass the table to Interactions.from_frame": "",
+    "pass Interactions.from_sparse what scipy.io.mmread reads": _AS_ROWS,
+    "pass Interactions.from_frame what pandas.read_json(FILE, lines=True) reads": _AS_ROWS,
+    "pass Interactions.from_sparse what sklearn.datasets.load_svmlight_file reads": _AS_ROWS,
+    ": import it first; in the shell, by": ": pass",
+    ": load it again and repeat the change, or pass overwrite=True": ": run the command again",
+    "Pass them, or filter_already_liked_items=False": "Pass --train FILE, or --include-seen",
+    "filter_already_liked_items=False": "--include-seen",
+    ": fit it anew, save it with_seen=True, or pass user_items=Interactions": ": fit it anew",
+    "remove from the model that was fitted, or from one saved with with_seen=True": _ANEW,
     "by_time needs": "--split time needs",
     "leave_last needs": "--split leave-last needs",
     "use by_ratio": "use --split ratio",
     "use leave_k_out": "use --split leave-out",
     "data must have timestamps": "the file must have timestamps",
+    "user_items is needed to filter seen items, because this model has no interactions: pass it, "
+    "or filter_already_liked_items=False": _NO_SEEN,
     "user_items is needed": "--train is needed",
     "user_items has": "the file has",
     "userid:": "user:",
@@ -42,6 +67,12 @@ _PHRASES = {
 }
 """What the library says, and what to say instead."""
 
+_PATTERNS = {
+    re.compile(r"Interactions\.ingest reads: Interactions\.ingest\(.*?\), or"): "is read by",
+    re.compile(r"with dataclasses\.replace\(\w+, timestamps=None\)"): "with --no-timestamp",
+    re.compile(r"\bat_least\(([^()]+)\)"): r"--at-least \1",
+    re.compile(r"; in Python, classes=.*|, or pass classes=\S+ to load"): "",
+}
 _CALL = re.compile(r"set_params\((.*?)\)")
 _GIVEN = re.compile(r"""(?<![\w/.-])(\w+)=('[^']*'|"[^"]*"|[^\s,;:()]*)""")
 _COMPOUND = re.compile(r"(?<![\w/.'-])[a-z]+(?:_[a-z]+)+(?![\w/.'=-])")
@@ -60,6 +91,8 @@ class Wording:
         text = " ".join(message.split())
         for theirs, ours in _PHRASES.items():
             text = text.replace(theirs, ours)
+        for pattern, ours in _PATTERNS.items():
+            text = pattern.sub(ours, text)
         text = _CALL.sub(r"\1", text)
         text = _GIVEN.sub(self._given, text)
         text = _COMPOUND.sub(lambda found: self._flag(found[0]), text)

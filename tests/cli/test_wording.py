@@ -6,6 +6,7 @@ import argparse
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,11 @@ from mfrank.cli.dispatch import _parser
 from mfrank.cli.main import main
 from mfrank.cli.wording import Wording
 
-PYTHON = re.compile(r"\b[a-z_]+=|\w\(\S|mfrank\.[A-Z]|\b[a-z]+_[a-z]+\b")
+PYTHON = re.compile(r"\b[a-z_]+=|\w\(\S|mfrank\.[A-Za-z]|[A-Z]\w+\.[a-z_]|\b[a-z]+_[a-z]+\b")
 """Arguments, calls and names that are not typed in a shell."""
+
+
+CELLS = [(user, item) for user in range(9) for item in range(user % 3, 9)]
 
 
 def words_of(command: str) -> Wording:
@@ -72,6 +76,108 @@ def test_remedies_are_flags(line: str, remedy: str, capsys: pytest.CaptureFixtur
     told = capsys.readouterr().err
     assert remedy in told
     assert not PYTHON.search(told)
+
+
+STRANGE = {
+    "heavy.csv": ["user,item,count", *(f"{u},{i},{90_000 if u == i else 1}" for u, i in CELLS)],
+    "rated.csv": ["user,item,rating,time", *(f"{u},{i},{u % 5 + 1},{9 * u + i}" for u, i in CELLS)],
+    "day.csv": ["user,item,rating", "1,1,3", "2,3,4"],
+    "clicks.csv": ["user,item", "a,x", "a,x", "a,x", "b,x", "b,y", "c,y"],
+    "millis.csv": ["user,item,time", "1,2,1569888000000", "2,3,1569888000001"],
+    "seconds.csv": ["user,item,time", "1,2,1569888000", "2,3,1569888001"],
+    "days.csv": ["user,item,time", "1,2,19000", "2,3,19001"],
+    "mind.tsv": ["user\titem", "u\tN1 N2 N3", "v\tN2 N4", "w\tN1 N5 N6 N2"],
+    "features.csv": ["item,size", "x,1", "q,2", "r,3"],
+    "json.txt": 2 * ['{"user": 1, "item": 2}'],
+    "matrix.txt": ["%%MatrixMarket matrix", "1 1 1"],
+    "libsvm.txt": ["1 3:1 5:2", "1 3:1 5:2"],
+    "comment.txt": ["# of us", "1,2", "3,4"],
+    "quotes.tsv": ["user\titem", '1\t"a', "2\tb", "3\tc"],
+    "a.zip": ["PK"],
+    "folder/a.csv": ["user,item"],
+    "spark/part-0001.csv": ["1,2"],
+}
+LINES = """
+fit heavy.csv --objective wrmf --model d
+fit heavy.csv --objective rg2 --model d
+fit rated.csv --model d
+fit rated.csv --model d --at-least 3
+fit rated.csv --model d --at-least 9
+fit pairs.csv --model d --at-least 4
+fit clicks.csv --model d
+fit mind.tsv --model d
+fit millis.csv --model d
+fit pairs.csv --model d --item-features features.csv
+fit rated.csv --model d --hold-out 2
+fit json.txt --model d
+fit matrix.txt --model d
+fit libsvm.txt --model d
+fit comment.txt --model d
+fit quotes.tsv --model d
+fit a.zip --model d
+fit folder --model d
+fit spark --model d
+fit s3://bucket/a.csv --model d
+fit m --model d
+fit pairs.csv --model m --cluster nowhere
+descend rated.csv --model d --loss bpr
+descend rated.csv --model d --start m
+pagerank pairs.csv --model d
+pagerank rated.csv --model d --untuned
+tune rated.csv --model d --trials 1
+tune rated.csv --model d --trials 1 --valid pairs.csv
+update day.csv --model rated
+update day.csv --model rated
+update day.csv --model rated --batch a
+update rated.csv --model rated --batch a
+update day.csv --model rated --decay 0.5
+update day.csv --model rated --user-features features.csv
+update pairs.csv --model rated
+update day.csv --model heavy
+update day.csv --model ease
+ingest millis.csv seconds.csv --folder f
+ingest days.csv seconds.csv --folder f
+ingest seconds.csv pairs.csv --folder f
+ingest millis.csv --folder f
+recommend --model unseen --user 1
+recommend --model unseen --user 1 --fallback popularity
+recommend --model ease --user 1 --diversity 0.5
+recommend-all --model unseen --output lists
+evaluate --model unseen --test rated.csv
+evaluate --model rated --test rated.csv --metric foo
+evaluate --model rated --test pairs.csv
+explain --model unseen 1 1
+explain --model ease 1 1
+remove --model unseen --user 1
+remove --model ease --user 1
+info --model folder
+"""
+
+
+@pytest.mark.usefixtures("files")
+def test_no_message_names_what_is_not_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Warnings and errors of strange files and models, by every command that reads them."""
+    for name, lines in STRANGE.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("\n".join(lines) + "\n")
+    data = mfrank.Interactions.from_file("rated.csv")
+    few: Any = {"factors": 2, "iterations": 1, "n_threads": 1}
+    mfrank.ALS(**few).fit(data).save("rated")
+    mfrank.ALS(**few).fit(data).save("unseen", with_seen=False)
+    mfrank.ALS(mfrank.WRMF(), **few).fit(data).save("heavy")
+    mfrank.EASE().fit(data).save("ease")
+    quick = {"fit", "descend", "tune"}
+    told = dict[str, str]()
+    for line in LINES.strip().splitlines():
+        words = line.split()
+        words += ["--factors", "2"] if words[0] in quick else []
+        words += ["--iterations", "1"] if words[0] in {"fit", "descend"} else []
+        capsys.readouterr()
+        main(words)
+        told[line] = re.sub(r"Interactions\(.*?\)", "", capsys.readouterr().err)
+    assert {line: err for line, err in told.items() if PYTHON.search(err)} == {}
+    silent = [line for line, err in told.items() if not err]
+    assert silent == []
 
 
 @pytest.mark.parametrize(
