@@ -76,10 +76,10 @@ def evaluate(
     (:meth:`mfrank.Interactions.at_least`), such as ratings of 1: ``test.at_least(4)`` leaves them
     out. Items that a user had in training (all entries stored in ``train``) are excluded
     from the ranking, as in ``recommend``, so test entries that are also in ``train`` are dropped
-    and counted. What users have only seen (``train.seen_only``, such as ratings below a threshold)
-    is excluded too, except for their test entries, which count. Users without a relevant item are
-    skipped and counted. Metrics of the top ranks break ties by lower item row; AUC and AUPRC treat
-    items with equal scores as tied.
+    and counted. What users have only seen (``train.seen_only``, such as ratings below a threshold,
+    and zeros that a matrix stores) is excluded too, except for their test entries, which count.
+    Users without a relevant item are skipped and counted. Metrics of the top ranks break ties by
+    lower item row; AUC and AUPRC treat items with equal scores as tied.
 
     There is no credit for ties at nothing. A user of whom the model knows nothing has an empty
     list, with value 0 (AUC and AUPRC: all items tied), and an item that nobody had in the fit, or

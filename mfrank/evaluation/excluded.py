@@ -7,6 +7,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from mfrank.arrays.csr import CSR
+from mfrank.data.cells import has_zeros
 from mfrank.data.interactions import Interactions
 from mfrank.evaluation.user_items import UserItems, matrix_of
 from mfrank.retrieval.seen import Seen, without_relevant
@@ -41,7 +42,7 @@ def excluded(
         seen, rows, some_only = train.seen, train.seen_rows(), train.seen_only is not None
     else:
         seen = matrix_of(train, "train")
-        rows, some_only = CSR.from_scipy(seen, None), False
+        rows, some_only = CSR.from_scipy(seen, None), has_zeros(seen)
     if seen.shape != shape:
         name = "train" if train is not None else "the data of the fit"
         raise ValueError(

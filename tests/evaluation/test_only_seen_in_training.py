@@ -81,6 +81,7 @@ WAYS: Mapping[str, Callable[[Any, Path], tuple[Any, dict[str, Any]]]] = {
         fitted,
         {"train": mfrank.Interactions.open(TRAIN.to_folder(folder / "f"))},
     ),
+    "a matrix": lambda fitted, _: (fitted, {"train": TRAIN.seen}),
     "factors": lambda fitted, _: (fitted.store, {"train": TRAIN}),
     "a function": lambda fitted, _: (as_function(fitted), {"train": TRAIN}),
     "steered": lambda fitted, _: (fitted, {"steer": mfrank.Steering(boosts={0: 0.0, 1: 1e-30})}),

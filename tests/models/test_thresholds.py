@@ -18,6 +18,7 @@ import scipy.sparse as sp
 import mfrank
 from mfrank.data.alignment import aligned
 from mfrank.data.ids import Ids
+from mfrank.pagerank import GBN
 from mfrank.pages import app
 from mfrank.serving.answers import from_items
 
@@ -232,6 +233,9 @@ DOORS: Mapping[str, Told] = {
     "partial_fit, old": lambda data: als().fit(TRAIN).partial_fit(user_items=data),
     "partial_fit_users": lambda data: als().fit(TRAIN).partial_fit_users(["u00", "u01"], data),
     "partial_fit_items": lambda data: als().fit(TRAIN).partial_fit_items(["i00", "i01"], data),
+    "labels of a walk": lambda data: mfrank.SupervisedPageRank(GBN(iterations=1), queries=5).fit(
+        TRAIN, data
+    ),
     "pages": lambda data: app({"als": als().fit(TRAIN)}, data),
 }
 

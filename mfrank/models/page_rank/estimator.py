@@ -23,7 +23,7 @@ from mfrank.models.page_rank.recommender import WalkRecommender, walk_arrays
 from mfrank.models.page_rank.tasks import Task
 from mfrank.models.parameters import Parameters, describe, restore, set_since
 from mfrank.models.shown import Fit, fit_of
-from mfrank.models.value_checks import tell_unread_values
+from mfrank.models.value_checks import tell_below, tell_unread_values
 from mfrank.pagerank import GBN, GBP, GFN, Graphs, Problem, SquareLoss, Tuned
 from mfrank.pagerank.next_clicks import Draw
 from mfrank.pagerank.prior import with_prior
@@ -209,6 +209,8 @@ class SupervisedPageRank(Parameters, WalkRecommender):
             interactions = Interactions.of(data)
             task = self._task(interactions, labels, item_features)
             tell_unread_values(type(self).__name__, interactions)
+            if labels is not None:
+                tell_below("labels", labels, interactions.threshold, "count as relevant")
         learned = Learned(np.ones(sum(task.serving.n_features)), [])
         try:
             learned.take_up(
