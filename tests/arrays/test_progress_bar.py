@@ -93,6 +93,7 @@ def test_tqdm_shortens_large_numbers(
     err = capfd.readouterr().err
     assert told in err.replace(" ", "")
     assert "of two files" in err
+    assert "reading: " in err
 
 
 def test_tqdm_shows_no_note_where_none_is_given(capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,29 @@ def test_who_waited_has_the_lock_of_the_folder_that_is_there_now(
             assert not entered.is_set()
         waiting.join()
     assert entered.is_set()
+
+
+def test_a_folder_that_goes_while_somebody_waits_for_it_is_missing(
+    tmp_path: Path, waits: Waits
+) -> None:
+    errors: list[OSError] = []
+
+    def save() -> None:
+        try:
+            with locked(tmp_path / "model"):
+                pass
+        except OSError as error:
+            errors.append(error)
+
+    (tmp_path / "model").mkdir()
+    with (tmp_path / "model" / LOCK).open("a") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=save)
+        waiting.start()
+        waits.seen.acquire()
+        shutil.rmtree(tmp_path / "model")
+    waiting.join()
+    assert [type(error) for error in errors] == [FileNotFoundError]
 
 
 def test_blocks_of_one_thread_nest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,9 @@ def test_row_numbers_stay_the_ids_of_others() -> None:
     model.remove(users=3, items=1)
     assert model.user_ids.labels.tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
     assert model.recommend(8, N=7).ids.tolist() == listed
-    np.testing.assert_array_equal(model.remove(users=[0], by_row=True).user_ids.labels[0], 1)
+    model.remove(users=[0, 3], items=[0], by_row=True)  # users 0 and 4, item 0
+    assert model.user_ids.labels.tolist() == [1, 2, 5, 6, 7, 8]
+    assert model.item_ids.labels.tolist() == [2, 3, 4, 5, 6]
 
 
 def test_the_model_goes_on_learning() -> None:
@@ -224,6 +226,14 @@ def test_a_store_without_counts_has_none_afterwards() -> None:
     left = mfrank.Recommender.of(store).remove(users=USERS[0]).store
     assert left.counts is None
     np.testing.assert_array_equal(left.user_factors, store.user_factors[1:])
+
+
+def test_nor_has_one_that_was_saved_with_what_was_seen(tmp_path: Path) -> None:
+    als().fit(labeled()).save(tmp_path / "m")
+    store = replace(mfrank.FactorStore.load(tmp_path / "m"), counts=None)
+    model = mfrank.Recommender.of(store).remove(users=USERS[0])
+    assert model.store.counts is None
+    assert model.seen is not None
 
 
 def test_extras_of_which_nothing_is_known_are_refused() -> None:

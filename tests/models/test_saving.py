@@ -320,6 +320,26 @@ def test_columns_of_a_map_are_checked_before_anyone_follows_them(
     assert mfrank.load(tmp_path / "m", mmap=True).recommend_users(0)[0].shape == (10,)
 
 
+@pytest.mark.parametrize("load", [mfrank.load, mfrank.ALS.load])
+def test_factors_are_mapped_only_if_asked(tmp_path: Path, load: Any) -> None:
+    als().fit(toy()).save(tmp_path / "m")
+    for options, is_map in (({}, False), ({"mmap": False}, False), ({"mmap": True}, True)):
+        owner = load(tmp_path / "m", **options).item_factors
+        while owner.base is not None and not isinstance(owner, np.memmap):
+            owner = owner.base
+        assert isinstance(owner, np.memmap) == is_map
+
+
+@pytest.mark.parametrize("part", ["indptr", "indices"])
+def test_what_was_seen_has_the_dtypes_that_the_kernels_read(tmp_path: Path, part: str) -> None:
+    als().fit(toy()).save(tmp_path / "m")
+    store = mfrank.FactorStore.load(tmp_path / "m")
+    name = f"seen_{part}"
+    other = store.extras[name].astype(np.int32 if part == "indptr" else np.int64)
+    with pytest.raises(ValueError, match=r"damaged: offsets are .*, columns int"):
+        mfrank.Recommender.of(dataclasses.replace(store, extras={**store.extras, name: other}))
+
+
 @pytest.mark.parametrize("mmap", [False, True])
 def test_offsets_are_checked_of_a_map_too(tmp_path: Path, mmap: bool) -> None:
     als().fit(toy()).save(tmp_path / "m")
