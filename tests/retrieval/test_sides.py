@@ -319,6 +319,17 @@ def test_a_range_of_ids_is_not_looked_through() -> None:
         model.recommend(0, filter_items=range(10**18))
 
 
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_rows_that_are_only_numbered_are_not_taken_for_ids(side: str) -> None:
+    """Where ids count from 1, every number but one is somebody else's."""
+    n = {"user": 9, "item": 7}[side]
+    from_one: dict[str, Any] = {f"{side}_ids": np.arange(n) + 1}
+    model = als().fit(mfrank.Interactions.from_sparse(toy(), **from_one))
+    told = rf"user_items .* have {n} {side}s each, with ids like \[0, 1, 2\] and \[1, 2, 3\]"
+    with pytest.raises(mfrank.UnknownIdError, match=told):
+        model.recommend(3, mfrank.Interactions.from_sparse(toy()))
+
+
 @pytest.mark.parametrize("asked", [[9, 2], [100, 2], [2, 4]])
 def test_rows_beyond_the_model_are_somebody_new(asked: list[int]) -> None:
     """Of users who are solved from rows of their own, however many are known already."""
