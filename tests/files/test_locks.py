@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -111,6 +112,17 @@ def test_blocks_of_one_thread_nest(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     taken = [how for how in locks_held if how & fcntl.LOCK_EX]
     assert len(taken) == 4  # two folders, each once a turn
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are read from /proc")
+def test_a_lock_is_a_file_like_any_and_does_not_stay_open(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    for _ in range(2):
+        with locked(tmp_path):
+            pass
+    assert os.listdir("/proc/self/fd") == before
+    (tmp_path / "usual").touch()
+    assert (tmp_path / LOCK).stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
 def test_a_child_that_was_forked_during_a_save_does_not_keep_the_lock(tmp_path: Path) -> None:

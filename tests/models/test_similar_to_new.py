@@ -85,3 +85,15 @@ def test_a_walk_has_no_factors() -> None:
     walk = mfrank.SupervisedPageRank(method=None).fit(data)
     with pytest.raises(TypeError, match="recalculate_item=False"):
         walk.similar_items(0, recalculate_item=True, item_users=sp.csr_array((1, 2)))
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_rows_are_read_of_interactions_by_the_ids_that_they_have(side: str) -> None:
+    """Ids that are numbers, but not the row numbers."""
+    ids = {"user_ids": np.arange(9) + 1, "item_ids": np.arange(7) + 1}
+    data = mfrank.Interactions.from_sparse(toy(), **ids)
+    model = als(mfrank.WRMF(alpha=3), dtype="float64").fit(data)
+    found = similar(side, [2, 4], data, model, N=3, by_row=True)
+    expected = similar(side, [3, 5], data, model, N=3)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    np.testing.assert_array_equal(np.where(found.ids < 0, -1, found.ids + 1), expected.ids)

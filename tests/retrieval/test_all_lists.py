@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mfrank
+from mfrank.arrays.threads import usable_cores
 from mfrank.retrieval import all_lists
 from mfrank.retrieval.list_tables import Table
 
@@ -405,10 +406,11 @@ def test_a_plan_is_what_the_run_then_takes(
 
 def test_a_plan_for_one_user_is_his_list(tmp_path: Path) -> None:
     one = mfrank.Interactions.from_sparse(DATA.user_items[:1])
-    lists = all_lists.AllLists(mfrank.Popularity().fit(one), 5, "csv", OPTIONS)
+    options = OPTIONS | {"filter_already_liked_items": False}
+    lists = all_lists.AllLists(mfrank.Popularity().fit(one), 5, "csv", options)
     lists.write(tmp_path / "a")
     found = read(tmp_path / "a", "csv")
-    assert lists.plan(tmp_path / "b").rows == len(found)
+    assert lists.plan(tmp_path / "b").rows == len(found) == 5
 
 
 def test_lists_have_ten_places_by_default(tmp_path: Path, model: mfrank.ALS) -> None:
@@ -426,15 +428,17 @@ def test_what_is_no_cluster_is_refused_before_anything_is_made(
 
 
 def test_lists_are_made_on_the_cluster_that_is_given(tmp_path: Path, model: mfrank.ALS) -> None:
-    engine, submitted = Shuffled(2), []
+    engine, submitted, threads = Shuffled(2), [], []
     submit = engine.submit
 
     def noted(function: Any, *args: Any) -> Any:
         submitted.append(function.__name__)
+        threads.extend(one.options["n_threads"] for one in args if hasattr(one, "options"))
         return submit(function, *args)
 
     engine.submit = noted  # type: ignore[method-assign]
     model.recommend_all(tmp_path / "lists", N=5, cluster=engine)
+    assert threads == [max(1, usable_cores() // 2)]  # two workers share the cores
     assert submitted.count("_written") == len(list((tmp_path / "lists").glob("part-*")))
     assert_same(read(tmp_path / "lists"), expected(model))
 

@@ -344,6 +344,18 @@ def test_rows_beyond_the_model_are_somebody_new(asked: list[int]) -> None:
     equal(found, expected)
 
 
+def test_a_matrix_of_all_users_has_no_rows_for_somebody_new() -> None:
+    model = als().fit(labeled())
+    for userid in ("zoe", ["zoe", "u1"]):
+        with pytest.raises(ValueError, match="filter_users must have as many rows as there are"):
+            model.similar_users(
+                userid,
+                recalculate_user=True,
+                user_items=toy()[: 1 if userid == "zoe" else 2],
+                filter_users=sp.csr_array(np.eye(9)),
+            )
+
+
 def test_a_bare_store_is_served_but_cannot_fold_in() -> None:
     fitted = als().fit(labeled())
     model = mfrank.Recommender.of(fitted.store)

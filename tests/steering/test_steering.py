@@ -316,6 +316,47 @@ def test_filters_by_user_hold_where_only_some_pools_grow() -> None:
         assert sum(i % 2 == 0 for i in own) <= 1
 
 
+def test_filters_by_user_hold_for_models_without_factors() -> None:
+    of = mfrank.EASE(5.0).fit(mfrank.synthetic(30, 300, 3000, random_state=0))
+    evens = mfrank.Steering(categories=dict.fromkeys(range(0, 300, 2), "even"), at_most=1, pool=4)
+    only = [list(range(user, 300, 7)) for user in range(5)]
+    only.append(list(range(1, 300, 2)))  # whose first pool is enough
+    asked: dict[str, Any] = {"N": 4, "filter_already_liked_items": False, "steer": evens}
+    ids = of.recommend(np.arange(6), items=only, **asked).ids
+    for user, allowed in enumerate(only):
+        assert set(rows(ids)[user]) <= set(allowed)
+        np.testing.assert_array_equal(ids[user], of.recommend(user, items=allowed, **asked).ids)
+
+
+def test_models_without_factors_calibrate_to_what_each_user_has() -> None:
+    data = mfrank.synthetic(60, 30, 500, random_state=0)
+    of = mfrank.EASE(5.0).fit(data)
+    steer = mfrank.Steering(categories={i: i % 3 for i in range(30)}, calibration=0.95)
+
+    def distance(options: dict[str, Any]) -> float:
+        ids = of.recommend(np.arange(60), N=6, **options).ids
+        listed = np.stack([(ids % 3 == kind).mean(axis=1) for kind in range(3)])
+        had = np.stack([data.user_items.toarray()[:, kind::3].sum(axis=1) for kind in range(3)])
+        return float(np.abs(listed - had / had.sum(axis=0)).sum(axis=0).mean())
+
+    assert distance({"steer": steer}) < 0.6 * distance({})
+
+
+def test_a_bias_of_the_user_is_part_of_steered_scores() -> None:
+    rng = np.random.default_rng(0)
+    p, q, biases = rng.normal(size=(3, 2)), rng.normal(size=(9, 2)), np.array([5.0, -3.0, 0.5])
+    asked: dict[str, Any] = {"N": 9, "steer": mfrank.Steering(boosts={4: 1.5})}
+    asked["filter_already_liked_items"] = False
+    plain, biased = (
+        mfrank.Recommender.of(mfrank.FactorStore(p, q, user_biases=given)).recommend(
+            np.arange(3), **asked
+        )
+        for given in (None, biases)
+    )
+    np.testing.assert_array_equal(biased.ids, plain.ids)
+    np.testing.assert_allclose(biased.scores, plain.scores + biases[:, None])
+
+
 def labeled(**options: Any) -> Any:
     data = mfrank.Interactions.from_arrays(
         [f"u{n % 7}" for n in range(40)], [f"i{n % 9}" for n in range(0, 120, 3)]

@@ -97,6 +97,10 @@ def test_a_single_item_is_something_to_go_by() -> None:
         lists = both.recommend([3, 4], N=2, filter_already_liked_items=False)
         assert lists.ids[0, 0] >= 0
         assert lists.ids[1].tolist() == [-1, -1]
+        filled = both.recommend(
+            [3, 4], data, N=2, filter_already_liked_items=False, fallback="popularity"
+        )
+        assert filled.ids[:, 0].tolist() == [1, 0]  # its own best, and the most popular
 
 
 def test_what_has_no_meaning_is_refused() -> None:
