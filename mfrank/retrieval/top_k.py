@@ -203,7 +203,6 @@ def similar(
     factors = as_array(factors, "factors")
     own = check_rows_there(rows, len(factors), "rows")
     backend, candidates = backend or choose(), candidates or Candidates()
-    candidates.check(len(own), len(factors))
     if directions is None:
         directions = directions_of(backend.place(factors))
     itself = look_up(own, directions, backend)

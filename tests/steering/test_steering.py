@@ -318,10 +318,12 @@ def test_filters_by_user_hold_where_only_some_pools_grow() -> None:
 
 def test_filters_by_user_hold_for_models_without_factors() -> None:
     of = mfrank.EASE(5.0).fit(mfrank.synthetic(30, 300, 3000, random_state=0))
-    evens = mfrank.Steering(categories=dict.fromkeys(range(0, 300, 2), "even"), at_most=1, pool=4)
-    only = [list(range(user, 300, 7)) for user in range(5)]
-    only.append(list(range(1, 300, 2)))  # whose first pool is enough
-    asked: dict[str, Any] = {"N": 4, "filter_already_liked_items": False, "steer": evens}
+    free = range(0, 300, 37)
+    kinds = {i: "many" for i in range(300) if i not in free}
+    asked: dict[str, Any] = {"N": 4, "filter_already_liked_items": False}
+    asked["steer"] = mfrank.Steering(categories=kinds, at_most=1, pool=4)
+    only = [list(range(user, 300)) for user in range(5)]
+    only.append(list(free))  # whose first pool is enough
     ids = of.recommend(np.arange(6), items=only, **asked).ids
     for user, allowed in enumerate(only):
         assert set(rows(ids)[user]) <= set(allowed)

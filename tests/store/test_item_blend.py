@@ -86,7 +86,7 @@ def test_damaged_weights_are_refused() -> None:
             mfrank.ItemBlend.of(replace(store, extras=extras))
 
 
-def test_a_single_item_is_something_to_go_by() -> None:
+def test_a_single_item_is_something_to_go_by(caplog: pytest.LogCaptureFixture) -> None:
     """Where a user has no factors; a bias of the user alone ranks nothing."""
     cells = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
     data = mfrank.Interactions.from_sparse(sp.csr_array(cells.astype(float)))
@@ -97,6 +97,8 @@ def test_a_single_item_is_something_to_go_by() -> None:
         lists = both.recommend([3, 4], N=2, filter_already_liked_items=False)
         assert lists.ids[0, 0] >= 0
         assert lists.ids[1].tolist() == [-1, -1]
+        assert caplog.messages[-1].startswith("1 of 2 users: nothing to go by")
+        caplog.clear()
         filled = both.recommend(
             [3, 4], data, N=2, filter_already_liked_items=False, fallback="popularity"
         )
