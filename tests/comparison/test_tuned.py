@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -282,6 +284,31 @@ def test_a_recipe_of_several_models_is_their_blend(split: Split, several: bool) 
     np.testing.assert_array_equal(made.item_factors, whole.item_factors)
     np.testing.assert_array_equal(made.seen.matrix.indices, split.train.user_items.indices)
     assert told == ([] if several else [0, 1])
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(
+    "first", [mfrank.ALS(factors=4, iterations=2, random_state=0), mfrank.EASE()]
+)
+def test_all_parts_of_what_was_found_are_fitted(
+    split: Split, first: Any, several: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models, weights = [first, mfrank.Descent(factors=4, iterations=1, random_state=0)], [0.5, 0.5]
+    parts = [
+        SimpleNamespace(outcome=SimpleNamespace(trial=model, epochs=epochs), weight=0.5)
+        for model, epochs in zip(models, [2, 1], strict=True)
+    ]
+    found = SimpleNamespace(
+        runner=SimpleNamespace(model=deepcopy),
+        parts=parts[: 1 + several],
+        leaderboard=[{"model": "both", "error": None}],
+    )
+    monkeypatch.setattr(module, "search", lambda *_, **__: found)
+    compared = quick(split, models={"all": mfrank.tune}, tune=1.0, random_state=0)
+    fitted = [deepcopy(model).fit(split.train) for model in models]
+    whole = recommender(blended(fitted, weights)) if several else fitted[0]
+    expected = mfrank.evaluate(whole, split.test, train=split.train, metrics=METRICS)
+    assert compared["all"].evaluation["ndcg@10"].value == expected["ndcg@10"].value
 
 
 @pytest.mark.usefixtures("searched")
