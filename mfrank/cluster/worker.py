@@ -123,8 +123,8 @@ def _answer(results: Results, message: list[bytes]) -> bytes:
 def _failure(error: Exception) -> bytes:
     error.add_note("In a worker process:\n" + "".join(traceback.format_exception(error)))
     try:
-        answer = pickle.dumps((False, error), -1)
+        answer = pickle.dumps((False, error))
         pickle.loads(answer)  # some errors can be written and not read
     except Exception:
-        answer = pickle.dumps((False, RuntimeError("\n".join(error.__notes__))), -1)
+        answer = pickle.dumps((False, RuntimeError("\n".join(error.__notes__))))
     return answer

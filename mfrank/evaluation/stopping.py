@@ -111,8 +111,7 @@ class EarlyStopping:
 
     def fingerprint(self) -> str:
         """SHA-256 of the rule and its interactions, by which a resumed fit knows them."""
-        given = self.valid
-        valid = given if isinstance(given, HasUserItems) else sparse_to_host(given)
+        valid = sparse_to_host(self.valid)
         kind = type(self.metric)
         rule = f"{kind.__module__}.{kind.__qualname__} {self.metric} {int(self.patience)} "
         return sha256((rule + str(of_filter(valid, with_values=True))).encode()).hexdigest()

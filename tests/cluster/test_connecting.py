@@ -96,8 +96,8 @@ def test_this_process_is_part_of_a_ray_cluster_while_it_needs_one(
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setitem(sys.modules, "mfrank.cluster.ray", engine)
     mfrank.ALS(factors=2, iterations=1).fit(DATA, cluster="ray")
-    around = [{"address": "auto"}, "shutdown"]
-    assert told == ["engine"] if connected else [around[0], "engine", around[1]]
+    alone = [{"address": "auto"}, "engine", "shutdown"]
+    assert told == (["engine"] if connected else alone)
 
     def refuse(**_: Any) -> None:
         raise ConnectionError("none found")

@@ -200,3 +200,18 @@ def test_workers_may_come_and_go_while_they_are_asked() -> None:
 
     client: Any = SimpleNamespace(run=run, nthreads=nthreads)
     assert Dask(client).workers(lambda: 7) == [("here", 7), ("here", 7), ("new", 7)]
+
+
+def test_workers_without_mfrank_are_told_apart_from_other_errors() -> None:
+    from mfrank.cluster.dask import Dask
+
+    def of(error: Exception) -> Dask:
+        def run(probe: Any) -> Any:
+            raise error
+
+        return Dask(SimpleNamespace(run=run))  # type: ignore[arg-type]
+
+    with pytest.raises(ModuleNotFoundError, match=r"cannot import mfrank .*install the version"):
+        of(RuntimeError("No module named 'mfrank.cluster'")).workers(held)
+    with pytest.raises(RuntimeError, match="no room"):
+        of(RuntimeError("no room")).workers(held)

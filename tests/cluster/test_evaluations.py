@@ -51,9 +51,10 @@ def test_every_metric_and_group_has_the_numbers_of_one_process(
 def test_some_users_and_steered_lists_do(model: mfrank.ALS) -> None:
     steer = mfrank.Steering(popularity_penalty=0.3)
     options: dict[str, Any] = {"users": np.arange(0, 200, 3)[::-1], "steer": steer}
-    alone = mfrank.evaluate(model, SPLIT.test, train=SPLIT.train, **options)
-    there = mfrank.evaluate(model, SPLIT.test, train=SPLIT.train, cluster=Shuffled(2), **options)
+    alone = mfrank.evaluate(model, DATA, train=SPLIT.train, **options)
+    there = mfrank.evaluate(model, DATA, train=SPLIT.train, cluster=Shuffled(2), **options)
     assert told(there) == told(alone)
+    assert there.n_in_train > 0
 
 
 def test_each_worker_has_two_tasks_at_a_time(model: mfrank.ALS) -> None:

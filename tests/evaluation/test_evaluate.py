@@ -18,6 +18,7 @@ from rankings import EVERYTHING, Factors, per_user, problem, ranked, values
 from scipy import stats
 
 import mfrank
+from mfrank.arrays.time_limit import OutOfTimeError, time_limit
 from mfrank.cli.main import main
 from mfrank.evaluation import evaluate as protocol
 from mfrank.evaluation.metrics import (
@@ -224,6 +225,12 @@ def test_only_values_above_zero_are_relevant() -> None:
     assert noise.nnz > test.nnz
     a, b = (evaluate(model, t, train=train, metrics=EVERYTHING) for t in (test, noise))
     np.testing.assert_array_equal(values(a), values(b))
+
+
+def test_an_evaluation_ends_with_the_time() -> None:
+    model, train, test = problem(7)
+    with time_limit(0.0), pytest.raises(OutOfTimeError):
+        evaluate(model, test, train=train)
 
 
 def test_some_users() -> None:

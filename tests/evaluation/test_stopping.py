@@ -157,6 +157,11 @@ def test_the_sample_is_of_the_rows_of_the_fit() -> None:
         for valid in (split.valid, there)
     ]
     assert values[0] == values[1]
+    courses = [
+        [record["valid"] for record in als(factors=4).fit(split.train, stopping=rule).store.history]
+        for rule in map(EarlyStopping, (split.valid, there))
+    ]
+    assert courses[0] == courses[1]
 
 
 def test_a_fit_that_is_resumed_knows_the_rule_by_all_that_it_judges_by() -> None:

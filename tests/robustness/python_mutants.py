@@ -59,6 +59,10 @@ TESTS = {
             "robustness/test_pandas_labels.py",
         ),
     ),
+    "cluster": (
+        *("cluster/test_connecting.py", "cluster/test_dask.py", "cluster/test_evaluations.py"),
+        *("cluster/test_processes.py", "cluster/test_spoiled_results.py", "cluster/test_worker.py"),
+    ),
     "comparison": (
         *("comparison", "evaluation/test_cold.py", "evaluation/test_shown_results.py"),
         "models/test_value_checks.py",
