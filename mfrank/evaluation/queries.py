@@ -72,14 +72,14 @@ def evaluate_queries(
         raise ValueError(f"scores must be finite, got {found[row]} for document {row}")
     if not (empty is None or is_number(empty)):
         raise ValueError(f"empty must be a number or None, got {shown(empty)}")
-    sizes = np.bincount(judged.query_rows, minlength=judged.n_queries)
+    sizes = np.bincount(judged.query_rows)
     width = max(metric.depth(int(sizes.max())) for metric in wanted)
     lists, relevant = _judge(judged, found, sizes, width)
     users = np.arange(judged.n_queries) if empty is not None else np.flatnonzero(relevant)
     results: dict[Metric, Score] = {}
     for metric in wanted:
-        values, weights = np.full((2, judged.n_queries), 1.0 if empty is None else float(empty))
-        weights[:] = 1
+        values = np.full(judged.n_queries, float(empty or 0.0))
+        weights = np.ones(judged.n_queries)
         values[relevant] = metric.per_user(lists)
         weights[relevant] = metric.weights(lists)
         results[metric] = Score.of_users(values[users], weights[users])
@@ -111,9 +111,7 @@ def _judge(
     judged: Judged, scores: Floats, sizes: Ints, width: int
 ) -> tuple[JudgedLists, NDArray[np.bool_]]:
     """Lists of the queries with a relevant document, and the mask of these queries."""
-    n_relevant = np.bincount(
-        judged.query_rows, judged.relevance > 0, minlength=judged.n_queries
-    ).astype(np.int64)
+    n_relevant = np.bincount(judged.query_rows, judged.relevance > 0).astype(np.int64)
     relevant = n_relevant > 0
     ranked, ideal = (
         _first_ranks(judged, by, sizes, width)[relevant] for by in (scores, judged.relevance)

@@ -79,6 +79,7 @@ def test_queries_with_other_grades_cannot_be_compared() -> None:
     with pytest.raises(ValueError, match="those of 1 user differ, first in row 0"):
         one.compare(two, "ndcg@2")
     assert (one.n_cold_users, one.known_users["ndcg@2"].value) == (0, one["ndcg@2"].value)
+    assert one.n_in_train == 0
 
 
 def test_a_test_part_that_is_not_known_is_compared_by_its_users_and_weights() -> None:
