@@ -218,10 +218,8 @@ class Processes:
         return needs <= worker.known or not any(needs & each.known for each in self._workers)
 
     def _start(self, worker: _Worker, task: _Task) -> None:
-        try:
+        with suppress(BrokenPipeError, ConnectionResetError):  # noticed where its answer is awaited
             worker.start(task, self._live)
-        except (BrokenPipeError, ConnectionResetError):
-            self._replace(worker)
 
     def _receive(self, worker: _Worker) -> None:
         assert worker.task is not None
