@@ -147,6 +147,13 @@ def test_workers_end_with_the_engine_and_with_their_parent() -> None:
     assert not Path(f"/proc/{int(told.stdout)}").exists()
 
 
+def test_an_engine_leaves_no_file_open() -> None:
+    before = os.listdir("/proc/self/fd")
+    with Processes(2) as engine:
+        engine.workers(here)
+    assert os.listdir("/proc/self/fd") == before
+
+
 DATA = mfrank.synthetic(300, 150, 4000, random_state=0)
 
 

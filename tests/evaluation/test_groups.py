@@ -112,6 +112,7 @@ def test_a_group_of_items_is_as_if_only_they_were_in_the_test(
         np.testing.assert_array_equal(found.users, alone.users)
         assert found.n_without_test_items == result.n_users - found.n_users
         assert found.n_in_train == 0
+        np.testing.assert_array_equal(found.relevant, alone.relevant)
         for metric in on_lists:
             np.testing.assert_array_equal(found[metric].per_user, alone[metric].per_user)
 
