@@ -104,6 +104,8 @@ def test_who_is_unknown_is_named(users, items, message):
     model = mfrank.ALS(factors=2, iterations=1, random_state=0).fit(data_of(2))
     with pytest.raises(mfrank.UnknownIdError, match=message):
         mfrank.evaluate(model, Interactions.from_arrays(users, items))
+    with pytest.raises(mfrank.UnknownIdError, match=message.replace("test has", "train has")):
+        mfrank.evaluate(model, data_of(2), train=Interactions.from_arrays(users, items))
 
 
 def test_rows_that_are_only_numbered_must_be_as_many():

@@ -365,7 +365,7 @@ def test_wrong_arguments() -> None:
         ({"metrics": Recall}, ValueError, "needs a cutoff"),
         ({"users": [12]}, ValueError, "users must lie in"),
         ({"batch_size": 0}, ValueError, "batch_size"),
-        ({"n_threads": -1}, ValueError, "n_threads"),
+        ({"n_threads": -1, "metrics": AUC}, ValueError, "n_threads"),
         ({"item_groups": [0] * 9}, TypeError, "item_groups must be Groups"),
         ({"backend": "abacus"}, ValueError, "backend"),
         ({"model": 3}, TypeError, "model must have user_factors"),
