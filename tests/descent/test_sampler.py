@@ -13,6 +13,7 @@ from problems import toy
 
 from mfrank.arrays.csr import CSR
 from mfrank.backends import choose
+from mfrank.descent.catalog import negative_weight, popularity_weights
 from mfrank.descent.sample import Drawn
 from mfrank.descent.sampler import ListDrawer, NegativeSampling, Sampling
 
@@ -172,3 +173,9 @@ def test_bad_options_are_refused() -> None:
 def test_a_power_that_no_number_holds_is_refused() -> None:
     with pytest.raises(ValueError, match="popularity_power 10000 overflows float64"):
         ListDrawer(rows(), Sampling(3, 8, "popularity", power=1e4), choose())
+
+
+def test_popularity_counts_users_and_at_least_one() -> None:
+    cells = rows(sp.csr_array([[1, 1, 0, 1, 0], [1, 0, 0, 1, 0], [1, 0, 0, 0, 0]]))
+    np.testing.assert_allclose(popularity_weights(cells, 0.5) ** 2, [3, 1, 1, 2, 1])
+    np.testing.assert_allclose(negative_weight(cells, np.arange(1.0, 6)), [8, 10, 14])

@@ -1,0 +1,92 @@
+"""An epoch of descent: whom it visits, the loss and the seconds it tells, and at which rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from time import perf_counter
+from typing import Literal
+
+import numpy as np
+import pytest
+from problems import toy
+
+from mfrank.arrays.csr import CSR
+from mfrank.backends import choose
+from mfrank.descent.engine import Batches, DescentPlan, descend
+from mfrank.descent.factor_tables import Tables
+from mfrank.descent.optimizers import SGD
+from mfrank.descent.sampler import ListDrawer, Sampling
+from mfrank.descent.schedules import Constant, Schedule
+from mfrank.losses.bpr import BPR
+from mfrank.store.step import Step
+
+ROWS = CSR.from_scipy(toy(20, 15), None)
+STILL = SGD(1e-12)  # no step moves a loss by more than its rounding
+Of = Literal["users", "positives"]
+
+
+def epochs(
+    of: Of,
+    schedule: Schedule | None = None,
+    watch: Callable[[int, int, float], object] | None = None,
+) -> tuple[Tables, list[Step]]:
+    """Two epochs in batches of 8, over whole lists."""
+    rng = np.random.default_rng(0)
+    backend = choose("reference")
+    tables = Tables(rng.normal(size=(20, 3)), rng.normal(size=(15, 3)), None, backend)
+    plan = DescentPlan(BPR(), STILL, schedule or Constant(), 2, Batches(of, 8), 0.0, None, 0)
+    drawer = ListDrawer(ROWS, Sampling(None, None), backend)
+    return tables, list(descend(drawer, ROWS.counts, plan, tables, {}, watch=watch))
+
+
+def visits(of: Of) -> int:
+    return int(ROWS.counts.sum() if of == "positives" else np.count_nonzero(ROWS.counts))
+
+
+@pytest.mark.parametrize("of", ["users", "positives"])
+def test_the_objective_is_the_mean_loss_of_all_lists(of: Of) -> None:
+    """Every user who likes something is visited once, or every cell."""
+    tables, steps = epochs(of)
+    scores, losses = tables.users @ tables.items.T, []
+    for user in np.flatnonzero(ROWS.counts):
+        likes = ROWS.row(int(user))[0]
+        others = np.delete(scores[user], likes)
+        each = [np.log1p(np.exp(others - scores[user, item])).mean() for item in likes]
+        losses += each if of == "positives" else [np.mean(each)]
+    assert len(losses) == visits(of)
+    for step in steps:
+        assert step.objective == pytest.approx(np.mean(losses), rel=1e-9)
+
+
+@pytest.mark.parametrize("of", ["users", "positives"])
+def test_whoever_watches_is_told_after_every_batch(of: Of) -> None:
+    calls, began = list[tuple[int, int, float]](), perf_counter()
+    _, steps = epochs(of, watch=lambda *call: calls.append(call))
+    passed, total = perf_counter() - began, visits(of)
+    ends = [*range(8, total, 8), total]
+    assert [(done, of_all) for done, of_all, _ in calls] == [(end, total) for end in ends] * 2
+    for own, step in zip((calls[: len(ends)], calls[len(ends) :]), steps, strict=True):
+        seconds = [0.0, *(at for *_, at in own), step.seconds]
+        assert all(one <= next_one for one, next_one in pairwise(seconds))
+    assert 0 < sum(step.seconds for step in steps) <= passed
+
+
+@dataclass(frozen=True)
+class Asked(Schedule):
+    """Remembers where it was asked."""
+
+    at: set[float] = field(default_factory=set)
+
+    def multiplier(self, progress: float) -> float:
+        self.at.add(round(progress, 9))
+        return 1.0
+
+
+@pytest.mark.parametrize("of", ["users", "positives"])
+def test_a_batch_has_the_rate_of_its_place_in_the_fit(of: Of) -> None:
+    asked, total = Asked(), visits(of)
+    epochs(of, asked)
+    begins = [(epoch + begin / total) / 2 for epoch in (0, 1) for begin in range(0, total, 8)]
+    assert asked.at == {round(begin, 9) for begin in begins}
