@@ -104,25 +104,57 @@ def test_a_long_fit_ends_where_the_joint_objective_is_flat(name: str) -> None:
     assert np.abs(at[3]).max() > 0.01
 
 
+def prior_of(features: Dense, ridge: Dense, warm: int, factors: Dense) -> FeaturePrior:
+    """Of rows of which the first ``warm`` have an entry."""
+    n = len(ridge)
+    rows = CSR(np.minimum(np.arange(n + 1), warm), np.zeros(warm, np.int32), None, 1)
+    none = CellTerm(np.zeros(n))
+    problem = RowProblem(rows, np.ones(n), ridge, Observed(none, none, none), True)
+    return FeaturePrior(sp.csr_array(features), problem, 0.5, factors)
+
+
+def ridge_regression(features: Dense, ridge: Dense, warm: int, factors: Dense) -> Dense:
+    ridge = ridge * (np.arange(len(ridge)) < warm)
+    own = 0.5 * ridge.sum() / warm * np.eye(features.shape[1])
+    normal = (features.T * ridge) @ features + own
+    return np.linalg.solve(normal, (features.T * ridge) @ factors)
+
+
 def test_weights_come_to_those_of_a_ridge_regression() -> None:
     rng = np.random.default_rng(0)
     for n_features in (3, 40):
         features, factors = rng.standard_normal((30, n_features)), rng.standard_normal((30, 4))
-        ridge, indptr = rng.random(30) + 0.1, np.minimum(np.arange(31), 28)
-        rows = CSR(indptr, np.zeros(28, np.int32), None, 1)
-        none = CellTerm(np.zeros(30))
-        problem = RowProblem(rows, np.ones(30), ridge, Observed(none, none, none), True)
-        prior = FeaturePrior(sp.csr_array(features), problem, 0.5, factors)
+        given = features, rng.random(30) + 0.1, 28, factors
+        prior = prior_of(*given)
         penalties = [prior.penalty(factors)]
         for _ in range(400):
             prior.regress(factors)
             penalties.append(prior.penalty(factors))
         assert all(b <= a * (1 + 1e-12) for a, b in pairwise(penalties))
-        warm = ridge * (np.arange(30) < 28)
-        normal = (features.T * warm) @ features + 0.5 * warm.sum() / 28 * np.eye(n_features)
-        expected = np.linalg.solve(normal, (features.T * warm) @ factors)
-        np.testing.assert_allclose(prior.weights, expected, atol=1e-9)
+        np.testing.assert_allclose(prior.weights, ridge_regression(*given), atol=1e-9)
         assert prior.empty.tolist() == [28, 29]
+
+
+@pytest.mark.parametrize(
+    ("n_features", "n_rows", "warm"), [(3, 30, 28), (5, 30, 30), (3, 4, 1), (2, 1, 1)]
+)
+def test_few_features_are_fitted_at_once(n_features: int, n_rows: int, warm: int) -> None:
+    """An epoch takes as many steps as they need, one for each."""
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((n_rows, n_features))
+    given = features, rng.random(n_rows) + 0.1, warm, rng.standard_normal((n_rows, 4))
+    prior = prior_of(*given)
+    prior.regress(given[-1])
+    np.testing.assert_allclose(prior.weights, ridge_regression(*given), rtol=1e-6, atol=1e-9)
+
+
+def test_features_of_any_length_are_fitted_at_once_if_they_are_apart() -> None:
+    rng = np.random.default_rng(0)
+    features = np.linalg.qr(rng.standard_normal((30, 20)))[0] * np.logspace(-3, 3, 20)
+    given = features, np.full(30, 0.7), 30, rng.standard_normal((30, 4))
+    prior = prior_of(*given)
+    prior.regress(given[-1])
+    np.testing.assert_allclose(prior.weights, ridge_regression(*given), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.skipif("cpu" not in BACKENDS, reason="the extension is not built")

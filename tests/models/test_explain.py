@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,29 @@ def test_weights_of_something_else_are_refused() -> None:
         narrow.explain(0, None, 2, user_weights=weights)
     with pytest.raises(TypeError, match="user_weights must be an explanation's user_weights"):
         wide.explain(0, None, 2, user_weights=0.5)  # type: ignore[arg-type]
+
+
+AFTERWARDS: dict[str, Callable[[mfrank.ALS], object]] = {
+    "a fit": lambda model: model.set_params(random_state=1).fit(toy()),
+    "a fit of another objective": lambda model: model.set_params(
+        objective=mfrank.IALS(alpha0=0.3)
+    ).fit(toy()),
+    "an update": lambda model: model.partial_fit(
+        mfrank.Interactions.from_arrays([3], [0], shape=(9, 7))
+    ),
+    "a removal": lambda model: model.remove(users=[8]),
+}
+
+
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("change", AFTERWARDS)
+def test_weights_of_the_model_as_it_was_are_refused(change: str, biases: bool) -> None:
+    model, same = (als(biases=biases).fit(toy()) for _ in range(2))
+    weights = model.explain(0, None, 2).user_weights
+    assert same.explain(0, None, 2, user_weights=weights) == same.explain(0, None, 2)
+    AFTERWARDS[change](model)
+    with pytest.raises(ValueError, match="the model as it was before a fit, an update or a rem"):
+        model.explain(0, None, 2, user_weights=weights)
 
 
 def test_a_dislike_adds_nothing_and_a_stranger_can_be_explained() -> None:
