@@ -54,19 +54,15 @@ class FoldIn(MadeOfFields):
     n_threads: int = 0
     biases: bool = False
 
-    def users(self, user_items: CSR, prior: Factors | None = None) -> Factors:
-        """Solve the factors of users exactly from their rows (R, n_items): shape (R, K).
-
-        ``prior`` (R, K) are the means that their features give; by default 0.
-        """
-        return self.users_and_biases(user_items, prior)[0]
-
     def items(self, item_users: CSR, prior: Factors | None = None) -> Factors:
         """Solve the factors of items exactly from their rows (R, n_users): shape (R, K)."""
         return self.items_and_biases(item_users, prior)[0]
 
     def users_and_biases(self, user_items: CSR, prior: Factors | None = None) -> Solved:
-        """Solve users, and their biases (R,) if the fit had biases."""
+        """Solve users exactly from their rows (R, n_items), and their biases if the fit had biases.
+
+        ``prior`` (R, K) are the means that their features give; by default 0.
+        """
         problem = self._user_problem(user_items)
         if self.biases:
             return self._with_biases(problem, self._fixed_items)

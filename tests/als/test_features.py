@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fits import BACKENDS
+from fits import BACKENDS, als
 from problems import OBJECTIVES, gradient, stated_loss, toy
 
 import mfrank
@@ -18,6 +19,7 @@ from mfrank.arrays.csr import CSR
 from mfrank.backends import choose
 from mfrank.backends.row_problem import CellTerm, Observed, RowProblem, Shared
 from mfrank.backends.solve_options import SolveOptions
+from mfrank.data.ids import Ids
 from mfrank.store.feature_weights import weights_of
 
 Dense = np.ndarray[Any, np.dtype[np.float64]]
@@ -102,6 +104,37 @@ def test_a_long_fit_ends_where_the_joint_objective_is_flat(name: str) -> None:
         assert np.abs(gradient(along, at[which])).max() < 1e-7 * scale
     assert np.abs(at[2]).max() > 0.01
     assert np.abs(at[3]).max() > 0.01
+
+
+def test_rows_without_interactions_are_no_part_of_the_objective() -> None:
+    """A fit with them goes as one without; they follow from their features alone."""
+    users, items = np.delete(np.arange(9), 4), np.delete(np.arange(7), 2)
+    warm = toy()[users][:, items]
+    store = als(dtype="float64", solver="cholesky", iterations=1).fit(warm).store
+    start = replace(store, user_ids=Ids.of(users), item_ids=Ids.of(items))
+    models = []
+    for matrix, ids, features in (
+        (warm, (users, items), (USER_FEATURES[users], ITEM_FEATURES[items])),
+        (toy(), (np.arange(9), np.arange(7)), (USER_FEATURES, ITEM_FEATURES)),
+    ):
+        data = mfrank.Interactions.from_sparse(matrix, user_ids=ids[0], item_ids=ids[1])
+        model = als(
+            mfrank.WRMF(alpha=2.5, regularization=0.3),
+            dtype="float64",
+            solver="cholesky",
+            track_objective=True,
+        )
+        models.append(
+            model.fit(data, start=start, user_features=features[0], item_features=features[1])
+        )
+    alone, among = (model.store for model in models)
+    for one, other in zip(alone.history, among.history, strict=True):
+        assert other["objective"] == pytest.approx(one["objective"], rel=1e-9)
+    scores = alone.user_factors @ alone.item_factors.T
+    all_scores = among.user_factors @ among.item_factors.T
+    np.testing.assert_allclose(all_scores[np.ix_(users, items)], scores, atol=1e-8)
+    cold = USER_FEATURES[4] @ weights_of(among, "user")
+    np.testing.assert_allclose(among.user_factors[4], cold, atol=1e-9)
 
 
 def prior_of(features: Dense, ridge: Dense, warm: int, factors: Dense) -> FeaturePrior:

@@ -191,7 +191,7 @@ def test_an_imported_als_folds_in_as_implicit_does(
     wanted = theirs.recalculate_user(np.arange(30), user_items)
     assert np.array_equal(again.recalculate_user(np.arange(30), user_items), wanted)
     fold_in = FoldIn(objective, ours, backend="reference")
-    got = fold_in.users(CSR.from_scipy(sp.csr_array(user_items)))
+    got, _ = fold_in.users_and_biases(CSR.from_scipy(sp.csr_array(user_items)))
     assert np.allclose(got, wanted, rtol=1e-3, atol=1e-4)
 
 

@@ -194,7 +194,7 @@ def test_users_by_conjugate_gradients_are_then_exact(monkeypatch: pytest.MonkeyP
     monkeypatch.undo()
     whole = als(**options, iterations=2).fit(DATA)
     assert model.item_factors.tobytes() == whole.item_factors.tobytes()
-    solved = FoldIn(mfrank.IALS(), whole.store).users(DATA.user_rows("float64"))
+    solved = FoldIn(mfrank.IALS(), whole.store).users_and_biases(DATA.user_rows("float64"))[0]
     np.testing.assert_allclose(model.user_factors, solved, rtol=1e-9, atol=1e-12)
     assert np.abs(whole.user_factors - solved).max() > 1e-4
 
