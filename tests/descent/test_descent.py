@@ -164,20 +164,29 @@ def test_a_step_is_the_same_where_lists_share_their_others(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("of", ["users", "shared"])
-def test_scores_are_what_they_are_called(backend: str, of: str) -> None:
-    drawn, at = lists(rows(), of, backend), tables(backend, "distance")
+@pytest.mark.parametrize("temperature", [0.7, 2.0])
+def test_scores_are_what_they_are_called(backend: str, of: str, temperature: float) -> None:
+    drawn = lists(rows(), of, backend)
+    at = replace(tables(backend, "distance"), temperature=temperature)
     items = np.concatenate([drawn.lists.positive_items, apart(drawn).negatives], axis=1)
     p, q = at.users[drawn.lists.users], at.items[items]
-    truth = -((p[:, None] - q) ** 2).sum(2) / 0.7 + at.biases[items, 0]
+    truth = -((p[:, None] - q) ** 2).sum(2) / temperature + at.biases[items, 0]
     of_positives, of_negatives, pair_scores = at.scores(drawn, pair_scores=True)
     np.testing.assert_allclose(
         np.concatenate([of_positives, of_negatives], axis=1), truth, atol=1e-12
     )
     positives, negatives = at.items[drawn.lists.positive_items], apart(drawn).negatives
-    truth = -((positives[:, :, None] - at.items[negatives][:, None]) ** 2).sum(3) / 0.7
+    truth = -((positives[:, :, None] - at.items[negatives][:, None]) ** 2).sum(3) / temperature
     truth += at.biases[negatives, 0][:, None]
     np.testing.assert_allclose(pair_scores, truth, atol=1e-12)
     assert not at.scores(drawn).pair_scores.size
+    dots = replace(tables(backend), temperature=temperature)
+    products = (dots.users[drawn.lists.users][:, None] * dots.items[items]).sum(2)
+    np.testing.assert_allclose(
+        dots.scores(drawn).positives,
+        (products / temperature + dots.biases[items, 0])[:, : positives.shape[1]],
+        atol=1e-12,
+    )
 
 
 def one_pair() -> Drawn:

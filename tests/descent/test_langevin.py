@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import mfrank
+from mfrank.arrays.unit_rows import directions_of
 from mfrank.backends import choose
+from mfrank.descent.factor_tables import Tables
 from mfrank.descent.langevin import Langevin
 from mfrank.descent.optimizers import Touched
+from mfrank.descent.scoring import SCORINGS
 
 N = 100_000
 
@@ -161,3 +164,17 @@ def test_rows_are_caught_up_at_the_rate_of_the_schedule(monkeypatch: pytest.Monk
     assert rates[0] == 0.5
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] < 0.1
+
+
+def test_rows_caught_up_are_drawn_back_to_the_sphere_and_biases_are_not() -> None:
+    rng, rule = np.random.default_rng(0), Langevin(temperature=1e12)
+    users, items = (directions_of(rng.normal(size=(n, 3))) for n in (4, 5))
+    biases = rng.normal(size=(5, 1))
+    tables = Tables(users, items, biases.copy(), choose("reference"), SCORINGS["cosine"])
+    tables.begin(rule)
+    for state in tables.kept.values():
+        state["steps"] += 3
+    tables.catch_up(rule)
+    for rows in (tables.users, tables.items):
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-12)
+    np.testing.assert_allclose(tables.biases, biases * (1 - 0.1 * 1e-3) ** 3, atol=1e-5)

@@ -54,6 +54,13 @@ def test_fitted_users_are_folded_in_to_their_own_factors(
     np.testing.assert_allclose(alone, model.user_factors[7], atol=ROUNDING[dtype])
 
 
+def test_rows_so_long_that_a_fit_iterates_are_folded_in_exactly() -> None:
+    matrix = toy(40, 110, density=0.9)
+    model = als(factors=96, dtype="float64", solver="cholesky").fit(matrix)
+    everyone = model.recalculate_user(range(40), matrix)
+    np.testing.assert_allclose(everyone, model.user_factors, atol=1e-7)
+
+
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_items_are_folded_in_by_the_item_half_step(name: str) -> None:
     matrix = toy(20, 15)

@@ -111,6 +111,11 @@ def test_fold_in_and_explanations_are_those_of_the_fit(objective: Any) -> None:
         model.recalculate_user("u8", empty), model.store.extras["user_feature_means"][8], atol=1e-9
     )
     np.testing.assert_allclose(model.recalculate_user("new", empty), 0)
+    np.testing.assert_allclose(
+        model.recalculate_item("i6", sp.csr_array((1, 9))),
+        model.store.extras["item_feature_means"][6],
+        atol=1e-9,
+    )
     assert weights.parts.shape[1] == 4
 
 
