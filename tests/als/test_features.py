@@ -54,7 +54,9 @@ def joint(objective: QuadraticObjective, data: mfrank.Interactions, ratio: float
     return value
 
 
-def fitted(objective: QuadraticObjective, data: Any, **options: Any) -> mfrank.ALS:
+def fitted(
+    objective: QuadraticObjective, data: Any, start: Any = None, **options: Any
+) -> mfrank.ALS:
     small: dict[str, Any] = {
         "factors": 3,
         "iterations": 6,
@@ -65,7 +67,8 @@ def fitted(objective: QuadraticObjective, data: Any, **options: Any) -> mfrank.A
         "feature_regularization": 0.7,
     }
     model = mfrank.ALS(objective, **(small | options))
-    return model.fit(data, user_features=USER_FEATURES, item_features=sp.csr_array(ITEM_FEATURES))
+    features = sp.csr_array(ITEM_FEATURES)
+    return model.fit(data, start=start, user_features=USER_FEATURES, item_features=features)
 
 
 def parts(model: mfrank.ALS) -> tuple[Dense, ...]:
@@ -104,6 +107,21 @@ def test_a_long_fit_ends_where_the_joint_objective_is_flat(name: str) -> None:
         assert np.abs(gradient(along, at[which])).max() < 1e-7 * scale
     assert np.abs(at[2]).max() > 0.01
     assert np.abs(at[3]).max() > 0.01
+    p, q, *_ = parts(fitted(OBJECTIVES[name], data, model, iterations=1))
+    np.testing.assert_allclose(p @ q.T, at[0] @ at[1].T, atol=1e-6)  # it goes on with the weights
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_the_objective_of_features_of_one_side_is_tracked(side: str) -> None:
+    objective, data = OBJECTIVES["wrmf"], mfrank.Interactions.of(everybody())
+    model = als(objective, dtype="float64", track_objective=True, feature_regularization=0.7)
+    features = {"user": USER_FEATURES, "item": ITEM_FEATURES}[side]
+    model.fit(data, **{f"{side}_features": features})
+    p, q = model.user_factors, model.item_factors
+    weights = {"user": np.zeros((2, 4)), "item": np.zeros((3, 4))}
+    weights[side] = weights_of(model.store, side)
+    expected = joint(objective, data, 0.7)(p, q, weights["user"], weights["item"])
+    assert model.store.history[-1]["objective"] == pytest.approx(expected, rel=1e-9)
 
 
 def test_rows_without_interactions_are_no_part_of_the_objective() -> None:

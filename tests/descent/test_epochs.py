@@ -31,12 +31,13 @@ def epochs(
     of: Of,
     schedule: Schedule | None = None,
     watch: Callable[[int, int, float], object] | None = None,
+    rule: SGD = STILL,
 ) -> tuple[Tables, list[Step]]:
     """Two epochs in batches of 8, over whole lists."""
     rng = np.random.default_rng(0)
     backend = choose("reference")
     tables = Tables(rng.normal(size=(20, 3)), rng.normal(size=(15, 3)), None, backend)
-    plan = DescentPlan(BPR(), STILL, schedule or Constant(), 2, Batches(of, 8), 0.0, None, 0)
+    plan = DescentPlan(BPR(), rule, schedule or Constant(), 2, Batches(of, 8), 0.0, None, 0)
     drawer = ListDrawer(ROWS, Sampling(None, None), backend)
     return tables, list(descend(drawer, ROWS.counts, plan, tables, {}, watch=watch))
 
@@ -58,6 +59,24 @@ def test_the_objective_is_the_mean_loss_of_all_lists(of: Of) -> None:
     assert len(losses) == visits(of)
     for step in steps:
         assert step.objective == pytest.approx(np.mean(losses), rel=1e-9)
+
+
+def test_a_step_is_of_the_mean_over_its_batch() -> None:
+    """So each user's first step tells the size of the batch, also of the last, smaller one."""
+    rate = 1e-6
+    (begin, _), (_, (first, _)) = epochs("users"), epochs("users", rule=SGD(rate))
+    scores, sizes = begin.users @ begin.items.T, []
+    for user in np.flatnonzero(ROWS.counts):
+        likes = ROWS.row(int(user))[0]
+        others = np.setdiff1d(np.arange(15), likes)
+        behind = 1 / (1 + np.exp(scores[user, likes][:, None] - scores[user, others]))
+        apart = begin.items[others] - begin.items[likes][:, None]
+        slope = (behind[:, :, None] * apart).mean((0, 1))
+        moved = begin.users[user] - first.user_factors[user]
+        sizes.append(rate * np.linalg.norm(slope) / np.linalg.norm(moved))
+    last = visits("users") % 8
+    assert last > 0
+    np.testing.assert_allclose(sorted(sizes), [last] * last + [8] * (len(sizes) - last), rtol=1e-3)
 
 
 @pytest.mark.parametrize("of", ["users", "positives"])

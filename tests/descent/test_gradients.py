@@ -1,4 +1,4 @@
-"""Sums at rows that are joined are the sums of both."""
+"""Sums at rows that are joined are the sums of both; rows that no list has are left alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mfrank.backends import choose
+from mfrank.descent.factor_tables import Tables
 from mfrank.descent.gradients import Sums, SumsAt, joined
+from mfrank.descent.optimizers import SGD
+from mfrank.descent.sample import Drawn
+from mfrank.losses import Gradients, Lists
+from mfrank.losses.sums.written_out import WRITTEN_OUT
 
 ROWS = st.sets(st.integers(0, 9)).map(sorted)
 
@@ -28,3 +34,26 @@ def test_every_row_has_the_sum_of_both(first: list[int], second: list[int]) -> N
     np.testing.assert_array_equal(found.rows, sorted({*first, *second}))
     np.testing.assert_allclose(found.sums.values, values[found.rows])
     np.testing.assert_allclose(found.sums.totals, totals[found.rows])
+
+
+def test_shared_items_that_no_list_may_have_are_not_touched() -> None:
+    """Both users like item 5 of the sample, besides what was drawn of their likes."""
+    rng, two = np.random.default_rng(0), np.ones(2)
+    tables = Tables(rng.normal(size=(2, 3)), rng.normal(size=(6, 3)), None, choose("reference"))
+    before, rule = tables.items.copy(), SGD()
+    tables.begin(rule)
+    lists = Lists(
+        gains=np.ones((2, 1)),
+        negatives=np.array([[True, False], [True, False]]),
+        n_positives=2 * two,
+        n_items=6 * two,
+        ideal=two,
+        cells=np.array([[0], [1]]),
+        users=np.array([0, 1]),
+        sums=WRITTEN_OUT,
+        positive_items=np.array([[1], [2]]),
+    )
+    slopes = Gradients(-np.ones((2, 1)), np.array([[1.0, 0.0], [-1.0, 0.0]]), two)
+    tables.update(Drawn(lists, np.array([3, 5])), slopes, rule, decay=0.1, clip=None)
+    touched = (tables.items != before).any(axis=1)
+    assert touched.tolist() == [False, True, True, True, False, False]
