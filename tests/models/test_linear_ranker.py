@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ def problem(n_queries: int = 40, seed: int = 0) -> Judged:
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_every_graded_loss_finds_what_relevance_was_made_of(loss: Loss) -> None:
+    began = perf_counter()
     train, test = problem(), problem(seed=1)
     ranker = LinearRanker(loss, Adam(0.03), iterations=60, batch_size=8, random_state=0).fit(train)
     random = np.random.default_rng(0).normal(size=test.n_documents)
@@ -73,6 +75,9 @@ def test_every_graded_loss_finds_what_relevance_was_made_of(loss: Loss) -> None:
     assert abs(weights[2]) < 0.3 * weights[0]
     assert ranker.coefficients[3] == 0  # constant in train
     assert ranker.history[-1]["objective"] < ranker.history[0]["objective"]
+    seconds = [record["seconds"] for record in ranker.history]
+    assert min(seconds) > 0
+    assert sum(seconds) <= perf_counter() - began
 
 
 def cross_entropy(judged: Judged, weights: NDArray[Any], decay: float) -> float:
