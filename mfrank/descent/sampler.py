@@ -271,7 +271,7 @@ class ListDrawer:
         at = np.searchsorted((cumulative + offsets).ravel(), wanted.ravel(), side="right")
         at = at.reshape(wanted.shape) - len(items) * row
         at = np.minimum(at, len(items) - 1)
-        valid = np.take_along_axis(allowed, at, axis=1) & (totals > 0)
+        valid = np.take_along_axis(allowed, at, axis=1)  # of a user without any, no item is
         expected = count * times[at] / np.maximum(totals, 1)
         return items[at], valid, np.log(expected)
 

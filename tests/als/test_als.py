@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from problems import OBJECTIVES, solve_plainly, stated_loss, toy
 
 import mfrank
-from mfrank.als import half_steps
-from mfrank.als.engine import als, refuse_dislikes
+from mfrank.als import engine, half_steps
+from mfrank.als.engine import OnHalfStep, als, refuse_dislikes
 from mfrank.als.half_steps import HalfSteps
 from mfrank.als.quadratic import QuadraticObjective
 from mfrank.als.spectral import random_factors
@@ -34,6 +34,7 @@ def run(
     dtype: str = "float64",
     factors: tuple[np.ndarray, np.ndarray] | None = None,
     track_objective: bool = True,
+    watch: OnHalfStep | None = None,
     **options: object,
 ) -> Iterator[Step]:
     users, items = matrix.shape
@@ -47,6 +48,7 @@ def run(
         *(factors or [random_factors((n, 4), rng, dtype) for n in (users, items)]),
         iterations=iterations,
         track_objective=track_objective,
+        watch=watch,
     )
 
 
@@ -146,6 +148,27 @@ def test_the_objective_tracked_is_that_of_dislikes_too() -> None:
 def test_the_objective_is_tracked_only_where_asked_for() -> None:
     steps = list(run(mfrank.WRMF(), toy(), track_objective=False))
     assert [step.objective for step in steps] == [None] * 4
+
+
+def test_whoever_watches_takes_no_time_of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where momentum begins anew, and a user step is done again."""
+    now, seen = 0.0, []
+
+    def clock() -> float:
+        nonlocal now
+        now += 1
+        return now
+
+    def watch(epoch: int, *_: object) -> None:
+        nonlocal now
+        now += 1000
+        seen.append(epoch)
+
+    monkeypatch.setattr(engine, "perf_counter", clock)
+    steps = list(run(OBJECTIVES["rg2"], toy(20, 15), iterations=40, watch=watch))
+    assert sorted({*seen}) == list(range(41))
+    assert len(seen) > 41
+    assert all(0 < step.seconds < 100 for step in steps)
 
 
 @pytest.mark.parametrize("name", ["wrmf", "ials", "rgx"])

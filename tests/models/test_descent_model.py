@@ -423,6 +423,7 @@ def test_bad_rates_are_refused() -> None:
             make()
     with pytest.raises(TypeError, match="at must be a tuple of fractions of the fit"):
         mfrank.StepDecay(0.5)  # type: ignore[arg-type]
+    assert mfrank.StepDecay([0.5]) == mfrank.StepDecay((0.5,))  # type: ignore[arg-type]
 
 
 def test_dislikes_and_bad_arguments_are_refused_before_any_work() -> None:

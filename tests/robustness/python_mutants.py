@@ -48,8 +48,10 @@ from python_changes import ROOT, Change, changes, tree_of
 # Whose tests see the changes of a folder; others have a folder of tests of their own.
 TESTS = {
     "als": (
-        *("als", "descent/test_descent.py", "models/test_closed_form.py", "models/test_explain.py"),
-        *("models/test_models.py", "models/test_n_threads.py"),
+        *("als", "models/test_als_checkpoints.py", "models/test_closed_form.py"),
+        *("models/test_daily_deltas.py", "models/test_durations.py", "models/test_explain.py"),
+        *("models/test_models.py", "models/test_n_threads.py", "models/test_parameters.py"),
+        *("models/test_side_features.py", "robustness/test_two_sets_of_ids.py"),
     ),
     "arrays": (
         *("arrays", "backends/test_given_on_gpu.py", "models/test_progress.py"),
@@ -67,12 +69,18 @@ TESTS = {
         *("comparison", "evaluation/test_cold.py", "evaluation/test_shown_results.py"),
         "models/test_value_checks.py",
     ),
+    "descent": (
+        *("descent", "cluster/test_descents.py", "losses/test_graded_losses.py"),
+        *("models/test_descent_model.py", "models/test_linear_ranker.py"),
+        "models/test_parameters.py",
+    ),
     "evaluation": (
         *("evaluation", "cluster/test_evaluations.py", "cluster/test_spoiled_results.py"),
         *("data/test_judged.py", "robustness/test_pandas_labels.py"),
         *("robustness/test_two_sets_of_ids.py", "steering"),
     ),
     "files": ("files", "cluster/test_blocks.py", "models/test_changed_folders.py"),
+    "losses": ("losses", "descent/test_descent.py", "models/test_parameters.py"),
     "retrieval": (
         *("retrieval", "backends/test_given_on_gpu.py", "cli/test_cli_recommend_all.py"),
         *("models/test_implicit_defects.py", "models/test_item_weights.py"),
