@@ -128,12 +128,6 @@ def test_train_items_leave_the_relevant_items() -> None:
     assert f"{train.nnz:,} test entries left out: in train too" in str(mixed)
 
 
-def test_a_stored_zero_of_a_matrix_is_an_item_that_a_user_had() -> None:
-    model, _, test = problem(4)
-    found = evaluate(model, test, train=test * 0.0)
-    assert (found.n_users, found.n_in_train) == (0, test.nnz)
-
-
 def test_every_item_is_ranked_where_that_is_asked_for() -> None:
     model, train, _ = problem(5)
     result = evaluate(model, train, metrics=Recall @ 9, filter_already_liked_items=False)
