@@ -294,9 +294,11 @@ def test_steps_are_not_touched_again() -> None:
         assert not np.array_equal(a.user_factors, b.user_factors)
 
 
-def test_too_large_a_learning_rate_is_said() -> None:
-    with pytest.raises(FloatingPointError, match="the learning rate 1e"), np.errstate(all="ignore"):
-        run(BPR(), SGD(1e200))
+@pytest.mark.parametrize("iterations", [1, 6])
+def test_too_large_a_learning_rate_is_said(iterations: int) -> None:
+    said = "diverged in epoch 1: the learning rate 1e"
+    with pytest.raises(FloatingPointError, match=said), np.errstate(all="ignore"):
+        run(BPR(), SGD(1e200), iterations=iterations)
 
 
 def test_adam_of_one_touch_takes_a_step_of_the_learning_rate() -> None:

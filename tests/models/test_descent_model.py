@@ -415,6 +415,7 @@ def test_bad_rates_are_refused() -> None:
         (lambda: mfrank.SGD(momentum="0.9"), "momentum must be in"),  # type: ignore[arg-type]
         (lambda: mfrank.Adagrad(float("nan")), "learning_rate must be"),
         (lambda: mfrank.StepDecay((0.0,)), "at must be fractions of the fit"),
+        (lambda: mfrank.StepDecay((1.0,)), "at must be fractions of the fit"),
         (lambda: mfrank.StepDecay(("half",)), "at must be fractions of the fit"),  # type: ignore[arg-type]
         (lambda: mfrank.StepDecay(nested()), "at must be fractions of the fit"),
         (lambda: mfrank.CosineDecay(-1.0), "last must be a finite number >= 0"),
