@@ -45,6 +45,7 @@ __all__ = [
 _1970 = date(1970, 1, 1).toordinal()
 _LONGEST_DATE = len("2024-01-31")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
+_WEST = re.compile(r"[T: ][0-9:.,]*-")  # a zone such as -05:00, after a time of day
 _ISO = re.compile(
     r"(\d{4})([-/]?)(\d\d)\2(\d\d)"
     r"(?:[Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d{1,9})?)?)?"
@@ -118,7 +119,7 @@ def zones_of(times: Sequence[Any]) -> frozenset[bool]:
     """Of dates with a time of day, whether they name their zone."""
     if all(isinstance(time, str) for time in times):
         joined = "\n".join(times)
-        if not any(mark in joined for mark in "+ZzC") and joined.count("-") <= 2 * len(times):
+        if not any(mark in joined for mark in "+ZzC") and not _WEST.search(joined):
             return frozenset({False} if any(map(_has_clock, times)) else ())  # as most
     return frozenset(map(_has_zone, filter(_has_clock, times)))
 
