@@ -199,9 +199,11 @@ def test_shortlists_of_a_search_rank_what_an_evaluation_ranks() -> None:
 
 def test_a_comparison_filters_every_library_alike() -> None:
     implicit = pytest.importorskip("implicit", reason="implicit is the extra compare")
-    theirs = implicit.cpu.als.AlternatingLeastSquares(
-        factors=4, iterations=2, random_state=0, num_threads=1, use_cg=False
-    )
+    threads = pytest.importorskip("threadpoolctl", reason="it is of the extra compare")
+    with threads.threadpool_limits(1, "blas"):  # it warns about more
+        theirs = implicit.cpu.als.AlternatingLeastSquares(
+            factors=4, iterations=2, random_state=0, num_threads=1, use_cg=False
+        )
     models = {"ours": mfrank.ALS(factors=4, iterations=2, random_state=0), "theirs": theirs}
     table = mfrank.compare(
         TRAIN, TEST, models=models, metrics=[Recall @ CUT], repeats=1, peak_memory=False
