@@ -213,7 +213,7 @@ def _batches(text: IO[str], layout: Layout, n_rows: int | None, tell: Tell) -> I
     for line, row in itertools.islice(every, layout.has_header, None):
         if len(row) < layout.width or any(row[layout.width :]):
             lists = "" if layout.names else f"; {IF_LISTS}"
-            if layout.has_header and len(row) == layout.width + 1 and not batch.begins:
+            if layout.has_header and len(row) == layout.width + 1 and is_empty:
                 lists = (
                     "; if rows begin with their names, as in a table of R, write it with "
                     "row.names = FALSE"

@@ -101,6 +101,17 @@ ROWS = st.lists(
 
 
 @pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize("n_rows", [1, 2, 100])
+def test_names_of_rows_are_supposed_of_the_first_row_alone(tmp_path: Path, n_rows: int) -> None:
+    for number, lines in enumerate((["u,i,1,2,3"], ["u,i,1,2", "u,i,1,2,3"])):
+        path = tmp_path / f"{number}.csv"
+        path.write_text("\n".join(["user,item,value,timestamp", *lines]) + "\n")
+        check(path, n_rows)
+        told = outcome(lambda path=path: by_portions(path, n_rows))
+        assert ("row.names" in told) == (number == 0)
+
+
+@pytest.mark.usefixtures("reader")
 @settings(max_examples=60, deadline=None)
 @given(ROWS, st.integers(1, 13), st.sampled_from(["auto", "text"]), st.data())
 def test_any_text(
